@@ -18,8 +18,8 @@ from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.agent import MessageAccepted
 from reenact.projections import Projection, Projections, Row, on
-from reenact.projections.opening import KeptReadModel
-from reenact.projections.own.hosted import Generation
+from reenact.projections.read_model.queries import KeptReadModel
+from reenact.projections.views.hosted import Generation
 
 _PAGE: Final = "SELECT position, stream, events FROM steps WHERE position > ? ORDER BY position LIMIT ?"
 _unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode

@@ -6,11 +6,10 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from reenact.projections.audit.api import Progress
-    from reenact.projections.log import Row
-    from reenact.projections.own.declared import Projection, on
-    from reenact.projections.own.projections import Projections
-    from reenact.projections.status import ProjectionFailure, ProjectionStatus
+    from reenact.projections.generations import ProjectionFailure, ProjectionStatus
+    from reenact.projections.log import Progress, Row
+    from reenact.projections.views.declared import Projection, on
+    from reenact.projections.views.projections import Projections
 
 __all__ = [
     "Progress",
@@ -23,13 +22,13 @@ __all__ = [
 ]
 
 _LATER: Final = {
-    "Progress": "reenact.projections.audit.api",
-    "Projection": "reenact.projections.own.declared",
-    "ProjectionFailure": "reenact.projections.status",
-    "ProjectionStatus": "reenact.projections.status",
-    "Projections": "reenact.projections.own.projections",
+    "Progress": "reenact.projections.log",
+    "Projection": "reenact.projections.views.declared",
+    "ProjectionFailure": "reenact.projections.generations",
+    "ProjectionStatus": "reenact.projections.generations",
+    "Projections": "reenact.projections.views.projections",
     "Row": "reenact.projections.log",
-    "on": "reenact.projections.own.declared",
+    "on": "reenact.projections.views.declared",
 }
 """What is imported when it is first asked for: the name of an error waits for no database."""
 

@@ -1,4 +1,4 @@
-"""Generations of tables in SQLite files, built anew beside those that are read; a pointer says which file is live.
+"""Generations of tables: how far one is, and where it is; those in SQLite files, and what these say from outside.
 
 The file of generation 1 bears the plain name, and is live while there is no pointer; later ones bear their number
 behind it. A generation above the live one is being built, one below it is waiting for its last reader to go.
@@ -9,17 +9,61 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
-from reenact.projections.connections import connect
-from reenact.projections.errors import ReadModelError
-from reenact.projections.status import ProjectionFailure
+from reenact.projections.errors import ProjectionFailedError, ReadModelError
+from reenact.projections.log import Log, Progress, Row
+from reenact.projections.read_model.connections import connect
+
+Health: TypeAlias = Literal["running", "troubled", "stopped", "rebuilding", "closed"]
+"""`troubled`: the last try to read the log or to write the tables failed, the next may work; `stopped`: none will;
+`rebuilding`: the tables are of another version, and stand still until those of this version are made.
+"""
+
+
+class ProjectionFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a projection does not move on; if that is an event, where it stands in the log and what it is."""
+
+    reason: str
+    position: int | None = None
+    stream: str | None = None
+    event_type: str | None = None
+
+
+class ProjectionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a projection is.
+
+    `version` and `position` are those of the tables that are read: the position in the log of the last event that is in
+    them. `lag` is how many positions the log is ahead. `rebuild` says how far new tables have come that are to take
+    their place.
+    """
+
+    name: str
+    version: int
+    position: int
+    lag: int
+    health: Health
+    failure: ProjectionFailure | None = None
+    rebuild: Progress | None = None
+
+
+def failure_of(error: ReadModelError) -> ProjectionFailure:
+    """Return what an error says of a projection."""
+    if isinstance(error, ProjectionFailedError):
+        return ProjectionFailure(
+            reason=error.reason, position=error.position, stream=error.stream, event_type=error.event_type
+        )
+    return ProjectionFailure(reason=str(error))
+
+
+NAME: Final = "reenact"
+"""What the runtime's own tables are called."""
 
 SMALL: Final = 1024 * 1024
 """Bytes up to which a file is looked through at each opening; a larger one only if there is a reason to."""
@@ -47,6 +91,21 @@ def kept_of(position: int, mark: str, version: int, shape: str, failure: str | N
     """Return what is kept, as it is stored."""
     why = None if failure is None else msgspec.json.decode(failure, type=ProjectionFailure)
     return Kept(position, mark, version, shape, why)
+
+
+def mark(row: Row) -> str:
+    """Return what tells the event from the one that stands at its position in another log."""
+    return f"{row.stream} {row.version} {row.recorded_at}"
+
+
+def misfit(log: Log, position: int, marked: str) -> str | None:
+    """Return why tables that have come to the position, where an event with this mark stood, are not of the log."""
+    if position == 0:
+        return None
+    there = log.read_all(after=position - 1, limit=1)
+    if not there or there[0].position != position:
+        return f"it is ahead of the log, at position {position}"
+    return None if mark(there[0]) == marked else "it belongs to another log"
 
 
 class DamagedError(ReadModelError):
@@ -264,3 +323,68 @@ def sync_directory(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+_FILE: Final = re.compile(r"([a-z][a-z0-9_]*)\.db(\.[1-9][0-9]*)?")
+_TRIES: Final = 10
+
+
+def seen(tables: Path, views: Path, *, head: int, is_run: bool) -> Iterator[ProjectionStatus]:
+    """Yield how the runtime's own tables are, and those of projections in the directory; nothing is changed.
+
+    `head` is where the log ends, `is_run` whether a process writes it, and so keeps the projections.
+
+    Raises:
+        ReadModelError: a file cannot be read.
+    """
+    found = [_FILE.fullmatch(file.name) for file in views.glob("*.db*")]
+    names = sorted({one[1] for one in found if one is not None})
+    files = [(NAME, Generations(tables))]
+    files += [(name, Generations(views / f"{name}.db", OF_USERS)) for name in names]
+    for name, generations in files:
+        live = _look_at_live(name, generations)
+        if live is None:
+            continue
+        begun = _look_at(generations, (generations.live() or 0) + 1)
+        yield ProjectionStatus(
+            name=name,
+            version=live.version,
+            position=live.position,
+            lag=max(0, head - live.position),
+            health=_health(live, begun, is_run=is_run),
+            failure=live.failure,
+            rebuild=None if begun is None else Progress(name, begun.position, head),
+        )
+
+
+def _health(live: Kept, begun: Kept | None, *, is_run: bool) -> Health:
+    if live.failure is not None:
+        return "stopped"
+    if not is_run:
+        return "closed"
+    return "running" if begun is None or begun.version == live.version else "rebuilding"
+
+
+def _look_at_live(name: str, generations: Generations) -> Kept | None:
+    """Return what is kept of the live generation; None, if there is none."""
+    for _ in range(_TRIES):
+        number = generations.live()
+        if number is None:
+            return None
+        found = _look_at(generations, number)
+        if found is not None:
+            return found
+        if number == generations.live():
+            if not generations.file(number).exists():
+                return None
+            break  # else it went since the pointer was read
+    raise ReadModelError(
+        f"the tables of {name!r} cannot be read; they are made anew when the log is opened to write it"
+    )
+
+
+def _look_at(generations: Generations, number: int) -> Kept | None:
+    try:
+        return generations.kept(number)
+    except ReadModelError:  # it is not there, or not finished
+        return None

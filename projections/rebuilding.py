@@ -10,13 +10,10 @@ from functools import partial
 from typing import Final
 
 from reenact.domain.errors import RuntimeClosedError, StorageError
-from reenact.projections.audit.api import OnProgress, Progress
 from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError, in_words
-from reenact.projections.generations import DamagedError, Kept, Place
-from reenact.projections.log import Log
-from reenact.projections.projection import misfit
+from reenact.projections.generations import DamagedError, Health, Kept, Place, ProjectionStatus, failure_of, misfit
+from reenact.projections.log import Log, OnProgress, Progress
 from reenact.projections.runner import FOR_GOOD, GRACE, PAUSES, Moving, Runner
-from reenact.projections.status import Health, ProjectionStatus, failure_of
 
 NEAR: Final = 1000
 """So many positions behind the log's end, tables are near enough to stop the live ones for the rest."""

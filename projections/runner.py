@@ -20,14 +20,17 @@ from reenact.projections.errors import (
     ReadModelError,
     in_words,
 )
+from reenact.projections.generations import Health
 from reenact.projections.log import Log, Row
-from reenact.projections.status import Health
 
 PAUSES: Final = 0.25, 5.0
 """Seconds until what has failed is tried again: the first time, and at most; each failure doubles it."""
 
 HELP: Final = 6.0
 """A waiter with fewer seconds left leaves the work to the thread: to wait for a locked file takes nearly as long."""
+
+MOMENT: Final = 0.25
+"""Seconds after which a transaction takes up no further event."""
 
 GRACE: Final = 1.0
 """Seconds that closing waits for what does not come to an end."""

@@ -23,7 +23,7 @@ USERS_OF_EXTRAS = (
     "reenact.actors.environment.tools.mcp.session",
     "reenact.actors.environment.tools.mcp.stdio",
     "reenact.actors.journal.postgres",
-    "reenact.projections.own.schemas",
+    "reenact.projections.views.schemas",
     "reenact.terminal.matching.drafts",
     "reenact.terminal.plugin",
     "reenact.terminal.screen.ghostty",

@@ -128,9 +128,9 @@ if TYPE_CHECKING:
         ReadModelBehindError,
         ReadModelError,
     )
-    from reenact.projections.own.declared import Projection, on
-    from reenact.projections.own.projections import Projections
-    from reenact.projections.status import ProjectionFailure, ProjectionStatus
+    from reenact.projections.generations import ProjectionFailure, ProjectionStatus
+    from reenact.projections.views.declared import Projection, on
+    from reenact.projections.views.projections import Projections
 
 __all__ = [
     "ActorContext",
@@ -314,15 +314,15 @@ _LATER: Final = {
     "Policy": "reenact.domain.loop.policy",
     "PooledActor": "reenact.actors.kernel",
     "Price": "reenact.domain.loop.ledger",
-    "Projection": "reenact.projections.own.declared",
+    "Projection": "reenact.projections.views.declared",
     "ProjectionFailedError": "reenact.projections.errors",
-    "ProjectionFailure": "reenact.projections.status",
+    "ProjectionFailure": "reenact.projections.generations",
     "ProjectionMistakeError": "reenact.projections.errors",
     "ProjectionNotFoundError": "reenact.projections.errors",
     "ProjectionNotReadyError": "reenact.projections.errors",
     "ProjectionReplacedError": "reenact.projections.errors",
-    "ProjectionStatus": "reenact.projections.status",
-    "Projections": "reenact.projections.own.projections",
+    "ProjectionStatus": "reenact.projections.generations",
+    "Projections": "reenact.projections.views.projections",
     "ProjectionsLockedError": "reenact.projections.errors",
     "ReadModelBehindError": "reenact.projections.errors",
     "ReadModelError": "reenact.projections.errors",
@@ -364,7 +364,7 @@ _LATER: Final = {
     "UsageInfo": "reenact.domain.history",
     "ask_user": "reenact.domain.loop.asking",
     "by_type": "reenact.actors.kernel",
-    "on": "reenact.projections.own.declared",
+    "on": "reenact.projections.views.declared",
     "tool": "reenact.actors.environment.tools.tool",
     "waiting": "reenact.actors.kernel",
 }

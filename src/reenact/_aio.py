@@ -32,7 +32,7 @@ from reenact.domain.errors import RuntimeClosedError, StorageError, TurnTimeoutE
 from reenact.domain.events import Envelope
 from reenact.domain.history import Answer
 from reenact.domain.image import Image
-from reenact.projections.own.projections import Projections, Which
+from reenact.projections.views.projections import Projections, Which
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

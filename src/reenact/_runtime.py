@@ -28,14 +28,14 @@ from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.stored import STORED
-from reenact.projections.opening import KeptReadModel
-from reenact.projections.own.projections import Projections
+from reenact.projections.read_model.queries import KeptReadModel
 from reenact.projections.runner import Runner
+from reenact.projections.views.projections import Projections
 
 if TYPE_CHECKING:
     from reenact.client.reconnect import Reconnect
     from reenact.client.runtime import RemoteRuntime
-    from reenact.projections.own.declared import Projection
+    from reenact.projections.views.declared import Projection
 
 Clock: TypeAlias = Callable[[], int]
 Ids: TypeAlias = Callable[[str], str]

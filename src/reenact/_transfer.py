@@ -27,14 +27,12 @@ from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.chain import Row, Timer
 from reenact.domain.errors import ConfigurationError, LogUnusableError
 from reenact.domain.messages import instant
-from reenact.projections.audit.api import OnProgress, Progress
-from reenact.projections.audit.exported import ExportReader
-from reenact.projections.audit.exporting import Export, Exported
-from reenact.projections.audit.forms import Forms
-from reenact.projections.audit.held import HeldLog, hold
-from reenact.projections.audit.importing import Lacking, look_at
-from reenact.projections.audit.redacting import Redactor
-from reenact.projections.audit.redaction import Redaction
+from reenact.projections.log import OnProgress, Progress
+from reenact.projections.transfer.exporting import Export, Exported
+from reenact.projections.transfer.importing import ExportReader, HeldLog, Lacking, hold, look_at
+from reenact.projections.transfer.lines import Forms
+from reenact.projections.transfer.policy import Redaction
+from reenact.projections.transfer.redacting import Redactor
 
 File: TypeAlias = BinaryIO | io.BufferedIOBase
 Place: TypeAlias = str | os.PathLike[str] | File

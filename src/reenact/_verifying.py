@@ -25,10 +25,10 @@ from reenact.actors.kernel import EventSourcedActor
 from reenact.actors.kernel.inspection import ActorsInspection
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.errors import ConfigurationError, StorageError
-from reenact.projections.audit.agreement import Conversations
-from reenact.projections.audit.api import OnProgress, Progress
-from reenact.projections.audit.tables import LiveTables, live_tables
 from reenact.projections.errors import ReadModelError
+from reenact.projections.log import OnProgress, Progress
+from reenact.projections.verification.feed_check import Conversations
+from reenact.projections.verification.read_model_check import LiveTables, live_tables
 
 Log: TypeAlias = str | os.PathLike[str]
 ActorClasses: TypeAlias = Sequence[type[EventSourcedActor[Any, Any, Any]]]

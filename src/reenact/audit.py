@@ -14,15 +14,15 @@ from reenact._transfer import Imported, Place, export_log, import_log, open_expo
 from reenact._verifying import ActorClasses, Checkpoint, Finding, Verdict, checkpoint_of, verify_log
 from reenact.actors.journal.opening import file_of
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.projections.audit.api import OnProgress
-from reenact.projections.audit.causes import Why, why
-from reenact.projections.audit.difference import Difference, difference
-from reenact.projections.audit.entries import Filter, LogEntry, entries_of, follow
-from reenact.projections.audit.exporting import Exported
-from reenact.projections.audit.history import Moment, moment_of
-from reenact.projections.audit.redaction import Redaction, ToolRedaction, read_redaction
-from reenact.projections.audit.retrace import Parting, Retraced, retrace
-from reenact.projections.audit.showing import Shown, shown
+from reenact.projections.explain.difference import Difference, difference
+from reenact.projections.explain.entries import Filter, LogEntry, entries_of, follow
+from reenact.projections.explain.history import Moment, moment_of
+from reenact.projections.explain.history_view import Shown, shown
+from reenact.projections.explain.why import Why, why
+from reenact.projections.log import OnProgress
+from reenact.projections.transfer.exporting import Exported
+from reenact.projections.transfer.policy import Redaction, ToolRedaction, read_redaction
+from reenact.projections.verification.replay import Parting, Retraced, retrace
 
 __all__ = [
     "Audit",

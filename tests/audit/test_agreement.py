@@ -21,8 +21,7 @@ from reenact.domain.chain import Passed
 from reenact.domain.events import DeltasCompacted, EventData
 from reenact.domain.feed import pack_feed
 from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
-from reenact.projections.audit.agreement import Conversations
-from reenact.projections.audit.heard import Deviation
+from reenact.projections.verification.feed_check import Conversations, Deviation
 from tests.projections.histories import ListLog, Recorded, Step, lineage, play, steps, steps_of
 from tests.projections.said import GOES_ON, said_in
 

@@ -30,8 +30,8 @@ from reenact.domain.image import Definition, ImageRegistered, RegisterImage
 from reenact.domain.messages import TextBlock
 from reenact.domain.session import CreateSession, Run, SessionBranched, SessionCreated
 from reenact.domain.stored import STORED
-from reenact.projections.audit.api import Progress
-from reenact.projections.audit.retrace import retrace
+from reenact.projections.log import Progress
+from reenact.projections.verification.replay import retrace
 from tests.projections.audited import AuditedList
 from tests.projections.histories import Recorded as Listed
 from tests.projections.histories import Step, World, play
@@ -281,7 +281,7 @@ def test_nothing_is_reached_but_the_log(log: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_deciding_again_loads_nothing_that_acts() -> None:
-    code = "import sys, reenact.projections.audit.retrace; print(*sys.modules)"
+    code = "import sys, reenact.projections.verification.replay; print(*sys.modules)"
     environ = {name: value for name, value in os.environ.items() if not name.startswith("COV")}  # it loads sqlite3
     run = subprocess.run([sys.executable, "-P", "-c", code], env=environ, capture_output=True, text=True, check=True)
 

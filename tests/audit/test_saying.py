@@ -25,8 +25,8 @@ from reenact.domain.events import DeltasCompacted, StreamError
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.session import SessionCreated
-from reenact.projections.audit.heard import Deviation
-from reenact.projections.audit.marked import agree, same
+from reenact.projections.verification.answer_check import agree, same
+from reenact.projections.verification.feed_check import Deviation
 from tests.audit.test_agreement import Announced, Packed, Told, deviations, feed_of, packed
 from tests.projections.histories import ListLog
 

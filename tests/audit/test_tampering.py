@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reenact import Runtime
 from reenact.audit import Audit, Finding, verify_log
 from reenact.domain.errors import LogTooNewError, LogUnusableError
-from reenact.projections.audit.api import Progress
+from reenact.projections.log import Progress
 from tests.audit.conftest import copied
 from tests.audit.forging import rewrite, say_otherwise
 from tests.audit.tampering import (

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from reenact.events import CATALOGUE, REQUESTS, RESPONSES, EventData, json_schema
-from reenact.projections.audit.lines import schema as lines_schema
+from reenact.projections.transfer.lines import schema as lines_schema
 from reenact.server.openapi import frames_schema
 from reenact.testing import CrashPoint
 from tests.docs import names, requirements

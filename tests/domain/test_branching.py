@@ -49,7 +49,7 @@ from reenact.domain.session import (
     evolve,
 )
 from reenact.domain.session_state import for_model
-from reenact.projections.audit.history import believe
+from reenact.projections.explain.history import believe
 from reenact.testing.fake_rules import refusal
 from tests.domain.announced import announced
 from tests.domain.examples import BUSY, CREATED, DELETED, IDLE, NEW, THINKING, accepted, session

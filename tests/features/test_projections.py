@@ -16,7 +16,7 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, inser
 from reenact import Image, ProjectionFailedError, ProjectionMistakeError, ProjectionStatus, Runtime
 from reenact.projections import Progress, Projection, Row, on
 from reenact.projections.events import MessageAccepted
-from reenact.projections.own.kept import PROGRESS
+from reenact.projections.views.transactions import PROGRESS
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.own.support import Said
 

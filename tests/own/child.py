@@ -12,8 +12,9 @@ import threading
 from unittest.mock import patch
 
 from reenact import Runtime
-from reenact.projections import Progress, Projections, projection
-from reenact.projections.own import hosted
+from reenact.projections import Progress, Projections
+from reenact.projections.read_model import projection
+from reenact.projections.views import hosted
 from tests.own.support import Words, say
 from tests.projections.histories import ListLog
 
@@ -46,7 +47,7 @@ def rebuild_runtime(path: str) -> None:
 
 def open_another_version(path: str) -> None:
     projection.Projection.batch = BATCH  # likewise
-    patch("reenact.projections.compiled.VERSION", ANOTHER).start()
+    patch("reenact.projections.read_model.compiled.VERSION", ANOTHER).start()
     advance = projection.Projection.advance
 
     def advance_and_tell(tables: projection.Projection) -> bool:

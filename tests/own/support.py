@@ -10,7 +10,7 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table, Text, inser
 
 from reenact.actors.journal.codec import Event
 from reenact.projections import Projection, Projections, Row, on
-from reenact.projections.own.kept import PROGRESS
+from reenact.projections.views.transactions import PROGRESS
 from tests.projections.histories import ListLog, Recorded
 
 

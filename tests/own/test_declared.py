@@ -14,7 +14,7 @@ from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.domain.stored import STORED
 from reenact.events import SessionCreated as HeardOfSessionCreated
 from reenact.projections import Projection, Row, events, on
-from reenact.projections.own.declared import functions_of
+from reenact.projections.views.declared import functions_of
 from tests.own.support import Forgot, Said, Words
 from tests.projections.histories import ListLog
 

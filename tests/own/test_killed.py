@@ -12,8 +12,8 @@ import pytest
 from reenact import Image, Runtime
 from reenact.projections import Projections
 from reenact.projections.generations import Generations
-from reenact.projections.own.files import Files
-from reenact.projections.projection import Projection as OwnTables
+from reenact.projections.read_model.projection import Projection as OwnTables
+from reenact.projections.views.files import Files
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.own.child import ANOTHER
 from tests.own.support import Words, counted, found, say
@@ -97,7 +97,7 @@ def test_tables_of_another_version_are_gone_on_with_where_it_was_killed(
     reached = kill_while_it_rebuilds("version", str(path), at_line=2)
     assert Generations(tables).current() == tables
 
-    monkeypatch.setattr("reenact.projections.compiled.VERSION", ANOTHER)
+    monkeypatch.setattr("reenact.projections.read_model.compiled.VERSION", ANOTHER)
     begun = note_beginnings(monkeypatch)
     with Runtime.open(path) as runtime:
         assert len(runtime.containers.list()) == 20

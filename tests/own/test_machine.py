@@ -17,10 +17,10 @@ from reenact.actors.journal.opening import private_directory
 from reenact.domain.errors import StorageError
 from reenact.projections import Row, on
 from reenact.projections.errors import ProjectionFailedError, ReadModelError
-from reenact.projections.own import kept
-from reenact.projections.own.files import Files
-from reenact.projections.own.hosted import Hosted
 from reenact.projections.runner import Moving
+from reenact.projections.views import transactions as kept
+from reenact.projections.views.files import Files
+from reenact.projections.views.hosted import Hosted
 from tests.own.support import DoubleWords, Forgot, LastWords, Said, Words, expected, say
 from tests.projections.histories import ListLog, Recorded
 

@@ -23,10 +23,11 @@ from reenact import (
 )
 from reenact.projections import Progress, Row, on
 from reenact.projections.generations import Generations
-from reenact.projections.own import hosted, kept
-from reenact.projections.own.files import Files
-from reenact.projections.own.hosted import Hosted, OwnPlace
-from reenact.projections.own.schemas import ProjectionSchemas
+from reenact.projections.views import hosted
+from reenact.projections.views import transactions as kept
+from reenact.projections.views.files import Files
+from reenact.projections.views.hosted import Hosted, OwnPlace
+from reenact.projections.views.schemas import ProjectionSchemas
 from reenact.testing import wait_until
 from tests.journal.server import Server
 from tests.own.support import (

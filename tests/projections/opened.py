@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reenact.projections.connections import Store
 from reenact.projections.log import Log
-from reenact.projections.opening import KeptReadModel
-from reenact.projections.projection import Projection
-from reenact.projections.queries import ReadModel
+from reenact.projections.read_model.connections import Store
+from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.queries import KeptReadModel, ReadModel
 from reenact.projections.runner import Runner
 
 

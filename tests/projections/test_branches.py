@@ -10,10 +10,10 @@ from reenact.domain.agent import SoFar
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.session import BranchPoint, SessionBranched
-from reenact.projections.audit.history import history_of, lineage_of, moment_of
 from reenact.projections.errors import ProjectionFailedError
-from reenact.projections.lineage import shared_before
-from reenact.projections.queries import ReadModel
+from reenact.projections.explain.history import history_of, lineage_of, moment_of
+from reenact.projections.log import shared_before
+from reenact.projections.read_model.queries import ReadModel
 from tests.projections import naive
 from tests.projections.histories import ListLog, Step, World, lineage, play, steps
 from tests.projections.test_rows import rows_from_zero, told

@@ -15,8 +15,8 @@ from reenact.domain.agent import SoFar
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.tools import is_array
-from reenact.projections.audit.difference import Change, aligned, changes_of, difference, document_of
-from reenact.projections.audit.showing import shown
+from reenact.projections.explain.difference import Change, aligned, changes_of, difference, document_of
+from reenact.projections.explain.history_view import shown
 from tests.projections.audited import AuditedList, played
 from tests.projections.histories import Step, World, lineage, steps
 

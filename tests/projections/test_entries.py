@@ -17,8 +17,9 @@ from reenact.domain.messages import instant
 from reenact.domain.plain import is_sequence
 from reenact.domain.stored import STORED
 from reenact.domain.tools import MCPServer, is_object
-from reenact.projections.audit import api, entries
-from reenact.projections.audit.entries import Filter, LogEntry, entries_of, follow, last_entries, row_at
+from reenact.projections import log as api
+from reenact.projections.explain import entries
+from reenact.projections.explain.entries import Filter, LogEntry, entries_of, follow, last_entries, row_at
 from tests.projections.audited import NAMES, AuditedList, played
 from tests.projections.histories import START, Recorded, Step, lineage, steps
 

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.projections.audit.forms import named
+from reenact.projections.transfer.lines import named
 
 DEEPER_THAN_FUNCTIONS = 2_000
 

@@ -11,11 +11,11 @@ from typing import TypeAlias
 import pytest
 
 from reenact.domain.errors import RuntimeClosedError
-from reenact.projections import compiled
-from reenact.projections.connections import Readers, Store
 from reenact.projections.errors import ReadModelError
-from reenact.projections.queries import ReadModel
-from reenact.projections.state import Value
+from reenact.projections.read_model import compiled
+from reenact.projections.read_model.connections import Readers, Store
+from reenact.projections.read_model.queries import ReadModel
+from reenact.projections.read_model.rows import Value
 from tests.projections.opened import open_store
 
 Opened: TypeAlias = list[sqlite3.Connection]

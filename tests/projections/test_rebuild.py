@@ -16,9 +16,8 @@ from reenact.domain.messages import Message
 from reenact.projections import Progress
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.generations import Generations, clear
-from reenact.projections.opening import KeptReadModel
-from reenact.projections.projection import Projection
-from reenact.projections.queries import ReadModel
+from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.queries import KeptReadModel, ReadModel
 from reenact.testing import wait_until
 from tests.projections.histories import World
 
@@ -210,7 +209,7 @@ def test_an_event_that_cannot_be_projected_leaves_the_tables_as_they_were(
 def test_a_question_that_is_being_answered_keeps_its_tables(
     opened: Opened, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.projections.opening._LOOKS", 1)
+    monkeypatch.setattr("reenact.projections.read_model.queries._LOOKS", 1)
     readers = opened.model._readers
     lent = readers._take()
     cursor = lent[0].execute("SELECT count(*) FROM messages UNION ALL SELECT count(*) FROM sessions")

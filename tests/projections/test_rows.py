@@ -26,13 +26,14 @@ from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import Message, TextBlock, ToolUseBlock
 from reenact.domain.session import SessionBranched, SessionCreated
 from reenact.domain.stored import STORED
-from reenact.projections import compiled, questions
-from reenact.projections.connections import PrivateStore, Store
 from reenact.projections.errors import ProjectionFailedError
-from reenact.projections.projection import Projection
-from reenact.projections.projectors import OF_CONVERSATION
-from reenact.projections.queries import ReadModel
-from reenact.projections.tables import METADATA, PROGRESS, VERSION
+from reenact.projections.read_model import compiled
+from reenact.projections.read_model import tables as questions
+from reenact.projections.read_model.connections import PrivateStore, Store
+from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projectors import OF_CONVERSATION
+from reenact.projections.read_model.queries import ReadModel
+from reenact.projections.read_model.tables import METADATA, PROGRESS, VERSION
 from tests.projections import naive
 from tests.projections.histories import ListLog, Step, World, play, steps
 
@@ -157,7 +158,7 @@ def test_rows_made_in_batches_of_any_sizes_with_crashes_between_them_are_those_m
 
 
 def test_more_conversations_than_are_remembered_at_once_are_projected_right(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.projections.projection.KEPT", 5)
+    monkeypatch.setattr("reenact.projections.read_model.projection.KEPT", 5)
     world = World()
     names = [f"s{number}" for number in range(40)]
     for name in names:
@@ -420,7 +421,7 @@ QUESTIONS = {
     **{
         name: getattr(compiled, name)
         for name, value in vars(questions).items()
-        if isinstance(value, Select) and name.isupper()
+        if isinstance(value, Select) and name.isupper() and "?" not in getattr(compiled, name)
     },
     **{f"NEWEST_SESSIONS{asked}": value for asked, value in compiled.NEWEST_SESSIONS.items()},
 }

@@ -14,8 +14,8 @@ import pytest
 from reenact.domain.agent import SoFar, TurnStarted
 from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
-from reenact.projections.projection import Projection
-from reenact.projections.queries import ReadModel
+from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.runner import PACE, Pace, Runner
 from tests.projections.histories import ListLog, Recorded, World
 from tests.projections.opened import open_read_model, open_store, tables_of
@@ -367,7 +367,7 @@ def test_a_log_that_does_not_answer_holds_up_neither_who_waits_nor_the_closing(
 def test_a_batch_that_takes_long_is_ended_before_its_last_event(
     tmp_path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.projections.projection.MOMENT", 0.0)
+    monkeypatch.setattr("reenact.projections.read_model.projection.MOMENT", 0.0)
     store = open_store(tmp_path / "read.db")
     with Runner(world.log, Projection(world.log, store)) as runner:
         positions = [runner.position]

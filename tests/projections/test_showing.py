@@ -15,8 +15,8 @@ from reenact.domain.attachments import Base64Source, DocumentBlock, ImageBlock, 
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolUseBlock, instant
 from reenact.domain.session import BranchPoint
-from reenact.projections.audit.history import moment_of
-from reenact.projections.audit.showing import Shown, shown
+from reenact.projections.explain.history import moment_of
+from reenact.projections.explain.history_view import Shown, shown
 from tests.domain.history import Fact, spent
 from tests.projections import naive
 from tests.projections.audited import AuditedList, events_of, played

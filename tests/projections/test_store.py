@@ -11,7 +11,7 @@ import pytest
 
 from reenact.domain.messages import Message
 from reenact.projections.errors import ReadModelError
-from reenact.projections.projection import Projection
+from reenact.projections.read_model.projection import Projection
 from reenact.projections.runner import Runner
 from tests.projections.histories import START, ListLog, World
 from tests.projections.opened import open_read_model, open_store, tables_of
@@ -192,7 +192,7 @@ def test_the_write_ahead_log_goes_home_when_it_has_grown(
     path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages = 60
-    monkeypatch.setattr("reenact.projections.connections.CHECKPOINT_PAGES", pages)
+    monkeypatch.setattr("reenact.projections.read_model.connections.CHECKPOINT_PAGES", pages)
     store = open_store(path)
     with Runner(world.log, Projection(world.log, store)) as runner:
         (page,) = tables_of(runner)._connection.execute("PRAGMA page_size").fetchone()

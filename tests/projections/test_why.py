@@ -14,7 +14,7 @@ from reenact.domain.causality import Outside, causes_of
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import columns
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.projections.audit.causes import Link, Why, why
+from reenact.projections.explain.why import Link, Why, why
 from tests.projections.audited import AuditedList, decided, played
 from tests.projections.histories import Step, World, lineage, steps
 

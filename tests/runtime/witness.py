@@ -19,8 +19,8 @@ from reenact.actors.journal.verify import verify
 from reenact.actors.session import SessionActor
 from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
 from reenact.events import Envelope
-from reenact.projections.audit.retrace import retrace
-from reenact.projections.queries import ReadModel
+from reenact.projections.read_model.queries import ReadModel
+from reenact.projections.verification.replay import retrace
 from tests.domain.grammar import Grammar, Heard
 
 PATIENCE = 60.0

@@ -310,7 +310,7 @@ def test_a_line_that_is_spelled_otherwise_is_refused(export: Path, old: bytes, n
 
 
 def test_a_line_that_does_not_end_is_not_read_to_its_end(export: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.projections.audit.exported.MOST_BYTES", 300)
+    monkeypatch.setattr("reenact.projections.transfer.importing.MOST_BYTES", 300)
     header = export.read_bytes().splitlines(keepends=True)[0]
     export.write_bytes(header + b'"' + b"a" * 1000)
 

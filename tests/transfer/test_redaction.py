@@ -34,8 +34,8 @@ from reenact.domain.attachments import ImageBlock
 from reenact.domain.errors import ConfigurationError, RedactionError
 from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.session import Session, evolve
-from reenact.projections.audit.held import HeldLog
-from reenact.projections.audit.retrace import retrace
+from reenact.projections.transfer.importing import HeldLog
+from reenact.projections.verification.replay import retrace
 from tests.projections.histories import World
 from tests.transfer.logs import write
 

@@ -20,8 +20,7 @@ from reenact.audit import Redaction, export_log, import_log, open_export
 from reenact.domain.chain import Row as LogRow
 from reenact.domain.chain import Timer
 from reenact.domain.errors import LogUnusableError, StorageFullError
-from reenact.projections.audit.api import AuditedLog
-from reenact.projections.log import Row
+from reenact.projections.log import AuditedLog, Row
 from reenact.testing import MockEnvironmentFactory
 from tests.journal.server import Server
 from tests.projections.histories import Step, play, steps

@@ -27,7 +27,7 @@ from reenact.domain.turns import COST_LIMIT
 from reenact.extensions import agents
 from reenact.extensions.agents import Agent
 from reenact.extensions.skills import Skill
-from reenact.projections.queries import ReadModel
+from reenact.projections.read_model.queries import ReadModel
 
 
 class Delegation:

@@ -13,7 +13,7 @@ from reenact.cli.lines import as_page
 from reenact.cli.listing import reading
 from reenact.cli.options import DiffOptions
 from reenact.domain.errors import SessionNotFoundError
-from reenact.projections.audit.difference import difference
+from reenact.projections.explain.difference import difference
 
 _Side: TypeAlias = tuple[str, int | None]
 DIFFERENT: Final = 1

@@ -21,7 +21,7 @@ from reenact.cli.options import ListFormat, SessionsOptions
 from reenact.cli.settings import default_database, given
 from reenact.domain.messages import Message
 from reenact.domain.session import SessionInfo
-from reenact.projections.queries import ReadModel
+from reenact.projections.read_model.queries import ReadModel
 
 _UNSEEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _FIRST_WORDS = 60

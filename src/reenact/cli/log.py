@@ -22,8 +22,8 @@ from reenact.cli.listing import reading
 from reenact.cli.options import ListFormat, LogOptions
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.stored import STORED
-from reenact.projections.audit.causes import why
-from reenact.projections.audit.entries import Fields, Filter, LogEntry, entries_of, follow, last_entries
+from reenact.projections.explain.entries import Fields, Filter, LogEntry, entries_of, follow, last_entries
+from reenact.projections.explain.why import why
 
 _PAUSE: Final = 0.1
 """Seconds between two looks at a log that is followed."""

@@ -9,7 +9,7 @@ from reenact.cli.calls import call_line, result_lines
 from reenact.cli.exact import harmless, on_one_line
 from reenact.cli.log import told_of
 from reenact.domain.tools import is_array, is_object
-from reenact.projections.audit.entries import LogEntry
+from reenact.projections.explain.entries import LogEntry
 
 _WIDEST: Final = 500
 

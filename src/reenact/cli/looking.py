@@ -19,7 +19,7 @@ from reenact.domain.history import TurnInfo, UsageInfo
 from reenact.domain.loop.ledger import Spent, sum_of
 from reenact.domain.session import SessionInfo
 from reenact.domain.session_state import plus_cost
-from reenact.projections.audit.entries import Filter, LogEntry, last_entries
+from reenact.projections.explain.entries import Filter, LogEntry, last_entries
 
 SHOWN: Final = 20
 """So many sessions, or events, are shown without being asked for."""

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from reenact.cli.console import Console
-from reenact.projections.audit.api import OnProgress, Progress
+from reenact.projections.log import OnProgress, Progress
 
 _PAUSE: Final = 0.1
 """Seconds between two changes of the line."""

@@ -22,12 +22,10 @@ from reenact.cli.progress import progress_line
 from reenact.cli.settings import default_database, given
 from reenact.domain.errors import ConfigurationError, LogLockedError
 from reenact.projections.errors import ProjectionNotFoundError
-from reenact.projections.opening import KeptReadModel
-from reenact.projections.own.declared import Projection
-from reenact.projections.own.projections import Projections
-from reenact.projections.projection import NAME
-from reenact.projections.seen import seen
-from reenact.projections.status import ProjectionStatus
+from reenact.projections.generations import NAME, ProjectionStatus, seen
+from reenact.projections.read_model.queries import KeptReadModel
+from reenact.projections.views.declared import Projection
+from reenact.projections.views.projections import Projections
 
 
 def projections(options: ProjectionsOptions, console: Console) -> int:

@@ -21,8 +21,8 @@ from reenact.cli.listing import reading
 from reenact.cli.options import ListFormat, ReplayOptions
 from reenact.cli.progress import progress_line
 from reenact.domain.errors import ExportUnusableError, InvalidInputError, LogUnusableError, SessionNotFoundError
-from reenact.projections.audit.api import AuditedLog, OnProgress
-from reenact.projections.audit.retrace import Parting, Retraced, Told, retrace
+from reenact.projections.log import AuditedLog, OnProgress
+from reenact.projections.verification.replay import Parting, Retraced, Told, retrace
 
 DIFFERS: Final = 1
 """The exit code when a history is decided otherwise today."""

@@ -8,7 +8,7 @@ from reenact.cli.lines import as_page
 from reenact.cli.listing import reading
 from reenact.cli.options import ShowOptions
 from reenact.domain.errors import SessionNotFoundError
-from reenact.projections.audit.showing import shown
+from reenact.projections.explain.history_view import shown
 
 
 def show(options: ShowOptions, console: Console) -> int:

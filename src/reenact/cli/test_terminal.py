@@ -17,7 +17,7 @@ from reenact.cli.failures import ExitCode
 from reenact.cli.options import TestTerminalOptions
 from reenact.cli.progress import progress_line
 from reenact.domain.errors import ConfigurationError
-from reenact.projections.audit.api import Progress
+from reenact.projections.log import Progress
 from reenact.terminal.cases.loading import CaseFile, command_line, load_cases, load_config
 from reenact.terminal.cases.runner import asked_for, run_cases
 from reenact.terminal.config import ReportFormat, TerminalTestConfig

@@ -1,1 +1,0 @@
-"""The log as evidence: what it says of any moment, whether it is whole, and what follows from it."""

@@ -1,0 +1,241 @@
+"""What changed in a session between two positions of the log, or is different in two sessions, by field."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.errors import reading
+from reenact.domain.legible import shortened
+from reenact.domain.tools import is_array, is_object
+from reenact.projections.explain.history_view import LastEvent, Shown, last_of, past_of, shown_of
+from reenact.projections.log import AuditedLog, Row
+
+Document: TypeAlias = dict[str, Any]
+
+Pair: TypeAlias = tuple[int, int]
+"""The places of an item in the left and in the right list."""
+
+_SIDES: Final = frozenset({"session_id", "origin", "created_at", "last", "events"})
+"""Fields that say which session it is, and when: those of the two sides, not what is different in them."""
+_OF_THE_SIDE: Final = frozenset({"session_id", "agent_id"})
+"""The same in calls."""
+_SUMS: Final = frozenset({"session_id", "usage"})
+"""Fields of the usage that say of all models what each says of itself."""
+_LISTS: Final = ("messages", "queue", "calls", "pending")
+"""Lists whose items have an id."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
+_LINE: Final = 200
+_LINES: Final = 40
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """A session behind its `last` event, the last of so many `events`; `at` is the position that was asked for."""
+
+    session_id: str
+    at: int | None
+    last: LastEvent
+    events: int
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A field that is not the same: `before` on the left, `after` on the right, absent where there is no such field.
+
+    `path` names it as it stands on the right, or on the left if it was removed; items of lists are counted from 0.
+    `was` is its path on the left where that is another one.
+    """
+
+    path: str
+    kind: Literal["added", "removed", "changed"]
+    before: Any = msgspec.UNSET
+    after: Any = msgspec.UNSET
+    was: str | None = None
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """The changes that make the right of the left; `common` is the last event that both histories begin with."""
+
+    left: Side
+    right: Side
+    common: LastEvent | None
+    changes: tuple[Change, ...]
+
+    def text(self) -> str:
+        """Return it as people read differences; of very long values the beginning."""
+        lines = [f"--- {_side(self.left)}", f"+++ {_side(self.right)}"]
+        if self.common is None:
+            lines.append("    with no history in common")
+        else:
+            lines.append(f"    the same up to position {self.common.position}")
+        for change in self.changes:
+            was = "" if change.was is None else f" (was {change.was})"
+            lines.append(shortened(f"@@ {change.path} {change.kind}{was}", _LINE))
+            lines += [f"- {line}" for line in _told(change.before)]
+            lines += [f"+ {line}" for line in _told(change.after)]
+        return "\n".join(lines if self.changes else [*lines, "    no difference"])
+
+
+def difference(
+    log: AuditedLog, left: str, at_left: int | None = None, right: str | None = None, at_right: int | None = None
+) -> Difference:
+    """Return what is different in the right session, by default the same one, at its position; None means now.
+
+    Raises:
+        SessionNotFoundError: there is no such session in the log.
+        InvalidInputError: a session begins behind its position, or the log ends before it.
+        LogUnusableError: the log has lost what a session branches off from, or holds what cannot have happened.
+    """
+    other = left if right is None else right
+    past, present = past_of(log, left, at=at_left), past_of(log, other, at=at_right)
+    with reading(f"session {left!r} or {other!r}"):
+        before, after = shown_of(left, past), shown_of(other, present)
+        common = _common(past, present)
+        return Difference(
+            left=Side(session_id=left, at=at_left, last=before.last, events=before.events),
+            right=Side(session_id=other, at=at_right, last=after.last, events=after.events),
+            common=None if common is None else last_of(common),
+            changes=tuple(changes_of(document_of(before), document_of(after))),
+        )
+
+
+def document_of(shown: Shown) -> Document:
+    """Return what is compared of a session: all but which one it is, and when."""
+    document: Document = _without(msgspec.json.decode(msgspec.json.encode(shown)), _SIDES)
+    for name in ("calls", "pending"):
+        document[name] = [_without(item, _OF_THE_SIDE) for item in document[name]]
+    document["usage"] = {**_without(document["usage"], _SUMS), "cost": float(shown.usage.cost)}
+    return document
+
+
+def changes_of(left: Document, right: Document) -> Iterator[Change]:
+    """Yield what makes the right document of the left one: taken away from the end, added and changed from the first.
+
+    Applied to each list in that order (removed, added, changed), they give the right one.
+    """
+    for name in {**left, **right}:
+        if name in _LISTS:
+            yield from _of_lists(name, left[name], right[name])
+        else:
+            yield from _of_field(name, name, left.get(name, msgspec.UNSET), right.get(name, msgspec.UNSET))
+
+
+def _of_field(was: str, path: str, left: object, right: object) -> Iterator[Change]:
+    if is_object(left) and is_object(right):
+        for name in {**left, **right}:
+            step = f".{name}" if _PLAIN.fullmatch(name) else f"[{msgspec.json.encode(name).decode()}]"
+            before, after = left.get(name, msgspec.UNSET), right.get(name, msgspec.UNSET)
+            yield from _of_field(f"{was}{step}", f"{path}{step}", before, after)
+    elif left is msgspec.UNSET:
+        yield Change(path=path, kind="added", after=right)
+    elif right is msgspec.UNSET:
+        yield Change(path=was, kind="removed", before=left)
+    elif not _same(left, right):
+        yield Change(path=path, kind="changed", before=left, after=right, was=None if was == path else was)
+
+
+def _of_lists(name: str, left: Sequence[Document], right: Sequence[Document]) -> Iterator[Change]:
+    pairs = aligned([item["id"] for item in left], [item["id"] for item in right])
+    stay, came = {here for here, _ in pairs}, {there for _, there in pairs}
+    for here in range(len(left) - 1, -1, -1):
+        if here not in stay:
+            yield Change(path=f"{name}[{here}]", kind="removed", before=left[here])
+    for there, item in enumerate(right):
+        if there not in came:
+            yield Change(path=f"{name}[{there}]", kind="added", after=item)
+    for here, there in pairs:
+        yield from _of_field(f"{name}[{here}]", f"{name}[{there}]", left[here], right[there])
+
+
+def _same(left: object, right: object) -> bool:
+    """Return whether two JSON values are the same; 1 is neither true nor 1.0 there."""
+    return left == right and msgspec.json.encode(left) == msgspec.json.encode(right)
+
+
+def _common(left: Sequence[Row], right: Sequence[Row]) -> Row | None:
+    common: Row | None = None
+    for one, other in zip(left, right, strict=False):
+        if one.position != other.position:
+            break
+        common = one
+    return common
+
+
+def _without(document: Document, names: frozenset[str]) -> Document:
+    return {name: value for name, value in document.items() if name not in names}
+
+
+def _side(side: Side) -> str:
+    last = side.last
+    at = f"position {last.position}" if side.at is None else f"position {side.at}"
+    return shortened(
+        f"{side.session_id} at {at}, {last.time.astimezone():%Y-%m-%d %H:%M:%S}, {side.events} events", 200
+    )
+
+
+def _told(value: object) -> list[str]:
+    if value is msgspec.UNSET:
+        return []
+    lines = [shortened(line, _LINE) for line in _lines(value)]
+    more = len(lines) - _LINES
+    return lines if more <= 0 else [*lines[:_LINES], f"… {more} more lines; --output-format json has them all"]
+
+
+def _lines(value: object) -> list[str]:
+    if is_object(value) and "role" in value and is_array(value.get("content")):
+        return [f"{value['role']} {value['id']}", *(line for block in value["content"] for line in _of_block(block))]
+    formatted = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return formatted.splitlines() if len(formatted) > _LINE else [msgspec.json.encode(value).decode()]
+
+
+def _of_block(block: Mapping[str, Any]) -> list[str]:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text.splitlines()
+        case {"type": "tool_use", "id": str(id_), "name": str(name), "input": arguments}:
+            return [f"-> {name} {msgspec.json.encode(arguments).decode()}  call {id_}"]
+        case {"type": "tool_result", "tool_use_id": str(id_), "content": str(content)}:
+            return f"<- call {id_}: {content}".splitlines()
+        case _:
+            return [msgspec.json.encode(block).decode()]
+
+
+def aligned(left: Sequence[str], right: Sequence[str]) -> list[Pair]:
+    """Return the places of the items that both lists have in the same order: as many as can be.
+
+    Items are the same if their names are, the first of a name with the first, the second with the second, and so on.
+    """
+    names = _numbered(left)
+    places = {name: place for place, name in enumerate(_numbered(right))}
+    pairs = [(here, places[name]) for here, name in enumerate(names) if name in places]
+    return _longest_rising(pairs, names)
+
+
+def _numbered(names: Sequence[str]) -> list[tuple[str, int]]:
+    seen: Counter[str] = Counter()
+    numbered: list[tuple[str, int]] = []
+    for name in names:
+        numbered.append((name, seen[name]))
+        seen[name] += 1
+    return numbered
+
+
+def _longest_rising(pairs: Sequence[Pair], names: Sequence[tuple[str, int]]) -> list[Pair]:
+    """Return the most pairs that rise on both sides; of several such choices one that does not depend on the side."""
+    ranks: defaultdict[int, list[Pair]] = defaultdict(list)
+    ends: list[int] = []  # where, negated, the rising pairs of each length begin that leave most room before them
+    for here, there in reversed(pairs):
+        rank = bisect_left(ends, -there)
+        ends[rank : rank + 1] = [-there]
+        ranks[rank].append((here, there))
+    chosen: list[Pair] = []
+    last = (-1, -1)
+    for rank in range(len(ends) - 1, -1, -1):
+        fitting = [pair for pair in ranks[rank] if pair[0] > last[0] and pair[1] > last[1]]
+        last = min(fitting, key=lambda pair: (max(pair), min(pair), names[pair[0]]))
+        chosen.append(last)
+    return chosen

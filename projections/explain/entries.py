@@ -1,0 +1,351 @@
+"""The events of a log as entries that people and programs read, and those of them that fit every filter."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import partial
+from itertools import islice
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from reenact.domain.agent import AgentStarted, AgentStopped
+from reenact.domain.errors import InvalidInputError, reading
+from reenact.domain.messages import EPOCH, instant
+from reenact.domain.plain import is_sayable, is_sequence
+from reenact.domain.stored import STORED
+from reenact.domain.tools import MCPServer, is_object
+from reenact.projections.explain.history import lineage_of, stream_of
+from reenact.projections.log import AuditedLog, Row, stretches
+
+Fields: TypeAlias = dict[str, Any]
+Streams: TypeAlias = Sequence[tuple[str, int | None]]
+"""Streams, each up to a version, that included, or to its end."""
+
+_NAMES: Final[Mapping[type, str]] = {kind: name for name, kind in STORED.items()}
+_LIVES: Final = frozenset({"agent-started", "agent-stopped"})
+_SESSION: Final = "session"
+_PAGE: Final = 1000
+"""So many events are held at once."""
+_KNOWN: Final = 10_000
+"""So many streams are remembered with the agent that is live in them."""
+
+
+class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as a program reads it; `agent_id` is the agent that was live in the session."""
+
+    position: int
+    time: datetime
+    type: str
+    stream: str
+    version: int
+    session_id: str | None
+    agent_id: str | None
+    data: Fields
+    """The fields of the event; of an MCP server only what may be shown, since the rest may be secret."""
+
+
+class Filter(msgspec.Struct, frozen=True, kw_only=True):
+    """What an event must be like: it fits if it meets every condition, and any event meets what is None or empty.
+
+    `lineage` takes the history that a branch shares with its origin for the branch's own. `types` are names under
+    which events are stored. `since` and `until` are times, both included; `text` is found in one of the event's
+    values, in capitals or not. `after` and `before` are positions, neither of them included.
+    """
+
+    session: str | None = None
+    lineage: bool = False
+    agent: str | None = None
+    types: frozenset[str] = frozenset()
+    since: datetime | None = None
+    until: datetime | None = None
+    text: str | None = None
+    after: int = 0
+    before: int | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidInputError` unless the filter can be met: types are stored names, and times have a zone."""
+        for name in sorted(self.types - STORED.keys()):
+            raise InvalidInputError(f"the log knows no type {name!r}; it knows {', '.join(sorted(STORED))}")
+        for which, time in (("since", self.since), ("until", self.until)):
+            if time is not None and time.tzinfo is None:
+                raise InvalidInputError(f"{which} is a time without a zone, {time}; say which one it is in")
+        if self.lineage and self.session is None:
+            raise InvalidInputError("lineage is that of a session; name the session")
+
+
+def entries_of(log: AuditedLog, wanted: Filter, *, backwards: bool = False) -> Iterator[LogEntry]:
+    """Yield the events that fit, in the order of the log or `backwards`, as far as the log goes when this begins.
+
+    What cannot fit is not decoded, and few events are held at once, however long the log is.
+
+    Raises:
+        SessionNotFoundError: the lineage of a session is wanted that does not exist.
+        LogUnusableError: an event cannot be read.
+    """
+    agents = _Agents(log)
+    says = _says(wanted.text)
+    for row in _Look(log, wanted, backwards=backwards):
+        if says(row.event):
+            agent_id = agents.at(row)
+            if wanted.agent in (None, agent_id):
+                yield _entry(row, agent_id)
+
+
+def follow(log: AuditedLog, wanted: Filter, *, pause: Callable[[], object]) -> Iterator[LogEntry]:
+    """Yield the events that fit, and those that are still to come; `pause` is called between two looks at the log.
+
+    Raises:
+        SessionNotFoundError: the lineage of a session is wanted that does not exist.
+    """
+    after = wanted.after
+    while True:
+        head = log.head()
+        end = head + 1 if wanted.before is None else min(wanted.before, head + 1)
+        yield from entries_of(log, msgspec.structs.replace(wanted, after=after, before=end))
+        after = max(after, head)
+        pause()
+
+
+def last_entries(log: AuditedLog, wanted: Filter, count: int) -> list[LogEntry]:
+    """Return the last `count` events that fit, in the order of the log."""
+    return list(islice(entries_of(log, wanted, backwards=True), count))[::-1]
+
+
+def row_at(log: AuditedLog, position: int) -> Row:
+    """Return the event at the position, as it stands in the log.
+
+    Raises:
+        InvalidInputError: there is none.
+    """
+    head = log.head()
+    rows = log.find(after=position - 1, until=position, limit=1) if 0 < position <= head else ()
+    if not rows:
+        raise InvalidInputError(f"there is no event at position {position}: the log ends at {head}")
+    return rows[0]
+
+
+def name_of(event: object) -> str:
+    """Return the name under which the event is stored, or that of its class if it is none of a log of ours."""
+    return _NAMES.get(type(event), type(event).__name__)
+
+
+def place_of(row: Row) -> Fields:
+    """Return what is said of any event: where it stands, when it was recorded, and what it is called."""
+    return {
+        "position": row.position,
+        "time": instant(row.recorded_at),
+        "type": name_of(row.event),
+        "stream": row.stream,
+        "version": row.version,
+    }
+
+
+def is_session(stream: str) -> bool:
+    """Return whether the stream is that of a session."""
+    return stream.startswith(f"{_SESSION}/")
+
+
+def session_of(stream: str) -> str | None:
+    """Return the session whose stream it is, or None."""
+    return stream.removeprefix(f"{_SESSION}/") if is_session(stream) else None
+
+
+def fields_of(event: object) -> Fields:
+    """Return the fields of an event by their names; in the log they stand by their order."""
+    names: tuple[str, ...] = getattr(event, "__struct_fields__", ())
+    return {name: _plain(getattr(event, name)) for name in names}
+
+
+class _Look:
+    """The rows that a filter cannot rule out before they are decoded, in the order of the log or backwards."""
+
+    def __init__(self, log: AuditedLog, wanted: Filter, *, backwards: bool) -> None:
+        self._log = log
+        self._wanted = wanted
+        self._backwards = backwards
+        self._find = partial(log.find, backwards=backwards, limit=_PAGE)
+        head = log.head()
+        self._until = head if wanted.before is None else min(head, wanted.before - 1)
+        self._since = None if wanted.since is None else _microseconds(wanted.since)
+        self._before = None if wanted.until is None else _microseconds(wanted.until) + 1
+
+    def __iter__(self) -> Iterator[Row]:
+        wanted = self._wanted
+        if not all(id_ is None or is_sayable(id_) for id_ in (wanted.session, wanted.agent)):
+            return iter(())
+        if self._until - wanted.after <= _PAGE:  # less than it takes to find out where to look
+            return self._of_page()
+        if wanted.session is not None:
+            return self._of_streams(wanted.session)
+        return self._of_log() if wanted.agent is None else self._of_agent(wanted.agent)
+
+    def _of_page(self) -> Iterator[Row]:
+        session_id, rows = self._wanted.session, list(self._of_log())
+        if session_id is None or not rows:
+            return iter(rows)
+        streams = self._streams(session_id)
+        return (row for row in rows if _is_in(row, streams))
+
+    def _streams(self, session_id: str) -> Streams:
+        """Return where the session's events are."""
+        return [(stream_of(session_id), None)] if not self._wanted.lineage else lineage_of(self._log, session_id)
+
+    def _of_log(self) -> Iterator[Row]:
+        wanted = self._wanted
+        return self._stretches(names=wanted.types, after=wanted.after, since=self._since, before=self._before)
+
+    def _stretches(
+        self, *, names: frozenset[str], after: int = 0, since: int | None = None, before: int | None = None
+    ) -> Iterator[Row]:
+        find = partial(self._find, names=names, since=since, before=before)
+        for lower, upper in stretches(self._log, after, self._until, backwards=self._backwards):
+            yield from self._pages(
+                lambda low, high: find(after=low, until=high), lower, upper, lambda row: row.position
+            )
+
+    def _of_streams(self, session_id: str) -> Iterator[Row]:
+        streams = self._streams(session_id)
+        for stream, last in reversed(streams) if self._backwards else streams:
+            yield from self._of_stream(stream, last=last)
+
+    def _of_stream(self, stream: str, *, first: int = 0, last: int | None = None) -> Iterator[Row]:
+        """Return the stream's rows with versions above `first`, `last` included."""
+        find = partial(
+            self._find,
+            after=self._wanted.after,
+            until=self._until,
+            stream=stream,
+            names=self._wanted.types,
+            since=self._since,
+            before=self._before,
+        )
+        return self._pages(
+            lambda low, high: find(after_version=low, until_version=high), first, last, lambda row: row.version
+        )
+
+    def _pages(
+        self,
+        find: Callable[[int, int | None], Sequence[Row]],
+        first: int,
+        last: int | None,
+        place: Callable[[Row], int],
+    ) -> Iterator[Row]:
+        """Yield what is found at places above `first`, `last` included, page by page."""
+        while True:
+            rows = find(first, last)
+            yield from rows
+            if len(rows) < _PAGE:
+                return
+            if self._backwards:
+                last = place(rows[-1]) - 1
+            else:
+                first = place(rows[-1])
+
+    def _of_agent(self, agent_id: str) -> Iterator[Row]:
+        """Yield the rows of the agent's life."""
+        for began in self._stretches(names=frozenset({"agent-started"})):
+            if isinstance(began.event, AgentStarted) and began.event.agent_id == agent_id:
+                ends = self._log.find(
+                    stream=began.stream, after_version=began.version, names=("agent-stopped",), limit=1
+                )
+                last = ends[0].version if ends else None
+                yield from self._of_stream(began.stream, first=began.version - 1, last=last)
+                return
+
+
+def _is_in(row: Row, streams: Streams) -> bool:
+    return any(row.stream == stream and (last is None or row.version <= last) for stream, last in streams)
+
+
+class _Life(msgspec.Struct, frozen=True):
+    """Versions of a stream, `low` to `high`, all of them, with one agent or none live."""
+
+    low: int = 1
+    high: int = 0
+    agent_id: str | None = None
+
+
+class _Agents:
+    """Who was live in a session when an event happened there, found in its stream unless it is known."""
+
+    def __init__(self, log: AuditedLog) -> None:
+        self._log = log
+        self._known: dict[str, _Life] = {}
+
+    def at(self, row: Row) -> str | None:
+        """Return the agent that was live; for its start and its end, the agent itself."""
+        if not is_session(row.stream):
+            return None
+        version, event = row.version, row.event
+        life = self._known.pop(row.stream, None) or _Life()
+        if isinstance(event, AgentStarted):
+            life = _Life(version, version, event.agent_id)
+        elif isinstance(event, AgentStopped):
+            life = _Life(version + 1, version)
+        elif life.low <= version <= life.high + 1:
+            life = _Life(life.low, max(life.high, version), life.agent_id)
+        else:
+            life = self._looked_up(row, life)
+        if len(self._known) >= _KNOWN:
+            del self._known[next(iter(self._known))]
+        self._known[row.stream] = life
+        return event.agent_id if isinstance(event, AgentStopped) else life.agent_id
+
+    def _looked_up(self, row: Row, life: _Life) -> _Life:
+        known = life.high if life.high < row.version else 0
+        last = self._log.find(
+            stream=row.stream, after_version=known, until_version=row.version, names=_LIVES, backwards=True, limit=1
+        )
+        if not last:
+            return _Life(life.low, row.version, life.agent_id) if known else _Life(1, row.version)
+        version, event = last[0].version, last[0].event
+        if isinstance(event, AgentStarted):
+            return _Life(version, row.version, event.agent_id)
+        return _Life(version + 1, row.version)
+
+
+def _entry(row: Row, agent_id: str | None) -> LogEntry:
+    with reading(f"event {row.version} of {row.stream!r}"):
+        return LogEntry(
+            **place_of(row), session_id=session_of(row.stream), agent_id=agent_id, data=fields_of(row.event)
+        )
+
+
+def _says(text: str | None) -> Callable[[object], bool]:
+    """Return what tells whether a value of an event holds the text."""
+    if not text:
+        return lambda _event: True
+    if not is_sayable(text):
+        return lambda _event: False  # nothing in a log is no Unicode
+    folded = text.casefold()
+    # What a value holds is also in the event's JSON, which is quick to make: few events need be looked at closely.
+    sought = msgspec.json.encode(folded).decode()[1:-1]
+    return lambda event: sought in msgspec.json.encode(event).decode().casefold() and _holds(fields_of(event), folded)
+
+
+def _holds(value: object, folded: str) -> bool:
+    if is_object(value):
+        return any(_holds(one, folded) for one in value.values())
+    if is_sequence(value):
+        return any(_holds(one, folded) for one in value)
+    if isinstance(value, str):
+        return folded in value.casefold()
+    return value is not None and not isinstance(value, bool) and folded in msgspec.json.encode(value).decode()
+
+
+def _microseconds(time: datetime) -> int:
+    return (time - EPOCH) // timedelta(microseconds=1)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, str | int | None):
+        return value
+    if isinstance(value, msgspec.Struct) and value.__struct_config__.array_like:
+        return fields_of(value)
+    if is_sequence(value):
+        return [_plain(one) for one in value]
+    if isinstance(value, MCPServer):
+        return dict(value.__rich_repr__())
+    return msgspec.to_builtins(value)

@@ -1,0 +1,386 @@
+"""A session as it was at a position of the log: all of it, for programs, and as a page for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from reenact.domain.agent import AgentStarted
+from reenact.domain.attachments import DocumentBlock, ImageBlock
+from reenact.domain.errors import LogUnusableError, SessionNotFoundError, reading
+from reenact.domain.events import AgentState
+from reenact.domain.history import ToolCallInfo, UsageInfo, usage_info
+from reenact.domain.legible import shortened
+from reenact.domain.loop.ledger import Spent
+from reenact.domain.messages import (
+    Block,
+    Message,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+    instant,
+    text_of,
+)
+from reenact.domain.people import PendingCall
+from reenact.domain.plain import is_sayable
+from reenact.domain.session_state import BranchPoint, Session, SessionDeleted, Summary
+from reenact.projections.errors import ProjectionFailedError
+from reenact.projections.explain.entries import fields_of, place_of, session_of
+from reenact.projections.explain.history import History, believe, history_of
+from reenact.projections.log import AuditedLog, Row
+from reenact.projections.read_model.queries import ReadModel
+
+_LINE: Final = 400
+"""So many columns of a line are shown."""
+_LINES: Final = 60
+"""So many lines of a block are shown."""
+_MARGIN: Final = "    "
+
+
+class LastEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """The last of a session's events that is told of; of a branch, it may be one that it shares with its origin."""
+
+    position: int
+    stream: str
+    version: int
+    type: str
+    time: datetime
+
+
+class AgentShown(msgspec.Struct, frozen=True, kw_only=True):
+    """The live agent, and what it was at as far as the log knows."""
+
+    id: str
+    state: AgentState
+    started_at: datetime
+
+
+class TurnShown(msgspec.Struct, frozen=True, kw_only=True):
+    """The turn under way; the model was asked `step` times in it, and `usage` and `cost` are those of its answers."""
+
+    id: str
+    message_id: str
+    accepted_at: datetime
+    started_at: datetime
+    step: int
+    usage: Usage
+    cost: float | None
+
+
+class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
+    """A message that waits for its turn."""
+
+    id: str
+    turn_id: str
+    content: tuple[Block, ...]
+    accepted_at: datetime
+
+    @property
+    def text(self) -> str:
+        """The text of the message."""
+        return text_of(self.content)
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as it was behind its `last` event up to the position that was asked for; `events` counts them.
+
+    `origin` is where it branches off from, `messages` are those that were said, `calls` all that were asked for, and
+    `pending` those that waited for a person, each with the digest that an approval is bound to. `summary` is what the
+    model was given in place of the first messages, `context_tokens` how long the conversation was for it, and `warned`
+    whether it had been said that the cost limit is exceeded. `rules` are those that held, None if none are recorded.
+    """
+
+    session_id: str
+    container_id: str
+    image_id: str
+    image_revision: int
+    origin: BranchPoint | None
+    created_at: datetime
+    deleted: bool
+    last: LastEvent
+    events: int
+    agent: AgentShown | None
+    turn: TurnShown | None
+    queue: tuple[QueuedMessage, ...]
+    messages: tuple[Message, ...]
+    calls: tuple[ToolCallInfo, ...]
+    pending: tuple[PendingCall, ...]
+    usage: UsageInfo
+    summary: Summary | None
+    context_tokens: int
+    warned: bool
+    rules: dict[str, Any] | None
+
+    def text(self) -> str:
+        """Return it as a page that people read, with local times; of very long messages the beginning."""
+        return _page(self)
+
+
+def shown(log: AuditedLog, session_id: str, *, at: int | None = None) -> Shown:
+    """Return the session as it was at the position of the log, now if it is None; it may have been deleted.
+
+    Raises:
+        SessionNotFoundError: there is no such session in the log.
+        InvalidInputError: the session begins behind the position, or the log ends before it.
+        LogUnusableError: the log has lost what the session branches off from, or holds what cannot have happened.
+    """
+    history = past_of(log, session_id, at=at)
+    with reading(f"session {session_id!r}"):
+        return shown_of(session_id, history)
+
+
+def past_of(log: AuditedLog, session_id: str, *, at: int | None = None) -> History:
+    """Return the session's history up to the position, all of it if it is None, whatever the id is made of.
+
+    Raises:
+        SessionNotFoundError: there is no such session in the log.
+        InvalidInputError: the session begins behind the position, or the log ends before it.
+        LogUnusableError: the log has lost what the session branches off from.
+    """
+    if not is_sayable(session_id):
+        raise SessionNotFoundError(session_id)
+    return history_of(log, session_id, until=at)
+
+
+def shown_of(session_id: str, history: History) -> Shown:
+    """Return the session as it was when this was its history."""
+    session, agent_since = Session(), history[0]
+    for row in history:
+        session = believe(session, row)
+        if isinstance(row.event, AgentStarted):
+            agent_since = row
+    try:
+        past = ReadModel.of(_Past(history))
+    except ProjectionFailedError as error:
+        raise LogUnusableError(f"{error}; verify the log") from error
+    with past as model:
+        then = session_of(history[-1].stream) or session_id  # before a branch begins, the session that it branches off
+        messages, calls, pending = model.messages(then), model.tool_calls(then), model.pending(then)
+        unsaid = {turn.message_id for turn in model.turns_of(then) if turn.started_at is None}
+        info = model.session(then)
+        assert info is not None  # its first event is in the history
+    return Shown(
+        session_id=session_id,
+        container_id=session.container_id,
+        image_id=session.image_id,
+        image_revision=session.image_revision,
+        origin=info.origin,
+        created_at=info.created_at,
+        deleted=session.deleted,
+        last=last_of(history[-1]),
+        events=len(history),
+        agent=_agent(session, instant(agent_since.recorded_at)),
+        turn=_turn(session),
+        queue=tuple(
+            QueuedMessage(id=one.message_id, turn_id=one.turn_id, content=one.content, accepted_at=instant(one.at))
+            for one in session.queue
+        ),
+        messages=tuple(message for message in messages if message.id not in unsaid),
+        calls=tuple(replace(call, session_id=session_id) for call in calls),
+        pending=tuple(replace(call, session_id=session_id) for call in pending),
+        usage=usage_info(session_id, session.ledger.models, session.ledger.tools),
+        summary=session.summary,
+        context_tokens=session.context_tokens,
+        warned=session.warned,
+        rules=None if session.rules is None else fields_of(session.rules),
+    )
+
+
+def last_of(row: Row) -> LastEvent:
+    """Return what is told of a session's last event."""
+    return LastEvent(**place_of(row))
+
+
+def _agent(session: Session, since: datetime) -> AgentShown | None:
+    agent = session.agent
+    if agent is None:
+        return None
+    return AgentShown(id=agent.id, state=agent.state(session.turn, session.round), started_at=since)
+
+
+def _turn(session: Session) -> TurnShown | None:
+    turn = session.turn
+    if turn is None:
+        return None
+    return TurnShown(
+        id=turn.id,
+        message_id=turn.message_id,
+        accepted_at=instant(turn.asked_at),
+        started_at=instant(turn.at),
+        step=turn.steps,
+        usage=turn.usage,
+        cost=turn.cost,
+    )
+
+
+class _Past:
+    """A session's history as a log; that it is deleted takes nothing away from what is shown."""
+
+    def __init__(self, history: History) -> None:
+        self._rows = [row for row in history if not isinstance(row.event, SessionDeleted)]
+
+    def read_all(self, *, after: int, limit: int) -> History:
+        """Return up to `limit` events with a position above `after`."""
+        return [row for row in self._rows if row.position > after][:limit]
+
+    def read(self, stream: str, *, after: int = 0) -> History:
+        """Return the stream's events with a version above `after`."""
+        return [row for row in self._rows if row.stream == stream and row.version > after]
+
+    def head(self) -> int:
+        """Return the position of the last event."""
+        return self._rows[-1].position
+
+
+def _page(shown: Shown) -> str:
+    """Return the page; each line of it can be shown as it is."""
+    lines = [
+        *_head(shown),
+        "",
+        "Conversation",
+        *(_conversation(shown) if shown.messages else ["", f"{_MARGIN}nothing has been said"]),
+        *_under_way(shown),
+        *_used(shown),
+    ]
+    return "\n".join(shortened(line, _LINE).rstrip() for line in lines)
+
+
+def _head(shown: Shown) -> Iterator[str]:
+    last = shown.last
+    yield _fact("Session", f"{shown.session_id}{' (deleted)' if shown.deleted else ''}")
+    yield _fact("Container", shown.container_id)
+    yield _fact("Image", f"{shown.image_id}, revision {shown.image_revision}")
+    if shown.origin is not None:
+        origin = shown.origin
+        yield _fact("Branch of", f"{origin.session_id}, behind its event {origin.version}, position {origin.position}")
+    yield _fact("Began", _when(shown.created_at))
+    agent = "none"
+    if shown.agent is not None:
+        agent = f"{shown.agent.id}, {shown.agent.state}, live since {_when(shown.agent.started_at)}"
+    yield _fact("Agent", agent)
+    if shown.rules is not None:
+        yield _fact("Rules", _json(shown.rules))
+    yield _fact("Events", str(shown.events))
+    yield _fact("Last", f"{last.type} at position {last.position}, version {last.version}, {_when(last.time)}")
+
+
+def _conversation(shown: Shown) -> Iterator[str]:
+    summary = shown.summary
+    for number, message in enumerate(shown.messages):
+        if summary is not None and number == summary.replaced:
+            yield from ("", "  (The model is given this in place of what stands above:)")
+            yield from _passage(summary.text)
+        yield ""
+        yield f"  {_speaker(message)}  {_when(message.created_at)}  {message.id}"
+        for block in message.content:
+            yield from _block(block)
+
+
+def _speaker(message: Message) -> str:
+    if message.partial:
+        return f"{message.role} (in part: {message.stop_reason})"
+    is_results = any(isinstance(block, ToolResultBlock) for block in message.content)
+    return "results" if is_results else message.role
+
+
+def _block(block: Block) -> Iterator[str]:
+    match block:
+        case TextBlock():
+            yield from _passage(block.text)
+        case ThinkingBlock():
+            yield from _passage(block.thinking, head="(thinking) ")
+        case ToolUseBlock():
+            yield from _passage(f"{block.name}({_arguments(block.input)})  call {block.id}", head="-> ")
+        case ToolResultBlock():
+            head = f"<- call {block.tool_use_id}{', an error' if block.is_error else ''}: "
+            content = block.content if isinstance(block.content, str) else _json(block.content)
+            yield from _passage(content, head=head)
+        case ImageBlock() | DocumentBlock():
+            kind = "image" if isinstance(block, ImageBlock) else "document"
+            yield from _passage(_json(msgspec.to_builtins(block.source)), head=f"[{kind}] ")
+        case _:
+            yield from _passage(_json(block.data), head="[block] ")
+
+
+def _under_way(shown: Shown) -> Iterator[str]:
+    turn = shown.turn
+    running = [call for call in shown.calls if call.stage == "running"]
+    if turn is None and not shown.pending and not shown.queue and not running:
+        return
+    yield from ("", "Under way", "")
+    if turn is not None:
+        yield f"  turn {turn.id}, step {turn.step}, since {_when(turn.started_at)}"
+    for call in running:
+        yield f"  runs: {call.name}({_arguments(call.arguments)})  call {call.id}"
+    for pending in shown.pending:
+        yield from _waits(pending)
+    for queued in shown.queue:
+        yield f"  waits for its turn: {queued.id}, since {_when(queued.accepted_at)}"
+        for block in queued.content:
+            yield from _block(block)
+
+
+def _waits(pending: PendingCall) -> Iterator[str]:
+    what = f"{pending.name}({_arguments(pending.arguments)})" if pending.prompt is None else pending.prompt
+    yield f"  waits for a person: {what}"
+    yield f"{_MARGIN}call {pending.id}, {pending.kind}, since {_when(pending.since)}"
+    if pending.digest:
+        yield f"{_MARGIN}digest {pending.digest}"
+    if pending.reason:
+        yield f"{_MARGIN}because {pending.reason}"
+    for option in pending.options or ():
+        yield f"{_MARGIN}- {option.label}"
+
+
+def _used(shown: Shown) -> Iterator[str]:
+    used = shown.usage
+    if not used.models and not used.tools:
+        return
+    yield from ("", "Used", "")
+    for name, spent in used.models.items():
+        yield f"  model {name or '(unknown)'}: {_spent(spent)}"
+    for name, spent in used.tools.items():
+        yield f"  tool {name}: {_spent(spent)}"
+    unpriced = f", and {used.unpriced} without a price" if used.unpriced else ""
+    yield f"  in all: cost {used.cost:.6g}{unpriced}"
+
+
+def _spent(spent: Spent) -> str:
+    counts = "".join(f", {count} {name}" for name, count in spent.usage.items())
+    is_priced = spent.calls > spent.unpriced
+    return (
+        f"{spent.calls} use{'' if spent.calls == 1 else 's'}{counts}{f', cost {spent.cost:.6g}' if is_priced else ''}"
+    )
+
+
+def _passage(text: str, head: str = "") -> Iterator[str]:
+    """Yield the text as lines behind a margin; of a very long one the beginning, and how much more there is."""
+    beginning = text[: _LINE * _LINES]
+    lines = f"{head}{beginning}".splitlines() or [head]
+    for line in lines[:_LINES]:
+        yield f"{_MARGIN}{line}"
+    more = len(text) - sum(len(line) + 1 for line in lines[:_LINES]) + len(head) + 1
+    if len(lines) > _LINES or len(beginning) < len(text):
+        yield f"{_MARGIN}… and {max(more, 1)} more characters; --output-format json has them all"
+
+
+def _arguments(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {_json(value)}" for name, value in arguments.items())
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def _fact(name: str, value: str) -> str:
+    return f"{name:<10} {value}"
+
+
+def _when(time: datetime) -> str:
+    return time.astimezone().strftime("%Y-%m-%d %H:%M:%S")

@@ -1,1 +1,0 @@
-"""Projections of users' own: what runs them behind a log, and makes their tables anew."""

@@ -1,0 +1,412 @@
+"""What each event adds to the rows; and what a session that branches off goes on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeAlias, assert_never, get_args
+
+from msgspec.structs import replace
+
+from reenact.domain.agent import (
+    AgentEvent,
+    AgentStarted,
+    AgentStopped,
+    AnswerRecorded,
+    ContextCompressed,
+    MessageAccepted,
+    ResultsRecorded,
+    RulesRecorded,
+    StepStarted,
+    ToolsRequested,
+    TurnCompleted,
+    TurnContinued,
+    TurnFailed,
+    TurnInterrupted,
+    TurnStarted,
+)
+from reenact.domain.container import ContainerCreated
+from reenact.domain.image import ImageRegistered
+from reenact.domain.loop.asking import Question
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.loop.rounds import RoundEvent
+from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
+from reenact.domain.session_state import plus_cost
+from reenact.projections.log import Log, Row, shared_before, stream_of
+from reenact.projections.read_model.rows import (
+    AgentRow,
+    CallRow,
+    Changes,
+    ContainerRow,
+    Conversing,
+    ImageRow,
+    MessageRow,
+    RevisionRow,
+    SessionRow,
+    TurnRow,
+    asked_for,
+    counts_of,
+    encode,
+    known,
+    packed,
+    spend,
+    spend_in,
+    turn_to,
+)
+
+OfConversation: TypeAlias = AgentEvent | SessionDeleted
+OF_CONVERSATION: Final[tuple[type[OfConversation], ...]] = get_args(OfConversation)
+
+
+class OpenEnd(NamedTuple):
+    """What is open at an event of a session, and the event."""
+
+    session: Conversing
+    last: Row
+
+
+class UnprojectedEventError(TypeError):
+    """An event of the domain that no projector knows."""
+
+
+def project(
+    changes: Changes,
+    conversations: dict[str, Conversing],
+    row: Row,
+    open_before: Callable[[Row], OpenEnd],
+) -> None:
+    """Add to the changes what follows from the event, and move its conversation on.
+
+    `open_before` returns the end of the history that a branch with this first event goes on with. Events that are none
+    of the domain's are of no concern here: actors of other kinds may share the log.
+
+    Raises:
+        KeyError: the event goes on with a conversation or a turn that is not among the `conversations`.
+        UnprojectedEventError: the event is the domain's, but has no projector.
+    """
+    event = row.event
+    if isinstance(event, SessionCreated):
+        _create(changes, conversations, row, event)
+    elif isinstance(event, OF_CONVERSATION):
+        _go_on(changes, conversations[row.stream], row, event)
+    elif isinstance(event, SessionBranched):
+        _branch(changes, conversations, row, event, open_before(row))
+    elif isinstance(event, ContainerCreated):
+        changes.containers.append(ContainerRow(row.position, event.container_id, event.name, row.recorded_at))
+    elif isinstance(event, ImageRegistered):
+        _register(changes, row, event)
+    elif type(event).__module__.startswith("reenact.domain."):
+        raise UnprojectedEventError(f"{type(event).__name__} has no projector")
+
+
+def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, event: SessionCreated) -> None:
+    conversations[row.stream] = Conversing(row.position, event.session_id, event.container_id, event.image_id)
+    changes.sessions.append(_session(row, event))
+
+
+def _branch(
+    changes: Changes,
+    conversations: dict[str, Conversing],
+    row: Row,
+    event: SessionBranched,
+    before: OpenEnd,
+) -> None:
+    """Begin with rows of its own for what was open; messages that waited are accepted anew, if they are."""
+    key, origin, last = row.position, before.session, before.last
+    session = Conversing(key, event.session_id, event.container_id, event.image_id)
+    session.asked, session.uses, session.spent = origin.asked, origin.uses, {**origin.spent}
+    for turn in origin.turns.values():
+        if turn.started_at is not None:
+            session.turns[turn.id] = own_turn = replace(turn, session=key)
+            changes.put_turn(own_turn)
+    for call in origin.calls.values():
+        session.calls[call.id] = own_call = replace(call, session=key)
+        changes.put_call(own_call)
+    for by, spent in session.spent.items():
+        changes.spent[key, by] = spent
+    conversations[row.stream] = session
+    changes.sessions.append(_session(row, event, origin.position, last.position, last.version, origin.asked))
+
+
+def _session(row: Row, event: SessionCreated | SessionBranched, *shared: int) -> SessionRow:
+    of = event.session_id, event.container_id, event.image_id, event.image_revision
+    return SessionRow(row.position, row.stream, *of, row.recorded_at, None, *shared)
+
+
+def _register(changes: Changes, row: Row, event: ImageRegistered) -> None:
+    image_id, revision = event.image_id, event.revision
+    changes.images.append(ImageRow(row.position, image_id, revision, row.recorded_at))
+    changes.revisions.append(RevisionRow(row.position, image_id, revision, encode(event.definition)))
+
+
+def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversation) -> None:
+    match event:
+        case SessionDeleted():
+            session.waiting = 0
+            changes.deleted.append((row.recorded_at, session.position))
+        case MessageAccepted():
+            _accept(changes, session, row, event)
+        case TurnStarted():
+            _take_up(changes, session, event)
+        case AnswerRecorded():
+            _answer(changes, session, row, event)
+        case TurnCompleted():
+            _put_down(changes, session, row, event)
+        case StepStarted():
+            _step(changes, session, event)
+        case AgentStarted():
+            of = session.position, session.id, session.container_id, session.image_id
+            session.agent = AgentRow(row.position, event.agent_id, *of, row.recorded_at)
+        case AgentStopped():
+            if session.agent is not None:
+                session.agent.stopped_at = row.recorded_at
+                changes.agents[session.agent.position] = session.agent, session
+                session.agent = None
+        case TurnContinued():
+            _continue(changes, session, row, event)
+        case ContextCompressed():
+            spend_in(changes, session, session.turns[event.turn_id], event)
+        case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded():
+            pass  # what follows from it comes next, and says so
+        case _:
+            _move_calls(changes, session, row, event)
+    if session.agent is not None:
+        changes.agents[session.agent.position] = session.agent, session
+
+
+def _accept(changes: Changes, session: Conversing, row: Row, event: MessageAccepted) -> None:
+    position = row.position
+    turn = session.turns[event.turn_id] = TurnRow(position, session.position, event.turn_id, position, event.at)
+    changes.put_turn(turn)
+    session.waiting += 1
+    _say(changes, session, row, event, position)
+
+
+def _say(
+    changes: Changes,
+    session: Conversing,
+    row: Row,
+    event: MessageAccepted | AnswerRecorded | ResultsRecorded,
+    asked: int,
+    *,
+    role: str = "user",
+) -> MessageRow:
+    """Add the message of the event."""
+    content = encode(event.content)
+    of = event.message_id, role, content, event.at, event.turn_id
+    message = MessageRow(row.position, session.position, asked, *of)
+    changes.messages.append(message)
+    return message
+
+
+def _take_up(changes: Changes, session: Conversing, event: TurnStarted) -> None:
+    turn = session.turns[event.turn_id]
+    turn.started_at = event.at
+    turn.steps = 1
+    session.asked = turn.asked
+    changes.put_turn(turn)
+    session.waiting -= 1
+    if session.agent is not None:
+        session.agent.turn_id = event.turn_id
+        session.agent.activity = "thinking"
+        session.agent.failed = False
+
+
+def _continue(changes: Changes, session: Conversing, row: Row, event: TurnContinued) -> None:
+    asked = next(call.asked for call in session.calls.values())
+    turn = TurnRow(row.position, session.position, event.turn_id, asked, event.at, event.at)
+    session.turns[event.turn_id] = turn
+    changes.put_turn(turn)
+    turn_to(session, "waiting_for_human_input")
+    if session.agent is not None:
+        session.agent.turn_id = event.turn_id
+
+
+def _step(changes: Changes, session: Conversing, event: StepStarted) -> None:
+    turn = session.turns[event.turn_id]
+    turn.steps = event.step
+    changes.put_turn(turn)
+    turn_to(session, "thinking")
+
+
+def _answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecorded) -> None:
+    turn = session.turns[event.turn_id]
+    turn.model = event.model
+    turn.answer = row.position
+    spend_in(changes, session, turn, event)
+    session.uses = asked_for(event.content)
+    message = _say(changes, session, row, event, turn.asked, role="assistant")
+    message.stop_reason, message.stop_sequence, message.partial = event.stop_reason, event.stop_sequence, event.partial
+    message.usage, message.stop_details = packed(event.usage or None), packed(event.stop_details)
+
+
+def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnCompleted) -> None:
+    turn = session.turns.pop(event.turn_id)
+    turn.ended_at, turn.ended = row.recorded_at, row.position
+    turn.outcome = event.outcome
+    turn.stop_reason = event.stop_reason
+    turn.duration = event.duration
+    counted, turn.usage = turn.usage, packed(event.usage or None)
+    turn.cost = known(event.cost)
+    turn.failure = packed(event.failure)
+    turn.stop_sequence = event.stop_sequence
+    turn.stop_details = packed(event.stop_details)
+    changes.put_turn(turn)
+    session.uses = ()  # nobody has run them
+    if turn.started_at is None:
+        session.waiting -= 1
+    elif session.agent is not None:
+        session.agent.turn_id = session.agent.activity = None
+        session.agent.failed = event.outcome == "failed"
+    if turn.usage not in (None, counted):
+        _count_rest(changes, session, turn, event)
+
+
+def _count_rest(changes: Changes, session: Conversing, turn: TurnRow, event: TurnCompleted) -> None:
+    """Count what was used for an answer of which nothing was recorded: nobody has said whose it was."""
+    told = counts_of(event.usage).items()
+    rest = {name: count - turn.counted.get(name, 0) for name, count in told if count > turn.counted.get(name, 0)}
+    if rest:
+        spend(changes, session, ("model", ""), rest, None)
+
+
+def _move_calls(
+    changes: Changes, session: Conversing, row: Row, event: ToolsRequested | ResultsRecorded | RoundEvent
+) -> None:
+    match event:
+        case ToolsRequested():
+            _request(changes, session, event)
+        case ToolStarted():
+            call = _call(changes, session, event.id)
+            call.stage, call.attempts, call.started_at = "running", event.attempt, row.recorded_at
+            turn_to(session, "tool_executing")
+        case ToolResult():
+            _end(changes, session, row, event)
+        case ResultsRecorded():
+            _give_back(changes, session, row, event)
+        case HumanApproveRequired():
+            for asked in event.calls:
+                call = _call(changes, session, asked.id)
+                call.kind, call.digest, call.reason = "approval", asked.digest, asked.reason
+        case HumanPromptRequired() | HumanSelectRequired():
+            _ask(changes, session, event)
+        case ToolPending():
+            for id_ in event.ids:
+                call = _call(changes, session, id_)
+                call.stage, call.asked_at = "waiting", row.recorded_at
+        case ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
+            _decide(changes, session, row, event)
+        case _:
+            assert_never(event)
+
+
+def _call(changes: Changes, session: Conversing, id_: str) -> CallRow:
+    call = session.calls[id_]
+    changes.put_call(call)
+    return call
+
+
+def _request(changes: Changes, session: Conversing, event: ToolsRequested) -> None:
+    turn = session.turns[event.turn_id]
+    assert turn.answer is not None  # it is an answer that requests tools
+    turn_to(session, event.from_state)
+    uses, session.uses = session.uses, ()
+    for number, use in enumerate(uses):
+        call = CallRow(turn.answer, number, session.position, use.id, use.name, encode(use.input), asked=turn.asked)
+        session.calls[use.id] = call
+        changes.put_call(call)
+
+
+def _end(changes: Changes, session: Conversing, row: Row, event: ToolResult) -> None:
+    call = _call(changes, session, event.id)
+    call.stage, call.ended_at = "answered", row.recorded_at
+    call.result, call.is_error, call.ran = encode(event.result), event.is_error, event.ran
+    if not event.ran:
+        return
+    call.cost = known(event.cost)
+    spend(changes, session, ("tool", event.name), {}, call.cost)
+    turn = session.turns.get(session.agent.turn_id or "") if session.agent is not None else None
+    if turn is not None:
+        turn.cost = plus_cost(turn.cost, call.cost)
+        changes.put_turn(turn)
+
+
+def _give_back(changes: Changes, session: Conversing, row: Row, event: ResultsRecorded) -> None:
+    asked = [call.asked for call in session.calls.values()]
+    _say(changes, session, row, event, asked[0])
+    for id_ in session.calls:
+        _call(changes, session, id_).results = row.position
+    session.calls = {}
+
+
+def _ask(changes: Changes, session: Conversing, event: HumanPromptRequired | HumanSelectRequired) -> None:
+    call = _call(changes, session, event.id or "")
+    if isinstance(event, HumanPromptRequired):
+        call.kind, call.question = "prompt", encode(Question(event.prompt))
+    else:
+        call.kind, call.question = "select", encode(Question(event.prompt, event.options, event.multi))
+
+
+def _decide(
+    changes: Changes, session: Conversing, row: Row, event: ToolApproved | ToolEdited | ToolRejected | HumanResponded
+) -> None:
+    call = _call(changes, session, event.id or "")
+    call.decided_by, call.decided_at = event.by, row.recorded_at
+    match event:
+        case ToolApproved():
+            call.stage = "ready"
+            call.decision = call.decision or "approved"
+        case ToolEdited():
+            call.original, call.arguments = call.arguments, encode(event.edited)
+            call.decision = "edited"
+        case ToolRejected():
+            call.decision = "rejected"
+        case HumanResponded():
+            call.decision = "answered"
+        case _:
+            assert_never(event)
+
+
+def open_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -> OpenEnd:
+    """Return the end of the history that comes before a branch's first event.
+
+    The `conversations` are as they are when all that stands before that event in the log has happened.
+
+    Raises:
+        LogUnusableError: the log does not have it.
+    """
+    known = _known_before(log, conversations, first)
+    if known is not None:
+        return known
+    aside = Changes()
+    ends: list[OpenEnd] = []
+    for part in shared_before(log, first):
+        own: dict[str, Conversing] = {}
+        for row in part:
+            project(aside, own, row, lambda _: ends[-1])
+        ends.append(OpenEnd(own[part[0].stream], part[-1]))
+    return ends[-1]
+
+
+def _known_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -> OpenEnd | None:
+    """Return the end of the history if it is what the other session has come to by now, as mostly it is."""
+    branched = first.event
+    assert isinstance(branched, SessionBranched)  # nothing else begins a branch
+    stream = stream_of(branched.origin)
+    session = conversations.get(stream)
+    if session is None:
+        return None
+    since = log.read(stream, after=branched.version - 1)[:2]
+    is_last = len(since) == 1 or (len(since) > 1 and since[1].position > first.position)
+    return OpenEnd(session, since[0]) if is_last and since[0].version == branched.version else None

@@ -1,0 +1,319 @@
+"""The read model: every get and list of the facades, answered from tables that are kept up with the log."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+import msgspec
+
+from reenact.domain.agent import AgentInfo, Failure
+from reenact.domain.container import ContainerInfo
+from reenact.domain.errors import SessionNotFoundError
+from reenact.domain.events import AgentState
+from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo, usage_info
+from reenact.domain.image import Definition, ImageInfo, describe
+from reenact.domain.loop.asking import Question
+from reenact.domain.loop.ledger import Spent
+from reenact.domain.messages import EPOCH, Block, Message, StopDetails, instant
+from reenact.domain.people import PendingCall
+from reenact.domain.session import BranchPoint, SessionInfo
+from reenact.projections.generations import NAME, Generations, remove
+from reenact.projections.log import Log
+from reenact.projections.read_model import compiled
+from reenact.projections.read_model.connections import PrivateStore, Readers, Store
+from reenact.projections.read_model.projection import Projection, suspect
+from reenact.projections.read_model.rows import Value
+from reenact.projections.rebuilding import Followed
+from reenact.projections.runner import Moving, Runner
+
+_value: Final = msgspec.msgpack.Decoder().decode
+
+_READ: Final[Mapping[str, Callable[[Any], object]]] = {
+    "accepted_at": instant,
+    "arguments": _value,
+    "asked_at": instant,
+    "content": msgspec.msgpack.Decoder(tuple[Block, ...]).decode,
+    "created_at": instant,
+    "decided_at": instant,
+    "definition": msgspec.msgpack.Decoder(Definition).decode,
+    "ended_at": instant,
+    "failure": msgspec.msgpack.Decoder(Failure).decode,
+    "is_error": bool,
+    "original": _value,
+    "partial": bool,
+    "question": msgspec.msgpack.Decoder(Question).decode,
+    "ran": bool,
+    "result": _value,
+    "since": instant,
+    "started_at": instant,
+    "stop_details": msgspec.msgpack.Decoder(StopDetails).decode,
+    "usage": msgspec.msgpack.Decoder(dict[str, Any]).decode,
+}
+"""What the columns hold that are not stored as they are, whatever table they are of."""
+
+_T = TypeVar("_T")
+
+
+class ReadModel:
+    """What the log comes to, as far as it is projected. Thread-safe.
+
+    Lists are in the order in which things came to be. `after` names the last entry of the page before, `limit` bounds
+    a page; a page costs the same wherever it begins. Every method raises `ReadModelError` when the tables cannot be
+    read, and `RuntimeClosedError` once the model is closed.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._readers = Readers(store)
+
+    @classmethod
+    def of(cls, log: Log) -> ReadModel:
+        """Return a model of its own of what the log holds now, in memory; it does not follow the log."""
+        store = PrivateStore()
+        try:
+            projection = Projection(log, store)
+            while projection.advance():
+                pass
+            projection.close(intact=True)
+        except BaseException:
+            store.close()
+            raise
+        return cls(store)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def turn_to(self, store: Store) -> None:
+        """Answer from these tables from now on, of which others are let go."""
+        self._store = store
+        self._readers.turn_to(store)
+
+    def close(self) -> None:
+        """Let go of the tables; a question that is being answered is answered. Idempotent."""
+        self._readers.close()
+        if self._readers.failed:
+            self._readers.failed = False
+            suspect(self._store)
+        self._store.close()
+
+    def container(self, container_id: str) -> ContainerInfo | None:
+        """Return the container, or None if there is none of this id."""
+        return self._one(ContainerInfo, compiled.CONTAINER, id=container_id)
+
+    def containers(self, *, after: str | None = None, limit: int | None = None) -> list[ContainerInfo]:
+        """Return all containers."""
+        return self._list(ContainerInfo, compiled.ALL_CONTAINERS, after=after, limit=limit)
+
+    def image(self, image_id: str) -> ImageInfo | None:
+        """Return the image in its newest revision, or None if there is none of this id."""
+        return self._one(_image, compiled.IMAGE, id=image_id)
+
+    def images(self, *, after: str | None = None, limit: int | None = None) -> list[ImageInfo]:
+        """Return all images, each in its newest revision."""
+        return self._list(_image, compiled.ALL_IMAGES, after=after, limit=limit)
+
+    def image_revision(self, image_id: str, revision: int) -> Definition | None:
+        """Return the content of the image's revision, or None if there is no such revision."""
+        found = self._ask(compiled.IMAGE_REVISION, id=image_id, which=revision)
+        return found[0]["definition"] if found else None
+
+    def session(self, session_id: str) -> SessionInfo | None:
+        """Return the session, or None if there is none of this id, or none any more."""
+        return self._one(_session, compiled.SESSION, id=session_id)
+
+    def sessions_of(
+        self, container_id: str, *, after: str | None = None, limit: int | None = None
+    ) -> list[SessionInfo]:
+        """Return the sessions of the container."""
+        return self._list(_session, compiled.SESSIONS_OF_CONTAINER, id=container_id, after=after, limit=limit)
+
+    def sessions(
+        self,
+        limit: int | None = None,
+        *,
+        after: str | None = None,
+        container_id: str | None = None,
+        waiting: bool | None = None,
+    ) -> list[SessionInfo]:
+        """Return the sessions, the newest first: of one container, or with or without a call that waits for a person.
+
+        Raises:
+            SessionNotFoundError: there never was a session with the id `after`.
+        """
+        if after is not None and not self._ask(compiled.SESSION_EVER, id=after):
+            raise SessionNotFoundError(after)
+        query = compiled.NEWEST_SESSIONS[container_id is not None, waiting]
+        return self._list(_session, query, id=container_id, after=after, limit=limit)
+
+    def agent(self, agent_id: str) -> AgentInfo | None:
+        """Return the agent, or None if it is not live."""
+        return self._one(_agent, compiled.AGENT, id=agent_id)
+
+    def agents(self, *, after: str | None = None, limit: int | None = None) -> list[AgentInfo]:
+        """Return the live agents in the order in which they were started."""
+        return self._list(_agent, compiled.LIVE_AGENTS, after=after, limit=limit)
+
+    def messages(self, session_id: str, *, after: Message | None = None, limit: int | None = None) -> list[Message]:
+        """Return the session's messages by turn, each question before its answer, also while it waits."""
+        place = {"asked": 0, "position": 0}  # before all
+        if after is not None:
+            place = next(iter(self._place_of(session_id, after)), place)
+        query = compiled.MESSAGES_OF_BRANCH if self._is_branch(session_id) else compiled.MESSAGES_OF_SESSION
+        return self._list(Message, query, id=session_id, limit=limit, **place)
+
+    def turns_of(self, session_id: str, *, after: str | None = None, limit: int | None = None) -> list[TurnInfo]:
+        """Return the session's turns in the order of their questions, each followed by those that go on with it."""
+        query = compiled.TURNS_OF_BRANCH if self._is_branch(session_id) else compiled.TURNS_OF_SESSION
+        return self._list(TurnInfo, query, id=session_id, after=after, limit=limit)
+
+    def turn_began(self, turn_id: str) -> tuple[str, bool] | None:
+        """Return the session of the turn, also of one that is deleted, and whether it began with a message, or None."""
+        began = self._ask(compiled.TURN_BEGAN, id=turn_id)
+        return (began[0]["id"], bool(began[0]["with_message"])) if began else None
+
+    def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
+        """Return the calls of tools in the session, in the order in which the model asked for them."""
+        query = compiled.CALLS_OF_BRANCH if self._is_branch(session_id) else compiled.CALLS_OF_SESSION
+        return self._list(partial(ToolCallInfo, session_id=session_id), query, id=session_id)
+
+    def usage(self, session_id: str) -> UsageInfo:
+        """Return what the session has used, by model and by tool."""
+        of: dict[str, dict[str, Spent]] = {"model": {}, "tool": {}}
+        for row in self._ask(compiled.USAGE_OF_SESSION, id=session_id):
+            of[row["kind"]][row["name"]] = Spent(row["calls"], row["usage"] or {}, row["cost"], row["unpriced"])
+        return usage_info(session_id, of["model"], of["tool"])
+
+    def pending(self, session_id: str | None = None) -> list[PendingCall]:
+        """Return the calls that wait for a person, in all sessions or in one, those first that were asked for first."""
+        query = compiled.PENDING if session_id is None else compiled.PENDING_OF_SESSION
+        return self._list(_pending, query, id=session_id)
+
+    def pending_of_id(self, call_id: str) -> list[PendingCall]:
+        """Return the calls of this id that wait for a person: one, unless a model uses ids twice."""
+        return self._list(_pending, compiled.PENDING_OF_ID, id=call_id)
+
+    def unfinished(self) -> list[str]:
+        """Return the ids of the sessions with a live agent or a turn under way."""
+        return [row["id"] for row in self._ask(compiled.UNFINISHED)]
+
+    def _is_branch(self, session_id: str) -> bool:
+        found = self._ask(compiled.ORIGIN_OF_SESSION, id=session_id)
+        return bool(found) and found[0]["origin"] is not None
+
+    def _place_of(self, session_id: str, message: Message) -> list[dict[str, Any]]:
+        at = (message.created_at - EPOCH) // timedelta(microseconds=1)
+        if message.turn_id is None:
+            return self._ask(compiled.PLACE_OF_MESSAGE_OF_NO_TURN, id=session_id, message=message.id, at=at)
+        return self._ask(compiled.PLACE_OF_MESSAGE, turn=message.turn_id, id=message.id, at=at)
+
+    def _one(self, make: Callable[..., _T], question: str, **values: Value) -> _T | None:
+        found = self._list(make, question, **values)
+        return found[0] if found else None
+
+    def _list(self, make: Callable[..., _T], question: str, **values: Value) -> list[_T]:
+        return [make(**row) for row in self._ask(question, **values)]
+
+    def _ask(self, question: str, **values: Value) -> list[dict[str, Any]]:
+        """Return the rows that answer the question, as what their columns hold."""
+        names, rows = self._readers.ask(question, values)
+        stored = [(name, _READ[name]) for name in names if name in _READ]
+        found = [dict(zip(names, row, strict=True)) for row in rows]
+        for row in found:
+            for name, read in stored:
+                if row[name] is not None:
+                    row[name] = read(row[name])
+        return found
+
+
+def _image(*, definition: Definition, **columns: Any) -> ImageInfo:  # noqa: ANN401
+    return describe(content=definition, **columns)
+
+
+def _session(*, origin: str | None, shared_until: int, shared_version: int, **columns: Any) -> SessionInfo:  # noqa: ANN401
+    begins = None if origin is None else BranchPoint(session_id=origin, position=shared_until, version=shared_version)
+    return SessionInfo(origin=begins, **columns)
+
+
+def _agent(*, activity: AgentState | None, waits: int, failed: int, **columns: Any) -> AgentInfo:  # noqa: ANN401
+    return AgentInfo(
+        state=activity or ("waiting_for_human_input" if waits else "error" if failed else "idle"), **columns
+    )
+
+
+def _pending(*, question: Question | None, **columns: Any) -> PendingCall:  # noqa: ANN401
+    return PendingCall(
+        prompt=None if question is None else question.prompt,
+        options=None if question is None else question.options,
+        multi=question is not None and question.multi,
+        **columns,
+    )
+
+
+_LOOKS: Final = 100
+_PAUSE: Final = 0.01
+"""Seconds between two looks whether the former tables are still read."""
+
+_log: Final = logging.getLogger("reenact.projections")
+
+
+class KeptReadModel(Followed):
+    """The runtime's own tables, and the `model` that reads them; close this first, then the model."""
+
+    def __init__(self, path: Path, log: Log) -> None:
+        """Open the tables in the file, up to date, with a runner that is running.
+
+        The tables are made anew when they are missing, damaged, ahead of the log, or of another log. Those of another
+        version are left until new ones have been made beside them.
+
+        Raises:
+            ReadModelError: the file cannot be written, or the log not be read.
+            ProjectionFailedError: the log holds an event that cannot be projected.
+        """
+        self._files = Generations(path)
+        self.model = ReadModel(Store(path))
+        super().__init__(NAME, log, self._files, version=compiled.VERSION)
+        if self._former is not None:
+            _log.warning("%s is made anew from the log: it is of version %s", path.name, self._former.version)
+            self.rebuild()
+        self.model.turn_to(Store(self._files.current()))
+        try:
+            self.runner.catch_up()
+            self.runner.start()
+        except BaseException:
+            self.runner.close()
+            raise
+
+    @property
+    def runner(self) -> Runner:
+        """What moves the tables along."""
+        assert self._runner is not None  # they are of this version once this is made
+        return self._runner
+
+    def start(self) -> None:
+        """Go on with what somebody was killed at."""
+        if self._begun():
+            self._rebuild_aside()
+
+    def _create(self, number: int) -> None:
+        remove(self._files.file(number))
+        Store(self._files.file(number)).make()
+
+    def _open(self, number: int) -> Projection:
+        return Projection(self._log, Store(self._files.file(number)), number)
+
+    def _take_over(self, successor: Moving) -> None:
+        super()._take_over(successor)
+        self.model.turn_to(Store(self._files.current()))
+
+    def _tidy(self) -> None:
+        for _ in range(_LOOKS):  # questions that were being answered are, in a moment
+            if self._clear_old() or self._closing.wait(_PAUSE):
+                return

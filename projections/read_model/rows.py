@@ -1,0 +1,354 @@
+"""The rows of the tables, and the open ends of conversations: as they are read, changed in memory, and written back.
+
+Thousands of these live at once and none refers back to what refers to it, so the collector of cycles may pass them by.
+"""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec.structs import astuple
+
+from reenact.domain.agent import AnswerRecorded, ContextCompressed
+from reenact.domain.events import AgentState
+from reenact.domain.history import Decision
+from reenact.domain.loop.ledger import Spent
+from reenact.domain.loop.rounds import Kind, Stage
+from reenact.domain.messages import Block, ToolUseBlock
+from reenact.domain.session_state import plus_cost
+from reenact.projections.read_model import compiled
+
+Value: TypeAlias = str | int | float | bytes | None
+Spender: TypeAlias = tuple[Literal["model", "tool"], str]
+NOTHING: Final = Spent()
+
+
+class ProgressRow(msgspec.Struct):
+    """How far the tables are."""
+
+    name: str
+    position: int
+    mark: str  # which event stands at that position: tells one log from another
+    version: int
+    closed: int  # whether the last writer took its leave
+
+
+class ContainerRow(msgspec.Struct, gc=False):
+    """A container."""
+
+    position: int
+    id: str
+    name: str | None
+    created_at: int
+
+
+class ImageRow(msgspec.Struct, gc=False):
+    """An image."""
+
+    position: int
+    id: str
+    revision: int  # the newest
+    created_at: int
+
+
+class RevisionRow(msgspec.Struct, gc=False):
+    """A revision of an image."""
+
+    position: int
+    image_id: str
+    revision: int
+    definition: bytes
+
+
+class SessionRow(msgspec.Struct, gc=False):
+    """A session."""
+
+    position: int
+    stream: str
+    id: str
+    container_id: str
+    image_id: str
+    image_revision: int
+    created_at: int
+    deleted_at: int | None = None
+    origin: int | None = None  # the key of the session that it branches off from
+    shared_until: int | None = None  # the position of the last event that both share
+    shared_version: int | None = None  # its version
+    shared_asked: int | None = None  # the key of the last question that was taken up by then; 0 if there is none
+
+
+class MessageRow(msgspec.Struct, gc=False):
+    """A message."""
+
+    position: int
+    session: int
+    asked: int  # the key of the question, its own too: (asked, position) orders by turn
+    id: str
+    role: str
+    content: bytes
+    created_at: int
+    turn_id: str | None  # none, if the results of calls were given up while no turn was under way
+    stop_reason: str | None = None
+    partial: bool = False
+    usage: bytes | None = None
+    stop_sequence: str | None = None
+    stop_details: bytes | None = None
+
+
+class UsageRow(msgspec.Struct, gc=False):
+    """What a session has used of a model or a tool."""
+
+    session: int
+    kind: str  # `model` or `tool`
+    name: str  # empty when unknown
+    calls: int
+    usage: bytes | None  # the sums of its token counts
+    cost: float
+    unpriced: int
+
+
+class TurnRow(msgspec.Struct, gc=False):
+    """A turn that has not ended, or has ended in this batch: the columns of its row, then what is not in it."""
+
+    position: int  # where its question was accepted, or where it began after a person's decision
+    session: int
+    id: str
+    asked: int  # the key of the question that it is about
+    accepted_at: int
+    started_at: int | None = None
+    ended_at: int | None = None
+    ended: int | None = None  # the position of the event that ended it
+    outcome: str | None = None
+    stop_reason: str | None = None
+    duration: float | None = None  # seconds
+    steps: int = 0
+    answer: int | None = None  # the key of the last message of the model in it
+    model: str | None = None
+    usage: bytes | None = None
+    cost: float | None = None
+    failure: bytes | None = None
+    stop_sequence: str | None = None
+    stop_details: bytes | None = None
+    counted: dict[str, int] = {}  # what of its usage is counted for a model
+
+
+class AgentRow(msgspec.Struct, gc=False):
+    """An agent that is live, or has stopped in this batch: the columns of its row."""
+
+    position: int
+    id: str
+    session: int  # the key of its session
+    session_id: str
+    container_id: str
+    image_id: str
+    started_at: int
+    stopped_at: int | None = None
+    turn_id: str | None = None
+    activity: AgentState | None = None  # what it is at in its turn
+    failed: bool = False
+    waits: bool = False  # whether a call waits for a person; this and the next are known when the batch is over
+    queued: int = 0
+
+
+class CallRow(msgspec.Struct, gc=False):
+    """A call whose result has not gone back to the model, or has gone back in this batch: the columns of its row."""
+
+    position: int  # the key of the answer that asks for it
+    number: int  # its place among the calls of that answer
+    session: int
+    id: str
+    name: str
+    arguments: bytes
+    stage: Stage = "ready"
+    kind: Kind | None = None  # what a person is asked for, if one is
+    digest: str = ""
+    reason: str = ""
+    question: bytes | None = None
+    asked_at: int | None = None
+    original: bytes | None = None  # the model's own arguments, if a person changed them
+    decision: Decision | None = None
+    decided_by: str | None = None
+    decided_at: int | None = None
+    attempts: int = 0
+    started_at: int | None = None
+    ended_at: int | None = None
+    result: bytes | None = None
+    is_error: bool = False
+    ran: bool = False
+    cost: float | None = None
+    results: int | None = None  # the key of the message in which its result went back to the model
+    asked: int = 0  # the key of the question that its turn is about
+
+
+class Conversing(msgspec.Struct, gc=False):
+    """What must be known of a session to project what comes next in its stream."""
+
+    position: int
+    id: str
+    container_id: str
+    image_id: str
+    agent: AgentRow | None = None
+    turns: dict[str, TurnRow] = {}  # those that have not ended
+    asked: int = 0  # the key of the question that was taken up last
+    waiting: int = 0  # how many of them have not begun
+    uses: tuple[ToolUseBlock, ...] = ()  # what the last answer asks for, until calls are made of it
+    calls: dict[str, CallRow] = {}  # those whose results have not gone back
+    spent: dict[Spender, Spent] = {}  # by models and tools; sums, so that rows do not depend on the batches
+
+
+def turn_to(session: Conversing, activity: AgentState) -> None:
+    """Let the session's agent be at something else in its turn."""
+    if session.agent is not None:
+        session.agent.activity = activity
+
+
+class Changes(msgspec.Struct, gc=False):
+    """The rows that a batch comes to; those in a `dict` are looked at when it is over, the others as they come.
+
+    Turns are by position and session, calls by position, number and session.
+    """
+
+    containers: list[ContainerRow] = []
+    images: list[ImageRow] = []
+    revisions: list[RevisionRow] = []
+    sessions: list[SessionRow] = []
+    deleted: list[tuple[int, int]] = []
+    messages: list[MessageRow] = []
+    turns: dict[tuple[int, int], TurnRow] = {}
+    agents: dict[int, tuple[AgentRow, Conversing]] = {}
+    calls: dict[tuple[int, int, int], CallRow] = {}
+    spent: dict[tuple[int, Spender], Spent] = {}
+
+    def put_turn(self, turn: TurnRow) -> None:
+        """Have the turn's row written."""
+        self.turns[turn.position, turn.session] = turn
+
+    def put_call(self, call: CallRow) -> None:
+        """Have the call's row written."""
+        self.calls[call.position, call.number, call.session] = call
+
+
+MOST_TOKENS: Final = 1 << 40
+"""No turn has so many; sums of what is below stay far from the largest integer that can be written."""
+
+encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def packed(value: object) -> bytes | None:
+    """Return the value as it is stored where there may be none."""
+    return None if value is None else encode(value)
+
+
+def spend(changes: Changes, session: Conversing, by: Spender, usage: Mapping[str, int], cost: float | None) -> None:
+    """Count one more use by the model or tool."""
+    before = session.spent.get(by, NOTHING)
+    spent = Spent(
+        before.calls + 1,
+        _sum(before.usage, usage) if usage else before.usage,
+        before.cost if cost is None else before.cost + cost,
+        before.unpriced + (cost is None),
+    )
+    session.spent[by] = changes.spent[session.position, by] = spent
+
+
+def spend_in(changes: Changes, session: Conversing, turn: TurnRow, event: AnswerRecorded | ContextCompressed) -> None:
+    """Count one more answer of a model, given in the turn."""
+    counts, cost = counts_of(event.usage), known(event.cost)
+    spend(changes, session, ("model", event.model or ""), counts, cost)
+    if counts:
+        turn.counted = _sum(turn.counted, counts) if turn.counted else counts
+        turn.usage = encode(turn.counted)
+    turn.cost = plus_cost(turn.cost, cost)
+    changes.put_turn(turn)
+
+
+def _sum(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """Return the sums of counts that are known to be such."""
+    total = {**counts}
+    for name, count in more.items():
+        total[name] = total.get(name, 0) + count
+    return total
+
+
+def counts_of(usage: Mapping[str, Any]) -> dict[str, int]:
+    """Return the token counts that can be added up."""
+    return {name: count for name, count in usage.items() if type(count) is int and 0 < count < MOST_TOKENS}
+
+
+def known(cost: float | None) -> float | None:
+    """Return the cost if it is an amount."""
+    return cost if cost is not None and math.isfinite(cost) else None
+
+
+_json: Final = msgspec.json.Encoder().encode
+_content: Final = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
+_counts: Final = msgspec.msgpack.Decoder(dict[str, int]).decode
+
+
+def asked_for(content: Iterable[Block]) -> tuple[ToolUseBlock, ...]:
+    """Return the calls that an answer asks for."""
+    return tuple([block for block in content if isinstance(block, ToolUseBlock)])
+
+
+def load(connection: sqlite3.Connection, streams: Collection[str]) -> dict[str, Conversing]:
+    """Return the conversations of these streams, as far as there are rows of them."""
+    conversations: dict[str, Conversing] = {}
+    by_key: dict[int, Conversing] = {}
+    for stream, position, session_id, container_id, image_id, asked in _ask(
+        connection, compiled.SESSIONS_OF_STREAMS, streams
+    ):
+        session = Conversing(position, session_id, container_id, image_id, asked=asked)
+        conversations[stream] = by_key[position] = session
+    for row in _ask(connection, compiled.LIVE_AGENTS_OF, by_key):
+        agent = AgentRow(*row)
+        by_key[agent.session].agent = agent
+    for *row, content in _ask(connection, compiled.OPEN_TURNS_OF, by_key):
+        turn = TurnRow(*row)
+        session = by_key[turn.session]
+        session.turns[turn.id] = turn
+        session.waiting += turn.started_at is None
+        if turn.usage is not None:
+            turn.counted = _counts(turn.usage)
+        if content is not None:
+            session.uses = asked_for(_content(content))
+    for row in _ask(connection, compiled.OPEN_CALLS_OF, by_key):
+        call = CallRow(*row)
+        by_key[call.session].calls[call.id] = call
+    for key, kind, name, calls, usage, cost, unpriced in _ask(connection, compiled.USAGE_OF, by_key):
+        by_key[key].spent[kind, name] = Spent(calls, {} if usage is None else _counts(usage), cost, unpriced)
+    return conversations
+
+
+def _ask(connection: sqlite3.Connection, question: str, keys: Collection[str | int]) -> Sequence[Sequence[Any]]:
+    return connection.execute(question, (_json(list(keys)).decode(),)).fetchall() if keys else ()
+
+
+def write(connection: sqlite3.Connection, changes: Changes) -> None:
+    """Write the rows, each kind in one statement."""
+    for agent, session in changes.agents.values():
+        is_live = agent.stopped_at is None
+        agent.waits = is_live and any(call.stage == "waiting" for call in session.calls.values())
+        agent.queued = session.waiting if is_live else 0
+    for statement, rows in (
+        (compiled.ADD_CONTAINERS, map(astuple, changes.containers)),
+        (compiled.PUT_IMAGES, map(astuple, changes.images)),
+        (compiled.ADD_REVISIONS, map(astuple, changes.revisions)),
+        (compiled.ADD_SESSIONS, map(astuple, changes.sessions)),
+        (compiled.DELETE_SESSIONS, changes.deleted),
+        (compiled.PUT_AGENTS, (astuple(agent) for agent, _ in changes.agents.values())),
+        (compiled.PUT_TURNS, (astuple(turn)[:-1] for turn in changes.turns.values())),
+        (compiled.ADD_MESSAGES, map(astuple, changes.messages)),
+        (compiled.PUT_CALLS, (astuple(call)[:-1] for call in changes.calls.values())),
+        (
+            compiled.PUT_USAGE,
+            (
+                (session, *by, spent.calls, packed(spent.usage or None), spent.cost, spent.unpriced)
+                for (session, by), spent in changes.spent.items()
+            ),
+        ),
+    ):
+        connection.executemany(statement, rows)

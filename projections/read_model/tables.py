@@ -1,0 +1,384 @@
+"""The tables that every get and list is served from, and the statements that read and write them.
+
+The key of a row is the log position of the event that made it, so that keys grow with the log, lists page by key, and
+a row knows where it comes from. A branch has rows of its own for what was open where it begins, under the same keys as
+the session that it branches off from; what was over by then is looked up along its lineage. Times are microseconds
+since 1970-01-01 UTC; whatever is nested is MessagePack.
+
+The columns of a table are the fields of its row in `rows`. `compiled` has the text of all this, which is what is
+executed: `python -m tests.projections.compiled` writes it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec import inspect
+from sqlalchemy import (
+    BindParameter,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Select,
+    Table,
+    Text,
+    bindparam,
+    func,
+    literal,
+    literal_column,
+    select,
+    tuple_,
+    union,
+    update,
+)
+from sqlalchemy.dialects.sqlite import Insert, insert
+from sqlalchemy.sql.elements import ColumnElement
+from sqlalchemy.types import TypeEngine
+
+from reenact.projections.read_model.rows import (
+    AgentRow,
+    CallRow,
+    ContainerRow,
+    ImageRow,
+    MessageRow,
+    ProgressRow,
+    RevisionRow,
+    SessionRow,
+    TurnRow,
+    UsageRow,
+)
+
+VERSION: Final = 4
+"""Raised with every change to a table or to what a projector writes: files of another version are made again."""
+
+METADATA: Final = MetaData()
+
+_STORED: Final[dict[type[inspect.Type], type[TypeEngine[Any]]]] = {
+    inspect.BoolType: Integer,
+    inspect.BytesType: LargeBinary,
+    inspect.FloatType: Float,
+    inspect.IntType: Integer,
+    inspect.LiteralType: Text,
+    inspect.StrType: Text,
+}
+
+
+def _table(
+    name: str,
+    row: type[msgspec.Struct],
+    *keys: str,
+    without: str = "",
+    unique: Collection[str] = (),
+    index: Collection[str] = (),
+) -> Table:
+    """Return the table with the fields of the row for columns, but for the one that is only in memory."""
+    columns: list[Column[Any]] = []
+    for field in msgspec.structs.fields(row):
+        if field.name == without:
+            continue
+        kind = inspect.type_info(field.type)
+        kinds = kind.types if isinstance(kind, inspect.UnionType) else (kind,)
+        columns.append(
+            Column(
+                field.name,
+                _STORED[type(kinds[0])],
+                primary_key=field.name in keys,
+                autoincrement=False,
+                nullable=len(kinds) > 1,
+                unique=field.name in unique or None,
+                index=field.name in index or None,
+            )
+        )
+    return Table(name, METADATA, *columns, sqlite_with_rowid=len(keys) == 1)
+
+
+PROGRESS: Final = _table("progress", ProgressRow, "name")
+CONTAINERS: Final = _table("containers", ContainerRow, "position", unique=["id"])
+IMAGES: Final = _table("images", ImageRow, "position", unique=["id"])
+REVISIONS: Final = _table("revisions", RevisionRow, "position")
+SESSIONS: Final = _table("sessions", SessionRow, "position", unique=["stream", "id"])
+AGENTS: Final = _table("agents", AgentRow, "position", index=["id"])
+MESSAGES: Final = _table("messages", MessageRow, "position")
+TURNS: Final = _table("turns", TurnRow, "position", "session", without="counted", index=["id"])
+CALLS: Final = _table("calls", CallRow, "position", "number", "session", without="asked")
+USAGE: Final = _table("usage", UsageRow, "session", "kind", "name")
+
+_id: Final[BindParameter[str]] = bindparam("id")
+_limit: Final[ColumnElement[int]] = func.coalesce(func.max(bindparam("limit", type_=Integer), 0), -1)
+_listed = SESSIONS.c.deleted_at.is_(None)
+_live = AGENTS.c.stopped_at.is_(None)
+_in_order = MESSAGES.c.asked, MESSAGES.c.position
+_turns_in_order = TURNS.c.asked, TURNS.c.position
+_calls_in_order = CALLS.c.position, CALLS.c.number
+_waiting = CALLS.c.stage == literal_column("'waiting'")
+
+Index("revisions_of_image", REVISIONS.c.image_id, REVISIONS.c.revision, unique=True)
+Index("sessions_listed", SESSIONS.c.position, sqlite_where=_listed)
+Index("sessions_of_container", SESSIONS.c.container_id, SESSIONS.c.position, sqlite_where=_listed)
+Index("agents_live", AGENTS.c.session, AGENTS.c.position, sqlite_where=_live)
+Index("agents_started", AGENTS.c.position, sqlite_where=_live)
+Index("messages_in_order", MESSAGES.c.session, *_in_order)
+Index("turns_of_session", TURNS.c.session, *_turns_in_order)
+Index("turns_open", TURNS.c.session, TURNS.c.position, sqlite_where=TURNS.c.ended_at.is_(None))
+Index("calls_of_session", CALLS.c.session, *_calls_in_order)
+Index("calls_open", CALLS.c.session, *_calls_in_order, sqlite_where=CALLS.c.results.is_(None))
+Index("calls_waiting", *_calls_in_order, sqlite_where=_waiting)
+Index("calls_waiting_by_id", CALLS.c.id, sqlite_where=_waiting)
+
+# The read model's questions: each finds its rows by key, in the order of an index.
+
+BEFORE_ALL: Final = 0
+BEHIND_ALL: Final = (1 << 63) - 1
+
+
+def _key_of(table: Table, default: int) -> ColumnElement[int]:
+    """Return the key of the row with the id `after`, or the default if there is none."""
+    found = select(table.c.position).where(table.c.id == bindparam("after")).limit(1).scalar_subquery()
+    return func.coalesce(found, literal(default))
+
+
+def _but(table: Table, *names: str) -> list[Column[Any]]:
+    return [column for column in table.c if column.name not in names]
+
+
+def _page(query: Select[*tuple[Any, ...]], table: Table) -> Select[*tuple[Any, ...]]:
+    after = table.c.position > _key_of(table, BEFORE_ALL)
+    return query.where(after).order_by(table.c.position).limit(_limit)
+
+
+_containers = select(*CONTAINERS.c["id", "name", "created_at"])
+CONTAINER: Final = _containers.where(CONTAINERS.c.id == _id)
+ALL_CONTAINERS: Final = _page(_containers, CONTAINERS)
+
+_newest = (REVISIONS.c.image_id == IMAGES.c.id) & (REVISIONS.c.revision == IMAGES.c.revision)
+_images = select(IMAGES.c.id.label("image_id"), *IMAGES.c["revision", "created_at"], REVISIONS.c.definition).join_from(
+    IMAGES, REVISIONS, _newest
+)
+IMAGE: Final = _images.where(IMAGES.c.id == _id)
+ALL_IMAGES: Final = _page(_images, IMAGES)
+IMAGE_REVISION: Final = select(REVISIONS.c.definition).where(
+    REVISIONS.c.image_id == _id, REVISIONS.c.revision == bindparam("which")
+)
+
+_origin = SESSIONS.alias("origin")
+_sessions = (
+    select(
+        *_but(SESSIONS, "position", "stream", "deleted_at", "origin", "shared_asked"),
+        _origin.c.id.label("origin"),
+    )
+    .select_from(SESSIONS.outerjoin(_origin, _origin.c.position == SESSIONS.c.origin))
+    .where(_listed)
+)
+SESSION: Final = _sessions.where(SESSIONS.c.id == _id)
+SESSIONS_OF_CONTAINER: Final = _page(_sessions.where(SESSIONS.c.container_id == _id), SESSIONS)
+_waits = SESSIONS.c.position.in_(select(CALLS.c.session).where(_waiting))
+_in_container = SESSIONS.c.container_id == _id
+NEWEST_SESSIONS: Final = {
+    (in_container, waiting): (
+        _sessions.where(
+            SESSIONS.c.position < _key_of(SESSIONS, BEHIND_ALL),
+            *([_in_container] if in_container else []),
+            *([] if waiting is None else [_waits if waiting else ~_waits]),
+        )
+        .order_by(SESSIONS.c.position.desc())
+        .limit(_limit)
+    )
+    for in_container in (False, True)
+    for waiting in (None, False, True)
+}
+"""Newest first: by whether those of one container are asked for, and whether such as wait for a person, or do not."""
+SESSION_EVER: Final = select(SESSIONS.c.id).where(SESSIONS.c.id == _id)
+
+_agents = select(*_but(AGENTS, "position", "session", "stopped_at")).where(_live)
+AGENT: Final = _agents.where(AGENTS.c.id == _id)
+LIVE_AGENTS: Final = _page(_agents, AGENTS)
+
+_of_session = (SESSIONS.c.id == _id) & _listed
+ORIGIN_OF_SESSION: Final = select(SESSIONS.c.origin).where(_of_session)
+"""Whether the session is a branch: what is asked of its history has one form for those that are, and one for others."""
+
+_own = select(
+    SESSIONS.c.position.label("session"),
+    literal(BEHIND_ALL).label("asked"),
+    literal(BEHIND_ALL).label("until"),
+).where(_of_session)
+_branch = _own.cte("lineage", recursive=True)
+_lineage = _branch.union_all(
+    select(SESSIONS.c.origin, SESSIONS.c.shared_asked, SESSIONS.c.shared_until)
+    .join(_branch, SESSIONS.c.position == _branch.c.session)
+    .where(SESSIONS.c.origin.is_not(None))
+)
+"""The session and all that it goes on with: up to which question, and up to which position, each counts."""
+_is_own = _lineage.c.until == BEHIND_ALL
+
+_messages = select(*_but(MESSAGES, "position", "session", "asked"))
+_behind = tuple_(*_in_order) > tuple_(bindparam("asked"), bindparam("position"))
+MESSAGES_OF_SESSION: Final = (
+    _messages.select_from(SESSIONS.join(MESSAGES, MESSAGES.c.session == SESSIONS.c.position))
+    .where(_of_session, _behind)
+    .order_by(*_in_order)
+    .limit(_limit)
+)
+_messages_counting = (
+    (MESSAGES.c.session == _lineage.c.session)
+    & (MESSAGES.c.asked <= _lineage.c.asked)
+    & (MESSAGES.c.position <= _lineage.c.until)
+)
+MESSAGES_OF_BRANCH: Final = (
+    _messages.select_from(_lineage.join(MESSAGES, _messages_counting)).where(_behind).order_by(*_in_order).limit(_limit)
+)
+_created = MESSAGES.c.created_at == bindparam("at")
+PLACE_OF_MESSAGE: Final = (
+    select(*_in_order)
+    .join_from(TURNS, MESSAGES, (MESSAGES.c.session == TURNS.c.session) & (MESSAGES.c.asked == TURNS.c.asked))
+    .where(TURNS.c.id == bindparam("turn"), MESSAGES.c.id == _id, MESSAGES.c.turn_id == TURNS.c.id, _created)
+    .order_by(*_in_order)
+    .limit(1)
+)
+PLACE_OF_MESSAGE_OF_NO_TURN: Final = (
+    select(*_in_order)
+    .select_from(_lineage.join(MESSAGES, _messages_counting))
+    .where(MESSAGES.c.id == bindparam("message"), MESSAGES.c.turn_id.is_(None), _created)
+    .order_by(*_in_order)
+    .limit(1)
+)
+
+_place_of_turn = [
+    func.coalesce(
+        select(column).where(TURNS.c.id == bindparam("after")).limit(1).scalar_subquery(), literal(BEFORE_ALL)
+    )
+    for column in _turns_in_order
+]
+_question = MESSAGES.alias("question")
+_turns = (
+    select(
+        *_but(TURNS, "position", "session", "asked", "ended", "answer"),
+        _question.c.id.label("message_id"),
+    )
+    .where(tuple_(*_turns_in_order) > tuple_(*_place_of_turn))
+    .order_by(*_turns_in_order)
+    .limit(_limit)
+)
+_its_question = _question.c.position == TURNS.c.asked
+TURNS_OF_SESSION: Final = _turns.select_from(
+    SESSIONS.join(TURNS, TURNS.c.session == SESSIONS.c.position).join(_question, _its_question)
+).where(_of_session)
+TURN_BEGAN: Final = (
+    select(SESSIONS.c.id, (TURNS.c.position == TURNS.c.asked).label("with_message"))
+    .join_from(TURNS, SESSIONS, SESSIONS.c.position == TURNS.c.session)
+    .where(TURNS.c.id == _id)
+    .order_by(TURNS.c.position, TURNS.c.session)  # branches that have inherited the turn came later
+    .limit(1)
+)
+_turns_counting = (
+    (TURNS.c.session == _lineage.c.session)
+    & (TURNS.c.asked <= _lineage.c.asked)
+    & (_is_own | (TURNS.c.ended <= _lineage.c.until))
+)
+TURNS_OF_BRANCH: Final = _turns.select_from(_lineage.join(TURNS, _turns_counting).join(_question, _its_question))
+USAGE_OF_SESSION: Final = (
+    select(*_but(USAGE, "session"))
+    .select_from(SESSIONS.join(USAGE, USAGE.c.session == SESSIONS.c.position))
+    .where(_of_session)
+    .order_by(USAGE.c.kind, USAGE.c.name)
+)
+
+_answer = MESSAGES.alias("answer")
+_its_answer = _answer.c.position == CALLS.c.position
+_of_calls = SESSIONS.join(CALLS, CALLS.c.session == SESSIONS.c.position).join(_answer, _its_answer)
+_calls = select(
+    *_but(CALLS, "position", "number", "session", "kind", "digest", "question", "results"),
+    _answer.c.turn_id,
+    _answer.c.id.label("message_id"),
+).order_by(*_calls_in_order)
+CALLS_OF_SESSION: Final = _calls.select_from(_of_calls).where(_of_session)
+_calls_counting = (CALLS.c.session == _lineage.c.session) & (_is_own | (CALLS.c.results <= _lineage.c.until))
+CALLS_OF_BRANCH: Final = _calls.select_from(_lineage.join(CALLS, _calls_counting).join(_answer, _its_answer))
+_pending = (
+    select(
+        *CALLS.c["id", "kind", "name", "arguments", "digest", "reason", "question"],
+        CALLS.c.asked_at.label("since"),
+        SESSIONS.c.id.label("session_id"),
+        AGENTS.c.id.label("agent_id"),
+        _answer.c.turn_id,
+    )
+    .select_from(_of_calls.outerjoin(AGENTS, (AGENTS.c.session == CALLS.c.session) & _live))
+    .where(_waiting, _listed)
+    .order_by(*_calls_in_order)
+)
+PENDING: Final = _pending
+PENDING_OF_SESSION: Final = _pending.where(SESSIONS.c.id == _id, CALLS.c.results.is_(None))
+PENDING_OF_ID: Final = _pending.where(CALLS.c.id == _id)
+
+_running = TURNS.c.started_at.is_not(None) & TURNS.c.ended_at.is_(None)
+_at_work = union(select(AGENTS.c.session).where(_live), select(TURNS.c.session).where(_running)).subquery("at_work")
+UNFINISHED: Final = (
+    select(SESSIONS.c.id).where(SESSIONS.c.position.in_(select(_at_work.c.session))).order_by(SESSIONS.c.position)
+)
+
+
+# The statements that move the tables on: their values are given by their places, and not by names.
+
+_of_name = PROGRESS.c.name == bindparam("of_name", unique=True)
+PROGRESS_OF: Final = select(PROGRESS.c.position).where(_of_name)
+ADD_PROGRESS: Final = insert(PROGRESS)
+SAY_CLOSED: Final = update(PROGRESS).where(_of_name).values(closed=bindparam("new_closed"))
+MOVE: Final = (
+    update(PROGRESS)
+    .where(_of_name, PROGRESS.c.position == bindparam("from_position"))
+    .values(position=bindparam("new_position"), mark=bindparam("new_mark"), closed=literal_column("0"))
+)
+
+ADD_CONTAINERS: Final = insert(CONTAINERS)
+ADD_REVISIONS: Final = insert(REVISIONS)
+ADD_SESSIONS: Final = insert(SESSIONS)
+ADD_MESSAGES: Final = insert(MESSAGES)
+DELETE_SESSIONS: Final = (
+    update(SESSIONS)
+    .where(SESSIONS.c.position == bindparam("at_position"))
+    .values(deleted_at=bindparam("new_deleted_at"))
+)
+
+
+def _put(table: Table, keys: Sequence[str], moving: Sequence[str]) -> Insert:
+    """Return what adds a row, or changes those columns that move in the one that is there."""
+    new = insert(table)
+    return new.on_conflict_do_update(index_elements=keys, set_={name: new.excluded[name] for name in moving})
+
+
+PUT_IMAGES: Final = _put(IMAGES, ["id"], ["revision"])
+PUT_USAGE: Final = _put(USAGE, ["session", "kind", "name"], ["calls", "usage", "cost", "unpriced"])
+PUT_AGENTS: Final = _put(AGENTS, ["position"], AGENTS.c.keys()[7:])
+PUT_TURNS: Final = _put(TURNS, ["position", "session"], TURNS.c.keys()[5:])
+PUT_CALLS: Final = _put(CALLS, ["position", "number", "session"], CALLS.c.keys()[5:])
+
+# All keys in one parameter: the text stays the same however many there are, and SQLite prepares it once.
+_keys: Final[Select[tuple[Any]]] = select(func.json_each(bindparam("keys", unique=True)).table_valued("value").c.value)
+_taken_up = (
+    select(func.max(TURNS.c.asked))
+    .where(TURNS.c.session == SESSIONS.c.position, TURNS.c.started_at.is_not(None))
+    .scalar_subquery()
+)
+SESSIONS_OF_STREAMS: Final = select(
+    *SESSIONS.c["stream", "position", "id", "container_id", "image_id"],
+    func.coalesce(_taken_up, SESSIONS.c.shared_asked, literal_column("0")),
+).where(SESSIONS.c.stream.in_(_keys))
+LIVE_AGENTS_OF: Final = select(AGENTS).where(_live, AGENTS.c.session.in_(_keys))
+OPEN_TURNS_OF: Final = (
+    select(TURNS, MESSAGES.c.content)
+    .join_from(TURNS, MESSAGES, MESSAGES.c.position == TURNS.c.answer, isouter=True)
+    .where(TURNS.c.ended_at.is_(None), TURNS.c.session.in_(_keys))
+    .order_by(TURNS.c.session, TURNS.c.position)
+)
+OPEN_CALLS_OF: Final = (
+    select(CALLS, MESSAGES.c.asked)
+    .join_from(CALLS, MESSAGES, MESSAGES.c.position == CALLS.c.position)
+    .where(CALLS.c.results.is_(None), CALLS.c.session.in_(_keys))
+    .order_by(CALLS.c.session, *_calls_in_order)
+)
+USAGE_OF: Final = select(USAGE).where(USAGE.c.session.in_(_keys))

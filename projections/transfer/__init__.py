@@ -1,0 +1,1 @@
+"""Exports: a log as lines, without what must not leave, and into a log again."""

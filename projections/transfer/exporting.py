@@ -1,0 +1,269 @@
+"""A log as the lines of an export: which streams come along, and that nothing leaves that is not as it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
+from datetime import datetime
+from hashlib import blake2b
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from reenact.domain.chain import DIGEST_SIZE, GENESIS, Row, Timer
+from reenact.domain.errors import LogUnusableError, SessionNotFoundError, UnstorableError
+from reenact.domain.session import SessionBranched, SessionCreated
+from reenact.projections.explain.history import stream_of
+from reenact.projections.log import OnProgress, Progress
+from reenact.projections.transfer.lines import (
+    FORMAT,
+    MOST_BYTES,
+    End,
+    Forms,
+    Header,
+    Line,
+    TimerLine,
+    encoded,
+    named,
+    row_line,
+)
+
+TOLD_EVERY: Final = 1000
+"""Progress is told once for so many lines."""
+_unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
+
+
+class RawLog(Protocol):
+    """A log's rows at one moment; `streams` are those that are asked for, None for all."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the log."""
+        ...
+
+    def head(self) -> int:
+        """Return the position of the last event, 0 if there is none."""
+        ...
+
+    def count_events(self, streams: Sequence[str] | None = None) -> int:
+        """Return how many events there are."""
+        ...
+
+    def count_rows(self, streams: Sequence[str] | None = None) -> int:
+        """Return how many rows there are."""
+        ...
+
+    def rows(self, streams: Sequence[str] | None = None) -> Generator[Row]:
+        """Yield the rows in the order in which they were written."""
+        ...
+
+    def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
+        """Yield when streams are to be woken, by stream."""
+        ...
+
+
+class Redacting(Protocol):
+    """What is taken out on the way; each row comes with the digest of the one before it."""
+
+    def check_name(self, name: str) -> None:
+        """Raise `RedactionError` if a name that has to stay holds what must not leave."""
+        ...
+
+    def row(self, row: Row, previous: bytes) -> Row:
+        """Return the row as it may leave."""
+        ...
+
+
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an export holds; `redacted` is how many rows say less than the log does."""
+
+    sessions: tuple[str, ...] | None
+    events: int
+    rows: int
+    redacted: int
+
+
+class Export:
+    """One export of a log; `forms` None is one of which nobody knows the types of the events."""
+
+    def __init__(
+        self,
+        log: RawLog,
+        *,
+        forms: Forms | None,
+        software: str,
+        exported_at: datetime,
+        sessions: Sequence[str] | None = None,
+        redacting: Redacting | None = None,
+        feeds: bool = True,
+        progress: OnProgress | None = None,
+    ) -> None:
+        """Prepare to export these sessions with all that they need, everything if None.
+
+        Raises:
+            SessionNotFoundError: a session is not in the log.
+            LogUnusableError: the log is not as it was written.
+            RedactionError: the policy does not go with these sessions.
+        """
+        self._log = log
+        self._forms = forms
+        self._redacting = redacting
+        self._progress = progress or _nobody
+        self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions)
+        self._feeds = feeds
+        self._redacted = 0
+        self._written = 0
+        timers = sum(1 for _ in log.timers(self._streams))
+        self.header = Header(
+            format=FORMAT,
+            software=software,
+            exported_at=exported_at,
+            head=log.head(),
+            sessions=None if sessions is None else tuple(sessions),
+            redacted=redacting is not None,
+            feeds=feeds,
+            events=log.count_events(self._streams),
+            rows=self._count_rows(),
+            timers=timers,
+        )
+
+    @property
+    def result(self) -> Exported:
+        """What was exported, once all lines are."""
+        header = self.header
+        return Exported(sessions=header.sessions, events=header.events, rows=header.rows, redacted=self._redacted)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the lines, each with its end.
+
+        Raises:
+            StorageError: the log cannot be read.
+            LogUnusableError: it is not as it was written; the message names the record.
+            UnstorableError: a record is too long for a line.
+            RedactionError: the policy cannot be carried out.
+        """
+        digest = blake2b(digest_size=DIGEST_SIZE)
+        for line in self._before_the_end():
+            text = encoded(line)
+            if len(text) > MOST_BYTES:
+                raise UnstorableError(
+                    f"{self._log.name}: a record is longer than {MOST_BYTES} bytes, too long to leave"
+                )
+            digest.update(text)
+            yield text
+        header = self.header
+        yield encoded(End(events=header.events, rows=header.rows, timers=header.timers, digest=digest.hexdigest()))
+
+    def _before_the_end(self) -> Iterator[Line]:
+        yield self.header
+        total = self.header.rows
+        for done, line in enumerate(self._rows(), 1):
+            yield line
+            if done % TOLD_EVERY == 0 or done == total:
+                self._progress(Progress("rows", done, total))
+        for timer in self._log.timers(self._streams):
+            yield TimerLine(stream=timer.stream, due=timer.due)
+
+    def _rows(self) -> Iterator[Line]:
+        ends = Ends()
+        left: dict[str, bytes] = {}
+        redacting = self._redacting
+        for row in self._log.rows(self._streams):
+            what = f"event {row.version} of {row.stream!r}" if row.count else f"what was heard of {row.stream!r}"
+            previous, behind = ends.previous(row), left.get(row.stream, GENESIS)
+            if ends.take(row) is not None:
+                raise self._damaged(what)
+            leaving = row
+            if redacting is not None:
+                if row.stream not in left:
+                    redacting.check_name(row.stream)
+                leaving = redacting.row(row, previous)
+            self._redacted += leaving is not row
+            if not (self._feeds or row.count):
+                continue
+            if not self._feeds and (row.cursor is not None or behind != previous):
+                leaving = leaving.replaced(
+                    previous, behind=behind, cause=leaving.cause, events=leaving.events, feed=None, cursor=None, heard=0
+                )
+            left[row.stream] = row.digest
+            yield self._line(leaving, what)
+
+    def _line(self, row: Row, what: str) -> Line:
+        try:
+            return row_line(row, [(topic, state, self._fields(topic, state)) for topic, state in events_of(row)])
+        except ValueError as error:
+            raise self._damaged(what) from error
+
+    def _fields(self, topic: str, state: bytes) -> dict[str, Any] | None:
+        return None if self._forms is None else named(self._forms.decode(topic, state)[1])
+
+    def _count_rows(self) -> int:
+        if self._feeds:
+            return self._log.count_rows(self._streams)
+        return sum(1 for row in self._log.rows(self._streams) if row.count)
+
+    def _damaged(self, what: str) -> LogUnusableError:
+        message = f"{self._log.name}: {what}, or what stood before it, is not as it was written; nothing was exported"
+        return LogUnusableError(f"{message}: verify the log, and restore a copy of it")
+
+
+class Ends:
+    """Where the streams of an export end, as its rows come by."""
+
+    def __init__(self) -> None:
+        self._ends: dict[str, tuple[int, int, bytes]] = {}
+
+    def previous(self, row: Row) -> bytes:
+        """Return the digest of the row of the same stream that came last."""
+        return self._ends.get(row.stream, _BEGINNING)[2]
+
+    def take(self, row: Row) -> str | None:
+        """Go on behind the row, or return why it cannot come next."""
+        version, cursor, previous = self._ends.get(row.stream, _BEGINNING)
+        if row.version is not None and row.version != version + 1 and (version, row.version) != (-1, 1):
+            return f"version {max(1, version + 1)} of the stream is missing"
+        if row.cursor is not None and row.cursor != cursor + 1:
+            return f"cursor {cursor + 1} of the stream is missing"
+        if not row.follows(previous):
+            return "the row, or the one before it, is not as it was written"
+        last_version, last_cursor = row.last_version, row.last_cursor
+        self._ends[row.stream] = (
+            version if last_version is None else last_version,
+            cursor if last_cursor is None else last_cursor,
+            row.digest,
+        )
+        return None
+
+
+_BEGINNING: Final = (-1, 0, GENESIS)
+
+
+def events_of(row: Row) -> list[tuple[str, bytes]]:
+    """Return the topics and the states of a row's events, or raise `ValueError`."""
+    return [] if row.events is None else _unpack(row.events)
+
+
+def _needed(log: RawLog, forms: Forms, sessions: Sequence[str]) -> list[str]:
+    """Return the streams of the sessions, of what they branch off from, and of all their containers and images."""
+    needed: dict[str, None] = {}
+    waiting = list(reversed(sessions))
+    while waiting:
+        session_id = waiting.pop()
+        stream = stream_of(session_id)
+        if stream in needed:
+            continue
+        with closing(log.rows([stream])) as rows:
+            first = next((row for row in rows if row.count), None)
+        if first is None:
+            raise SessionNotFoundError(session_id)
+        needed[stream] = None
+        _, event = forms.decode(*events_of(first)[0])
+        if isinstance(event, SessionCreated | SessionBranched):
+            needed[f"container/{event.container_id}"] = needed[f"image/{event.image_id}"] = None
+        if isinstance(event, SessionBranched):
+            waiting.append(event.origin)
+    return list(needed)
+
+
+def _nobody(progress: Progress) -> None:
+    """Tell nobody."""

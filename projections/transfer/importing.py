@@ -1,0 +1,420 @@
+"""An export as it is read: each line is checked, so that what is altered, cut off or made up is found and named.
+
+Nothing is written before a log's own history was compared with it; or it is opened as a log in memory.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from hashlib import blake2b
+from itertools import islice
+from typing import Any, Final, NoReturn, Protocol, TypeAlias
+
+import msgspec
+from msgspec import UNSET
+
+from reenact.domain.announce import TODAY, version_of
+from reenact.domain.chain import DIGEST_SIZE, Row, Timer
+from reenact.domain.errors import ExportUnusableError, HistoryDiffersError, LogTooNewError, LogUnusableError
+from reenact.domain.feed import pack_feed
+from reenact.projections.log import OnProgress, Progress
+from reenact.projections.transfer.exporting import TOLD_EVERY, Ends, events_of
+from reenact.projections.transfer.lines import (
+    FORMAT,
+    MOST_BYTES,
+    End,
+    EventPart,
+    Forms,
+    Header,
+    Line,
+    RowLine,
+    TimerLine,
+    agree,
+    decoded,
+    named,
+)
+from reenact.projections.verification.feed_check import decode_part
+
+Item: TypeAlias = Row | Timer
+_NO_EXPORT: Final = "the file is no export; name one that `reenact export` has written"
+_NO_FEED: Final = pack_feed(())
+_CUT: Final = "the file is cut off here; export again, or copy it again"
+
+
+class Source(Protocol):
+    """A file that is open for reading, in binary mode, at its beginning."""
+
+    def readline(self, size: int = -1, /) -> bytes:
+        """Return the next line, or as many bytes of it."""
+        ...
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return the next bytes."""
+        ...
+
+
+class ExportReader:
+    """Reads an export once, from its beginning; `forms` None is for one whose events' types nobody knows.
+
+    What it yields is good only if it comes to its end: the last line tells whether anything was changed.
+    """
+
+    def __init__(
+        self, file: Source, name: str, *, forms: Forms | None = None, progress: OnProgress | None = None
+    ) -> None:
+        """Read the first line.
+
+        Raises:
+            ExportUnusableError: it is not that of an export.
+            OSError: the file cannot be read.
+        """
+        self.name = name
+        self._file = file
+        self._forms = forms
+        self._progress = progress
+        self._digest = blake2b(digest_size=DIGEST_SIZE)
+        self._line = 0
+        self._here: RowLine | None = None
+        self._todays: dict[str, bool] = {}
+        self._counts = [0, 0, 0]
+        self._position = 0
+        self._ends = Ends()
+        first = self._read()
+        if not isinstance(first, Header):
+            self._refuse(_NO_EXPORT)
+        if first.format > FORMAT:
+            self._refuse(f"the export has format {first.format}, newer than {FORMAT}; upgrade to read it")
+        self.header = first
+
+    def items(self) -> Iterator[Item]:
+        """Yield the rows, then the timers, as an export has them.
+
+        Raises:
+            ExportUnusableError: the file is no whole and true export; the message names the line and the record.
+            OSError: it cannot be read.
+        """
+        while not isinstance(line := self._read(), End):
+            match line:
+                case RowLine() if not self._counts[2]:
+                    self._here = line
+                    self._counts[0] += len(line.events)
+                    self._counts[1] += 1
+                    yield self._row(line)
+                case TimerLine():
+                    self._counts[2] += 1
+                    yield Timer(line.stream, line.due)
+                case _:
+                    self._refuse("a line of this kind cannot stand here; export again")
+            self._tell()
+        self._check_end(line)
+
+    def _read(self) -> Line:
+        self._line += 1
+        self._here = None
+        text = self._file.readline(MOST_BYTES + 1)
+        if len(text) > MOST_BYTES:
+            self._refuse(f"the line is longer than {MOST_BYTES} bytes; no export has such a line")
+        if not text.endswith(b"\n"):
+            self._refuse(_NO_EXPORT if self._line == 1 else _CUT)
+        try:
+            line = decoded(text[:-1])
+        except ValueError as error:
+            self._refuse(_NO_EXPORT if self._line == 1 else f"this is no line of an export ({error}); export again")
+        if isinstance(line, End) and line.digest != self._digest.hexdigest():
+            self._refuse("what stands before this line was changed since the export; export again, or copy it again")
+        self._digest.update(text)
+        return line
+
+    def _row(self, line: RowLine) -> Row:
+        try:
+            row = line.row
+        except ValueError as error:
+            self._refuse(f"{error}; export again")
+        if row.position is not None:
+            last = row.position + row.count - 1
+            if not self._position < row.position <= last <= self.header.head:
+                self._refuse(f"position {row.position} cannot stand behind {self._position}; export again")
+            self._position = last
+        if not _is_formed(row):
+            self._refuse("the row is not formed as rows are; export again")
+        problem = self._ends.take(row)
+        if problem is not None:
+            self._refuse(f"{problem}; export again")
+        try:
+            part = decode_part(row.feed or _NO_FEED)
+            version_of(part.version or TODAY, f"row {row.cursor} of the feed of {row.stream!r}")
+        except LogTooNewError as error:
+            self._refuse(str(error))
+        except (ValueError, RecursionError) as error:
+            self._refuse(f"the row says what no feed does ({error}); export again")
+        for event, (topic, state) in zip(line.events, events_of(row), strict=True):
+            self._check_said(event, topic, state)
+        return row
+
+    def _check_said(self, part: EventPart, topic: str, state: bytes) -> None:
+        """Refuse an event that nobody knows, and one of which the line says something else than its bytes do."""
+        if self._forms is None:
+            return
+        try:
+            _, event = self._forms.decode(topic, state)
+        except LogUnusableError as error:
+            self._refuse(str(error))
+        # An event of an older form was shown in that of the version that exported it, whichever that was.
+        if part.fields is not UNSET and self._is_todays(topic, event) and not agree(part.fields, named(event)):
+            self._refuse("its fields are not what its bytes say; export again")
+
+    def _is_todays(self, topic: str, event: object) -> bool:
+        known = self._todays.get(topic)
+        if known is None and self._forms is not None:
+            known = self._todays[topic] = self._forms.encode(event, 0)[0] == topic
+        return known is True
+
+    def _check_end(self, end: End) -> None:
+        header = self.header
+        said = [[header.events, header.rows, header.timers], [end.events, end.rows, end.timers]]
+        if said != [self._counts, self._counts]:
+            self._refuse("the numbers of events, rows and timers are not those that the file says; export again")
+        self._line += 1
+        if self._file.read(1):
+            self._refuse("something stands behind the end of the export; remove it, or export again")
+
+    def _tell(self) -> None:
+        header, done = self.header, sum(self._counts[1:])
+        total = header.rows + header.timers
+        if self._progress is not None and (done % TOLD_EVERY == 0 or done == total):
+            self._progress(Progress("reading", done, total))
+
+    def _refuse(self, problem: str) -> NoReturn:
+        here = self._here
+        stream = None if here is None else here.stream
+        version = None if here is None else here.cursor if here.version is None else here.version
+        raise ExportUnusableError(self.name, self._line, problem, stream=stream, version=version) from None
+
+
+def _is_formed(row: Row) -> bool:
+    """Return whether a row has the parts that it says."""
+    has_events, is_heard = row.count > 0, row.heard > 0
+    return (
+        (has_events or is_heard)
+        and all((part is not None) == has_events for part in (row.version, row.position))
+        and all((part is not None) == is_heard for part in (row.cursor, row.feed))
+    )
+
+
+class Standing(Protocol):
+    """Where the streams of a log stand."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the log."""
+        ...
+
+    def stream_end(self, stream: str) -> tuple[int, int, bytes] | None:
+        """Return the version of the stream's last event, or -1, its last cursor, and the digest of its last row.
+
+        None if it has no rows.
+        """
+        ...
+
+    def digest_at(self, stream: str, version: int) -> bytes | None:
+        """Return the digest of the stream's row that holds the event of that version, if it is there."""
+        ...
+
+    def digest_at_cursor(self, stream: str, cursor: int) -> bytes | None:
+        """Return the digest of the stream's row whose last announcement has the cursor, if there is one."""
+        ...
+
+
+class Lacking(msgspec.Struct):
+    """What a log has already: of each stream so many of the rows of an export. The rest is lacking."""
+
+    rows: dict[str, int] = {}
+    ahead: set[str] = set()
+    """The streams of which the log has more than the export."""
+    passed: dict[str, int] = {}
+
+    def lacks(self, row: Row) -> bool:
+        """Return whether the log has yet to get the row; each is asked for once, in their order."""
+        number = self.passed[row.stream] = self.passed.get(row.stream, 0) + 1
+        return number > self.rows.get(row.stream, 0)
+
+
+def look_at(reader: ExportReader, standing: Standing | None) -> Lacking:
+    """Read the export to its end and return what the log lacks of it; None is a log that there is not yet.
+
+    Raises:
+        ExportUnusableError: the file is no whole and true export.
+        HistoryDiffersError: the log has another history in the same place.
+        StorageError: the log cannot be read.
+    """
+    comparison = _Comparison(standing)
+    for item in reader.items():
+        if isinstance(item, Row):
+            comparison.take(item)
+    return comparison.result()
+
+
+class _Stream(msgspec.Struct):
+    """A stream of an export beside the one in the log, which ends at `end`."""
+
+    end: tuple[int, int, bytes] | None
+    there: int = 0
+    version: int = -1
+    cursor: int = 0
+    """Up to here the log has the rows."""
+    is_met: bool = False
+    """Whether the row with which the log's stream ends has passed."""
+    last_event: Row | None = None
+    last: Row | None = None
+
+
+class _Comparison:
+    """What the log has of each stream, held against what the export says of it."""
+
+    def __init__(self, standing: Standing | None) -> None:
+        self._standing = standing
+        self._streams: dict[str, _Stream] = {}
+
+    def take(self, row: Row) -> None:
+        standing = self._standing
+        if standing is None:
+            return
+        stream = self._streams.get(row.stream)
+        if stream is None:
+            stream = self._streams[row.stream] = _Stream(standing.stream_end(row.stream))
+        if stream.end is None or stream.is_met:
+            return
+        version, cursor, digest = stream.end
+        stream.is_met = row.digest == digest
+        stream.version = stream.version if row.last_version is None else row.last_version
+        stream.cursor = stream.cursor if row.last_cursor is None else row.last_cursor
+        if not stream.is_met and (stream.version > version or stream.cursor > cursor):
+            if row.version is not None and row.version <= version:
+                raise _differs(standing, row, row.version, "the event there is another one")
+            raise _differs(standing, row, cursor, f"what subscribers saw was packed otherwise around cursor {cursor}")
+        stream.there += 1
+        stream.last = row
+        stream.last_event = row if row.count else stream.last_event
+
+    def result(self) -> Lacking:
+        """Return what is lacking, once all that the log has more of has been held against it."""
+        ahead: set[str] = set()
+        for name, stream in self._streams.items():
+            if stream.end is not None and not stream.is_met:
+                ahead.add(name)
+                self._check_ahead(stream)
+        return Lacking(rows={name: stream.there for name, stream in self._streams.items()}, ahead=ahead)
+
+    def _check_ahead(self, stream: _Stream) -> None:
+        """Refuse what the log does not have, though it has more than the export."""
+        standing, event, last = self._standing, stream.last_event, stream.last
+        if standing is None or last is None:
+            return
+        if event is not None and standing.digest_at(event.stream, stream.version) != event.digest:
+            raise _differs(standing, event, event.version or 0, "the event there is another one")
+        # Where rows were packed anew, none need end here any more.
+        if last is not event and standing.digest_at_cursor(last.stream, stream.cursor) not in (last.digest, None):
+            raise _differs(standing, last, last.cursor or 0, "subscribers saw something else")
+
+
+def _differs(standing: Standing, row: Row, at: int, why: str) -> HistoryDiffersError:
+    return HistoryDiffersError(standing.name, row.stream, at, why)
+
+
+class HeldEvent(msgspec.Struct, frozen=True, gc=False):
+    """An event where it stood in the log. `recorded_at` is microseconds since 1970-01-01 UTC."""
+
+    stream: str
+    version: int
+    position: int
+    recorded_at: int
+    event: Any
+    name: str
+    """The stored name of the event."""
+    cause: bytes | None
+
+
+class HeldLog:
+    """A log that is held in memory, at the positions that its events had; it keeps the promise of `AuditedLog`."""
+
+    def __init__(self, events: Sequence[HeldEvent], head: int) -> None:
+        """Take the events in the order of their positions."""
+        self._events = events
+        self._positions = [event.position for event in events]
+        self._head = head
+        self._streams: dict[str, list[HeldEvent]] = {}
+        for event in events:
+            self._streams.setdefault(event.stream, []).append(event)
+
+    def read(self, stream: str, *, after: int = 0) -> Sequence[HeldEvent]:
+        """Return the stream's events with a version above `after`."""
+        return [event for event in self._streams.get(stream, ()) if event.version > after]
+
+    def read_all(self, *, after: int = 0, limit: int = 1000) -> Sequence[HeldEvent]:
+        """Return up to `limit` events with a position above `after`, in the order of their positions."""
+        first = bisect_right(self._positions, after)
+        return self._events[first : first + limit]
+
+    def find(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        stream: str | None = None,
+        after_version: int = 0,
+        until_version: int | None = None,
+        names: Collection[str] = (),
+        since: int | None = None,
+        before: int | None = None,
+        backwards: bool = False,
+        limit: int = 1000,
+    ) -> Sequence[HeldEvent]:
+        """Return up to `limit` events that fit every condition, as `AuditedLog` promises."""
+        events = self._events if stream is None else self._streams.get(stream, ())
+        fitting = (
+            event
+            for event in (reversed(events) if backwards else events)
+            if after < event.position <= (event.position if until is None else until)
+            and after_version < event.version <= (event.version if until_version is None else until_version)
+            and (not names or event.name in names)
+            and (since is None or event.recorded_at >= since)
+            and (before is None or event.recorded_at < before)
+        )
+        return list(islice(fitting, limit))
+
+    def nearest(self, position: int, *, backwards: bool = False) -> int | None:
+        """Return the next position above this one that has an event, or the last one up to it; None if none has."""
+        above = bisect_right(self._positions, position)
+        if backwards:
+            return self._positions[above - 1] if above else None
+        return self._positions[above] if above < len(self._positions) else None
+
+    def head(self) -> int:
+        """Return the position of the log's last event when it was exported."""
+        return self._head
+
+    def streams(self) -> Iterator[str]:
+        """Yield the names of the streams, in the order of their first events."""
+        yield from self._streams
+
+
+def hold(reader: ExportReader, forms: Forms) -> HeldLog:
+    """Return the log that an export says.
+
+    Raises:
+        ExportUnusableError: the file is no whole and true export.
+        LogUnusableError: it holds an event that nobody knows.
+        OSError: it cannot be read.
+    """
+    events: list[HeldEvent] = []
+    for item in reader.items():
+        if not isinstance(item, Row):
+            continue
+        for index, (topic, state) in enumerate(events_of(item)):
+            recorded_at, event = forms.decode(topic, state)
+            version, position = (item.version or 0) + index, (item.position or 0) + index
+            name = topic.rpartition(":")[0]
+            cause = None if index else item.cause
+            events.append(HeldEvent(item.stream, version, position, recorded_at, event, name, cause))
+    return HeldLog(events, reader.header.head)

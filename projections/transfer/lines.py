@@ -1,0 +1,357 @@
+"""The lines of an export: what each holds, its one spelling, and events and bytes as JSON that says just them."""
+
+from __future__ import annotations
+
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import cache
+from math import isfinite
+from types import NoneType
+from typing import Annotated, Any, Final, Protocol, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from reenact.domain.chain import DIGEST_SIZE, ORIGINAL_SIZE, Row
+from reenact.domain.messages import instant
+from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.tools import is_array, is_object
+
+FORMAT: Final = 1
+"""The version of the lines below."""
+MOST_BYTES: Final = 2**30
+"""A longer line is refused; SQLite keeps no longer record either."""
+
+_TIME: Final = "$time"
+_INTEGER: Final = 2**63 - 1
+Natural: TypeAlias = Annotated[int, Meta(ge=0, le=_INTEGER)]
+Positive: TypeAlias = Annotated[int, Meta(ge=1, le=_INTEGER)]
+Integer: TypeAlias = Annotated[int, Meta(ge=-_INTEGER - 1, le=_INTEGER)]
+Original: TypeAlias = Annotated[str, Meta(pattern=f"^[0-9a-f]{{{2 * ORIGINAL_SIZE}}}$")]
+_Bytes: TypeAlias = bytes
+Hex: TypeAlias = Annotated[str, Meta(pattern=f"^[0-9a-f]{{{2 * DIGEST_SIZE}}}$")]
+Base64: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]*={0,2}$")]
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", forbid_unknown_fields=True):
+    """The first line: what was exported, when, and by what.
+
+    `head` is the position of the log's last event then, and `sessions` are those that were asked for, None for
+    everything. `rows` and `timers` are how many lines of each kind follow, and `events` how many events they hold.
+    """
+
+    format: Positive
+    software: str
+    exported_at: datetime
+    head: Natural
+    sessions: tuple[str, ...] | None
+    redacted: bool
+    feeds: bool
+    events: Natural
+    rows: Natural
+    timers: Natural
+
+
+class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Bytes of MessagePack: the value in its shortest form, or else `bytes`, in base64.
+
+    With `times`, an object {"$time": …} in the value is a timestamp.
+    """
+
+    value: Any = UNSET
+    times: bool = False
+    bytes: Base64 | UnsetType = UNSET
+
+    @property
+    def packed(self) -> _Bytes:
+        """The bytes, or `ValueError`."""
+        if (self.value is UNSET) == (self.bytes is UNSET):
+            raise ValueError("it has neither JSON nor bytes for its content, or both")
+        if self.bytes is not UNSET:
+            return b64decode(self.bytes, validate=True)
+        try:
+            return _pack(_unmarked(self.value) if self.times else self.value)
+        except (TypeError, OverflowError, RecursionError) as error:
+            raise ValueError(f"its content is no value of MessagePack: {error}") from None
+
+
+class EventPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """An event: its stored name with the version of its form, its `fields` by their names, for reading, its state."""
+
+    topic: str
+    fields: dict[str, Any] | UnsetType = UNSET
+    state: Content
+
+
+class RowLine(msgspec.Struct, frozen=True, kw_only=True, tag="row", forbid_unknown_fields=True, omit_defaults=True):
+    """A row of the log, in the order of their writing.
+
+    `recorded_at` is microseconds since 1970-01-01 UTC. It has events from `version` and `position` on, or announcements
+    from `cursor` on, `heard` of them, or both. `feed` is a list of what was said before the events, as
+    [context, [[type, time in microseconds, data], …]] each; behind it come, if the events are announced, the version
+    of what derives their announcements, and what it needs beside the events. `digest`, `original` and `seal` are
+    hexadecimal digits; a row of which a part stands in the place of another one has the last two. With a `key` its
+    contents are encrypted.
+    """
+
+    stream: str
+    recorded_at: Integer
+    version: Natural | None = None
+    position: Positive | None = None
+    events: tuple[EventPart, ...] = ()
+    cause: Content | None = None
+    cursor: Positive | None = None
+    heard: Natural = 0
+    feed: Content | None = None
+    key: str | None = None
+    epoch: Natural = 0
+    digest: Hex
+    original: Original | None = None
+    seal: Hex | None = None
+
+    @property
+    def row(self) -> Row:
+        """The row, or `ValueError`."""
+        events = [(event.topic, event.state.packed) for event in self.events]
+        return Row(
+            number=0,
+            stream=self.stream,
+            recorded_at=self.recorded_at,
+            version=self.version,
+            position=self.position,
+            count=len(events),
+            cursor=self.cursor,
+            heard=self.heard,
+            key=self.key,
+            epoch=self.epoch,
+            digest=bytes.fromhex(self.digest),
+            original=None if self.original is None else bytes.fromhex(self.original),
+            seal=None if self.seal is None else bytes.fromhex(self.seal),
+            cause=None if self.cause is None else self.cause.packed,
+            events=_pack(events) if events else None,
+            feed=None if self.feed is None else self.feed.packed,
+        )
+
+
+class TimerLine(msgspec.Struct, frozen=True, kw_only=True, tag="timer", forbid_unknown_fields=True):
+    """When a stream is to be woken, in microseconds since 1970-01-01 UTC; by stream."""
+
+    stream: str
+    due: Integer
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", forbid_unknown_fields=True):
+    """The last line: how many lines of each kind there were, and the digest of all bytes before this line.
+
+    The digest is BLAKE2b of 32 bytes, as hexadecimal digits.
+    """
+
+    events: Natural
+    rows: Natural
+    timers: Natural
+    digest: Hex
+
+
+Line: TypeAlias = Header | RowLine | TimerLine | End
+_encode = msgspec.json.Encoder().encode
+_decode: Callable[[bytes], Line] = msgspec.json.Decoder(Line).decode
+_pack = msgspec.msgpack.Encoder().encode
+_unpack = msgspec.msgpack.Decoder().decode
+_parse = msgspec.json.Decoder().decode
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of a line."""
+    (line,), definitions = msgspec.json.schema_components([Line], ref_template="#/$defs/{name}")
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Line", **line, "$defs": definitions}
+
+
+def encoded(line: Line) -> bytes:
+    """Return the line, with its end."""
+    return _encode(line) + b"\n"
+
+
+def decoded(text: bytes) -> Line:
+    """Return what a line says that has no end.
+
+    Raises:
+        ValueError: it is no line of an export, or is spelled otherwise than by `encoded`: one line has one spelling.
+    """
+    try:
+        line = _decode(text)
+        spelled = _encode(line)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if spelled != text:
+        raise ValueError("it is not spelled as an export is: it has spaces, a name twice, or a value in another form")
+    return line
+
+
+def row_line(row: Row, events: Sequence[tuple[str, bytes, dict[str, Any] | None]]) -> RowLine:
+    """Return the line of a row with these events: the topic and the state of each, and its fields if they are known.
+
+    Raises:
+        ValueError: the row's events are packed otherwise.
+    """
+    if row.events is not None and _pack([(topic, state) for topic, state, _ in events]) != row.events:
+        raise ValueError("its events are not in their shortest form")
+    return RowLine(
+        stream=row.stream,
+        recorded_at=row.recorded_at,
+        version=row.version,
+        position=row.position,
+        events=tuple(
+            EventPart(topic=topic, fields=UNSET if fields is None else fields, state=content_of(state))
+            for topic, state, fields in events
+        ),
+        cause=None if row.cause is None else content_of(row.cause),
+        cursor=row.cursor,
+        heard=row.heard,
+        feed=None if row.feed is None else content_of(row.feed),
+        key=row.key,
+        epoch=row.epoch,
+        digest=row.digest.hex(),
+        original=None if row.original is None else row.original.hex(),
+        seal=None if row.seal is None else row.seal.hex(),
+    )
+
+
+def content_of(content: bytes) -> Content:
+    """Return MessagePack as a line says it."""
+    value, times = spelled_out(content)
+    if value is UNSET:
+        return Content(bytes=b64encode(content).decode())
+    return Content(value=value, times=times)
+
+
+def spelled_out(content: bytes) -> tuple[Any, bool]:
+    """Return MessagePack as JSON that says exactly these bytes, or UNSET if no JSON does; and whether it has times."""
+    try:
+        value = _unpack(content)
+        text = _encode(value)
+        if _pack(_parse(text)) == content:
+            return msgspec.Raw(text), False
+        text = _encode(_marked(value))
+        if _pack(_unmarked(_parse(text))) == content:
+            return msgspec.Raw(text), True
+    except (ValueError, TypeError, OverflowError, RecursionError):
+        pass
+    return UNSET, False
+
+
+def _marked(value: object) -> object:
+    """Return the value with its timestamps as objects of JSON."""
+    if isinstance(value, datetime):
+        return {_TIME: value}
+    if is_object(value):
+        return {key: _marked(one) for key, one in value.items()}
+    return [_marked(one) for one in value] if is_array(value) else value
+
+
+def _unmarked(value: object) -> object:
+    if is_object(value):
+        if value.keys() == {_TIME}:
+            return datetime.fromisoformat(value[_TIME])
+        return {key: _unmarked(one) for key, one in value.items()}
+    return [_unmarked(one) for one in value] if is_array(value) else value
+
+
+_PLAIN: Final = frozenset({str, int, bool, NoneType})
+
+
+class Forms(Protocol):
+    """The stored forms of a log's events, as a journal's codec knows them."""
+
+    def decode(self, topic: str, state: bytes) -> tuple[int, Any]:
+        """Return when the event was recorded, and the event as today's type, or raise `LogUnusableError`."""
+        ...
+
+    def encode(self, event: object, recorded_at: int) -> tuple[str, bytes]:
+        """Return the topic and the bytes of the event, or raise `TypeError` or `ValueError`."""
+        ...
+
+
+def named(value: object) -> Any:  # noqa: ANN401 - plain data of any type
+    """Return the value as plain data, with the fields of structs by their names."""
+    try:
+        return _named(value)
+    except RecursionError:  # the log holds what is nested more deeply than Python's functions may be
+        return _named_however_deep(value)
+
+
+def _named(value: object) -> Any:  # noqa: ANN401 - likewise
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, msgspec.Struct):
+        tag, names = _known(type(value))
+        fields = {} if tag is None else {tag[0]: tag[1]}
+        for name in names:
+            fields[name] = _named(getattr(value, name))
+        return fields
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if is_mapping(value):
+        return {str(key): _named(one) for key, one in value.items()}
+    if is_sequence(value):
+        return [_named(one) for one in value]
+    return msgspec.to_builtins(value)
+
+
+def _named_however_deep(value: object) -> Any:  # noqa: ANN401 - likewise
+    """Return the same, slower: each container is made with its places, which are filled one after the other."""
+    whole: list[Any] = [value]
+    places: list[tuple[Any, Any]] = [(whole, 0)]
+    while places:
+        container, place = places.pop()
+        one = container[place]
+        if isinstance(one, msgspec.Struct):
+            tag, names = _known(type(one))
+            made: Any = ({} if tag is None else {tag[0]: tag[1]}) | {name: getattr(one, name) for name in names}
+            inner: Any = names
+        elif is_mapping(one):
+            made = {str(key): part for key, part in one.items()}
+            inner = made
+        elif is_sequence(one):
+            made = list(one)
+            inner = range(len(made))
+        else:
+            made, inner = _named(one), ()
+        container[place] = made
+        places.extend((made, part) for part in inner)
+    return whole[0]
+
+
+@cache
+def _known(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any] | None, tuple[str, ...]]:
+    """Return the tag of a struct, with its name, and the names of its fields."""
+    config = kind.__struct_config__
+    return None if config.tag is None else (config.tag_field or "type", config.tag), kind.__struct_fields__
+
+
+def agree(shown: object, own: object) -> bool:
+    """Return whether what was shown of a value, perhaps by a version that knew fewer fields, is what it says."""
+    pairs = [(shown, own)]
+    while pairs:
+        one, other = pairs.pop()
+        if type(one) is not type(other):
+            return False
+        if is_object(one) and is_object(other):
+            if not one.keys() <= other.keys():
+                return False
+            pairs.extend((part, other[name]) for name, part in one.items())
+        elif is_array(one) and is_array(other):
+            if len(one) != len(other):
+                return False
+            pairs.extend(zip(one, other, strict=True))
+        elif one != other:
+            return False
+    return True
+
+
+def time_of(recorded_at: int) -> datetime | None:
+    """Return the time that is so many microseconds after 1970-01-01 UTC, None if no calendar has it."""
+    try:
+        return instant(recorded_at)
+    except OverflowError:
+        return None

@@ -1,0 +1,376 @@
+"""Values without what must not leave: fields that a policy names, and secrets in any text; their types stay.
+
+What holds a history together stays, for without it nothing could be read again: ids, digests, kinds, numbers, times.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import chain
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from urllib.parse import quote, quote_plus
+
+import msgspec
+
+from reenact.domain.errors import RedactionError
+from reenact.domain.loop.matchers.linear import Search, Span
+from reenact.domain.marks import REDACTED, mark
+from reenact.domain.messages import OpaqueBlock, ThinkingBlock
+from reenact.domain.plain import is_mapping, is_sequence
+from reenact.projections.transfer.policy import ANY, FieldPath, stays
+
+Found: TypeAlias = tuple[int, int, str]
+"""From where to where, and what it is."""
+
+SHORTEST: Final = 4
+"""Characters that a value has at least; a shorter one stands by chance in many texts."""
+_SHORTEST_SECRET: Final = 5
+_HASH_SIZE: Final = 8
+_CUT_BY_BASE64: Final = {0: (0, 1), 1: (2, 1), 2: (3, 1)}
+
+# None of them reads a character more often than a fixed number of times: what comes before the part that repeats cannot
+# begin in it, or what repeats is bounded, or nothing has to follow it. Before each are texts of which it needs one.
+KNOWN: Final[Mapping[str, tuple[tuple[str, ...], re.Pattern[str]]]] = {
+    "api-key": (
+        ("sk-",),
+        re.compile(r"sk-ant-[A-Za-z0-9_-]{8,}|(?<![A-Za-z0-9])sk-[A-Za-z0-9_-]{16,}"),
+    ),
+    "token": (
+        ("gh", "glpat-", "xox", "AIza", "eyJ"),
+        re.compile(
+            r"(?:gh[oprsu]_|github_pat_|glpat-|xox[abeprs]-|AIza)[A-Za-z0-9_-]{16,}"
+            r"|(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?"
+        ),
+    ),
+    "bearer-token": (
+        ("bearer", "Bearer", "BEARER"),
+        re.compile(r"(?:bearer|Bearer|BEARER)[\s\\]{1,8}(?P<secret>[A-Za-z0-9._~+/=-]{12,})"),
+    ),
+    "aws-key": (
+        ("AKIA", "ASIA", "ABIA", "ACCA", "ccess", "CCESS"),
+        re.compile(
+            r"(?<![A-Z0-9])(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"
+            r"|(?i:secret_?access_?key)[^A-Za-z0-9/+]{1,12}(?P<secret>[A-Za-z0-9/+]{40})"
+        ),
+    ),
+    "password": (
+        ("://",),
+        re.compile(r"://[^\s/:@\"'<>]*:(?P<secret>[^\s/\"'<>]+)@"),
+    ),
+    "private-key": (
+        ("PRIVATE KEY",),
+        re.compile(
+            r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+            r"[\s\S]*?(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)"
+        ),
+    ),
+}
+"""What has the form of a secret: keys of Anthropic and others, tokens, AWS keys, passwords in URLs, private keys."""
+
+
+class Finder(Protocol):
+    """Finds what must not stay in a text."""
+
+    def find(self, text: str) -> Iterable[Found]:
+        """Yield the places, in any order."""
+        ...
+
+
+class KnownSecrets:
+    """Finds what has the form of a secret."""
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Yield the places."""
+        if len(text) < _SHORTEST_SECRET:
+            return
+        for name, (needed, pattern) in KNOWN.items():
+            if not any(one in text for one in needed):
+                continue
+            for match in pattern.finditer(text):
+                group = "secret" if match.groupdict().get("secret") is not None else 0
+                yield (*match.span(group), name)
+
+
+class Patterns:
+    """Finds what regular expressions match, all that any of them could match."""
+
+    def __init__(self, patterns: Mapping[str, str]) -> None:
+        """Take the expressions by the names of what they find.
+
+        Raises:
+            ConfigurationError: one is none, or cannot be matched in bounded time.
+        """
+        self._searches = {name: Search(pattern) for name, pattern in patterns.items()}
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Yield the places."""
+        for name, search in self._searches.items():
+            spans: list[Span] = search.spans(text)
+            yield from ((begin, end, name) for begin, end in spans)
+
+
+class Values:
+    """Finds texts that are known, also as JSON, URLs and base64 write them."""
+
+    def __init__(self, values: Sequence[str]) -> None:
+        """Take the texts.
+
+        Raises:
+            RedactionError: one is too short.
+        """
+        for place, value in enumerate(values):
+            if len(value) < SHORTEST:
+                msg = f"value {place + 1} of the policy has less than {SHORTEST} characters, and stands in many texts"
+                raise RedactionError(f"{msg}; make a pattern of it that says what stands around it")
+        written = sorted(set(chain.from_iterable(map(_spellings, values))), key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, written)) or r"(?!)")
+
+    def find(self, text: str) -> Iterator[Found]:
+        """Yield the places."""
+        begin = 0
+        while found := self._pattern.search(text, begin):
+            yield (*found.span(), "value")
+            begin = found.start() + 1  # the next one may overlap with it
+
+
+class Texts:
+    """Takes out of texts what any of the finders finds."""
+
+    def __init__(self, finders: Sequence[Finder], hash_key: bytes | None = None) -> None:
+        """Mark what is taken out with its keyed hash, if there is a key, so that equal values stay recognisable."""
+        self._finders = finders
+        self._hash_key = hash_key
+
+    def cleaned(self, text: str) -> str:
+        """Return the text with marks in the places of what was found; the text itself if nothing was."""
+        found = sorted(place for finder in self._finders for place in finder.find(text))
+        if not found:
+            return text
+        parts: list[str] = []
+        kept_from = 0
+        for begin, end, name in _merged(found):
+            parts += (text[kept_from:begin], self.mark(name, text[begin:end]))
+            kept_from = end
+        return "".join((*parts, text[kept_from:]))
+
+    def found_in(self, text: str) -> str | None:
+        """Return the name of something that is found in the text, None if nothing is."""
+        return next((name for finder in self._finders for _, _, name in finder.find(text)), None)
+
+    def mark(self, name: str, content: str) -> str:
+        """Return what stands in the place of a content."""
+        if self._hash_key is None:
+            return mark(name)
+        digest = blake2b(content.encode("utf-8", "surrogatepass"), digest_size=_HASH_SIZE, key=self._hash_key)
+        return mark(f"{name} {digest.hexdigest()}")
+
+
+def _merged(found: Sequence[Found]) -> Iterator[Found]:
+    """Yield the places, those that overlap as one."""
+    begin, end, name = found[0]
+    for next_begin, next_end, next_name in found[1:]:
+        if next_begin >= end:
+            yield begin, end, name
+            begin, end, name = next_begin, next_end, next_name
+        end = max(end, next_end)
+    yield begin, end, name
+
+
+def _spellings(value: str) -> Iterator[str]:
+    """Yield the ways in which the value may be written inside a text."""
+    yield value
+    for ascii_only in (True, False):
+        once = json.dumps(value, ensure_ascii=ascii_only)[1:-1]
+        yield once
+        yield json.dumps(once, ensure_ascii=ascii_only)[1:-1]
+    yield quote(value, safe="")
+    yield quote(value)
+    yield quote_plus(value)
+    content = value.encode()
+    yield content.hex()
+    yield content.hex().upper()
+    for encode in (b64encode, urlsafe_b64encode):
+        for offset, (before, after) in _CUT_BY_BASE64.items():
+            # Of base64 the characters that bytes around it have a part in say too little to be found by.
+            written = encode(bytes(offset) + content).decode()
+            whole = written.rstrip("=")
+            middle = whole[before : len(whole) - (after if (offset + len(content)) % 3 else 0)]
+            if len(middle) >= SHORTEST:
+                yield middle
+
+
+Paths: TypeAlias = Collection[FieldPath]
+"""Below a value, what is taken out of it; () is all of it."""
+Extra: TypeAlias = Callable[[msgspec.Struct], Paths]
+"""Tells what else is taken out of a value because of what it says."""
+
+FIELD: Final = "field"
+"""What the mark calls that is in the place of a field: the same wherever a value is copied to."""
+
+_NAMES: Final = frozenset({"type", "name"})
+"""What a field that is taken out keeps of what it holds, though a policy may name it, or find something in it."""
+_MARK: Final = mark("x")
+_EMPTIED: Final = frozenset({"original", "extra", "citations"})
+"""What goes without a mark where it may be missing: it is read by others, who expect its form."""
+
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
+
+
+class Forms(msgspec.Struct, frozen=True, gc=False):
+    """What a field may be, by its type."""
+
+    text: bool
+    mapping: bool
+    empty: bool
+    nothing: bool
+
+
+class Taking:
+    """Takes out of values what a policy says, and keeps their types."""
+
+    def __init__(self, texts: Texts, extra: Extra) -> None:
+        """Clean all texts with `texts`; `extra` is asked about every struct on the way."""
+        self._texts = texts
+        self._extra = extra
+        self._found_in = lru_cache(maxsize=10_000)(texts.found_in)
+
+    def struct(self, value: _Struct, paths: Paths, name: str) -> _Struct:
+        """Return the struct without what stands at these paths, which are marked with the name; itself if it can stay.
+
+        Raises:
+            RedactionError: something would have to be taken out of what must stay.
+        """
+        paths = [*paths, *self._extra(value)]
+        changes: dict[str, Any] = {}
+        for field in value.__struct_fields__:
+            before = getattr(value, field)
+            after = self._field(value, field, before, below(paths, field), f"{name}.{field}")
+            if after is not before:
+                changes[field] = after
+        if not changes:
+            return value
+        if isinstance(value, ThinkingBlock) and "thinking" in changes:
+            changes["signature"] = None  # it is of the thought as it was
+        return msgspec.structs.replace(value, **changes)
+
+    def free(self, value: object, paths: Paths, name: str) -> Any:  # noqa: ANN401 - plain data of any type
+        """Return plain data of any type, likewise."""
+        if () in paths:
+            return self._texts.mark(FIELD, _written(value))
+        match value:
+            case str():
+                return self._texts.cleaned(value)
+            case bool() | None:
+                return value
+            case int() | float():
+                return value if self._texts.found_in(str(value)) is None else self._texts.cleaned(str(value))
+            case msgspec.Struct():
+                return self.struct(value, paths, name)
+            case _ if is_mapping(value):
+                return self._mapping(value, paths, name)
+            case _ if is_sequence(value):
+                items = [self.free(one, paths, name) for one in value]
+                if all(after is before for after, before in zip(items, value, strict=True)):
+                    return value
+                return tuple(items) if isinstance(value, tuple) else items
+            case _:
+                return value  # times, and what else has no text
+
+    def _mapping(self, value: Any, paths: Paths, name: str) -> Any:  # noqa: ANN401 - as it is
+        made: dict[Any, Any] = {}
+        changed = False
+        for key, before in value.items():
+            after = self.free(before, below(paths, str(key)), name)
+            kept = new = self._texts.cleaned(key) if isinstance(key, str) else key
+            number = 1
+            while new in made:
+                number += 1
+                new = f"{kept} {number}"
+            changed = changed or after is not before or new != key
+            made[new] = after
+        return made if changed else value
+
+    def _field(self, owner: msgspec.Struct, field: str, value: object, paths: Paths, name: str) -> Any:  # noqa: ANN401
+        if () in paths and not stays(type(owner), field):
+            return self._taken(type(owner), field, value, paths, name)
+        paths = [path for path in paths if path and not stays(type(owner), field)]
+        if isinstance(value, str):
+            return self._cleaned(owner, field, value, name)
+        if isinstance(value, int | float | None) and not may_be(type(owner), field).text:
+            return value
+        try:
+            return self.free(value, paths, name)
+        except RecursionError:  # what is too deep to be looked through may hold anything, so that all of it goes
+            return self._taken(type(owner), field, value, paths, name)
+
+    def _cleaned(self, owner: msgspec.Struct, field: str, value: str, name: str) -> str:
+        if not may_be(type(owner), field).text:
+            return value
+        if not stays(type(owner), field):
+            return self._texts.cleaned(value)
+        found = self._found_in(value)
+        if found is None:
+            return value
+        message = f"what the policy calls {found!r} stands in {name}, which has to stay, for other records name it"
+        raise RedactionError(
+            f"{message}; export without that session, or let the policy say more exactly what it means"
+        )
+
+    def _taken(self, owner: type, field: str, value: object, paths: Paths, name: str) -> Any:  # noqa: ANN401 - as it is
+        """Return what stands in the place of a field's value."""
+        forms = may_be(owner, field)
+        if isinstance(value, msgspec.Struct):
+            return self._emptied(value, paths, name)
+        if is_sequence(value) and value and all(isinstance(one, msgspec.Struct) for one in value):
+            items = tuple(self._emptied(one, paths, name) for one in value if isinstance(one, msgspec.Struct))
+            return items if isinstance(value, tuple) else list(items)
+        if value is None or (field in _EMPTIED and forms.nothing):
+            return None
+        told = self._texts.mark(FIELD, _written(value))
+        if forms.text:
+            return told
+        if forms.mapping and is_mapping(value):
+            return {REDACTED: told}
+        if forms.empty and is_sequence(value):
+            return ()
+        return value
+
+    def _emptied(self, value: _Struct, paths: Paths, name: str) -> _Struct:
+        """Return the struct with the place of everything that it says marked, of its names only where a path leads."""
+        if isinstance(value, OpaqueBlock):  # its type tells others how to pass over it
+            told = self._texts.mark(FIELD, _written(value.data))
+            return msgspec.structs.replace(value, data={"type": value.data.get("type", "text"), REDACTED: told})
+        emptied = [(field,) for field in value.__struct_fields__ if field not in _NAMES]
+        return self.struct(value, [*emptied, *(path for path in paths if path)], name)
+
+
+def below(paths: Paths, name: str) -> Paths:
+    """Return what is taken out of what stands under the name."""
+    return [path[1:] for path in paths if path and path[0] in (name, ANY)] if paths else ()
+
+
+@lru_cache(maxsize=2048)
+def may_be(owner: type, field: str) -> Forms:
+    """Return what the field may be."""
+    kind: Any = next((one.type for one in msgspec.structs.fields(owner) if one.name == field), None)
+
+    def takes(candidate: object) -> bool:
+        try:
+            msgspec.convert(candidate, kind, strict=True)
+        except msgspec.ValidationError:
+            return False
+        return True
+
+    return Forms(takes(_MARK), takes({REDACTED: _MARK}), takes([]), takes(None))
+
+
+def _written(value: object) -> str:
+    """Return the value as text, the same for equal ones."""
+    if isinstance(value, str):
+        return value
+    return msgspec.json.encode(value, order="deterministic", enc_hook=repr).decode()

@@ -1,0 +1,1 @@
+"""Checks of a log: whether what stands beside its events follows from them."""

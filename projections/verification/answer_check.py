@@ -1,0 +1,294 @@
+"""The check of an answer that was recorded against what the environment sent while it came in."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
+from struct import Struct
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from reenact.domain.agent import AnswerRecorded, Failure, TurnCompleted
+from reenact.domain.events import (
+    DeltasCompacted,
+    InputJsonDelta,
+    MessageDelta,
+    MessageStart,
+    MessageStop,
+    StreamError,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCall,
+    ToolResult,
+)
+from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.plain import is_mapping, is_sequence
+
+Entry: TypeAlias = tuple[str, msgspec.Raw]
+"""The type of what was said, and what."""
+
+DELTAS: Final = frozenset(kind.event_type for kind in (TextDelta, ThinkingDelta, InputJsonDelta))
+SAID: Final = DELTAS | frozenset(
+    kind.event_type
+    for kind in (MessageStart, MessageDelta, MessageStop, ThinkingStart, ThinkingEnd, ToolCall, ToolResult, StreamError)
+)
+"""What an environment may say while its answer comes in."""
+COMPACTED: Final = DeltasCompacted.event_type
+STARTS: Final = MessageStart.event_type
+
+_TEXT: Final = TextDelta.event_type
+_THOUGHT: Final = ThinkingDelta.event_type
+_JSON: Final = InputJsonDelta.event_type
+_texts: Final = msgspec.msgpack.Decoder(list[TextDelta]).decode
+_COUNT: Final = Struct(">BI").pack
+"""What a list begins with in MessagePack, and how many are in it."""
+_decoders: Final = {
+    kind.event_type: msgspec.msgpack.Decoder(kind).decode
+    for kind in (MessageStart, MessageDelta, MessageStop, ThinkingEnd, ToolCall, StreamError)
+}
+
+_Pieces: TypeAlias = list[str | None]
+"""Text that follows each other; None is a gap, of which nobody knows the text."""
+
+
+class Said:
+    """What the last attempt at an answer has said, as far as it is kept."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        """Read what it was.
+
+        Raises:
+            msgspec.MsgspecError: something of it cannot be decoded.
+        """
+        self.start: MessageStart | None = None
+        self.stop: MessageStop | None = None
+        self.error: StreamError | None = None
+        self._usage: Any = {}
+        self._texts: _Pieces = []
+        self._thoughts: _Pieces = []
+        self._signatures: list[str] = []
+        self._calls: list[ToolCall] = []
+        for kind, run in groupby(entries, itemgetter(0)):
+            if kind == _TEXT:
+                self._texts.append(_joined(run))
+            elif kind == _THOUGHT:
+                self._thoughts.append(_joined(run))
+            elif kind != _JSON:
+                for _, data in run:
+                    self._hear(kind, data)
+
+    def unlike(self, answer: AnswerRecorded, known: Collection[str], *, is_redacted: bool, is_cut: bool) -> str | None:
+        """Return in what the answer is another one, None if it is this one.
+
+        `known` are the ids of earlier calls: the answer's have other ones. Of a redacted answer, what was taken out of
+        it may be anything. If it `is_cut`, the log has failed meanwhile, and the answer may say more at its end.
+        """
+        if self.start is None:
+            return None if is_cut else "nobody has said the answer"
+        if is_cut:
+            self._texts.append(None)
+            self._thoughts.append(None)
+        equal = agree if is_redacted else same
+        stop = self.stop
+        wrong: list[str] = []
+        if not equal(self.start.message_id, answer.message_id):
+            wrong.append("the message's id")
+        if not equal(self.start.model, answer.model):
+            wrong.append("the model")
+        if not is_cut and not equal(self._usage, answer.usage):
+            wrong.append("what was used")
+        if not answer.partial and not is_cut and (stop is None or not _is_end(stop, answer, equal)):
+            wrong.append("why it has ended")
+        if not is_redacted and not _is_told(self._texts, answer.content, TextBlock):
+            wrong.append("the text")
+        if not is_redacted and not _is_told(self._thoughts, answer.content, ThinkingBlock):
+            wrong.append("the thoughts")
+        if not is_redacted and not _signatures(answer.content).issuperset(self._signatures):
+            wrong.append("the signature of a thought")
+        if not self._same_calls(answer.content, known, is_redacted=is_redacted, is_cut=is_cut):
+            wrong.append("the calls of tools")
+        return f"{', '.join(wrong)} of what was said is not that of the answer" if wrong else None
+
+    def unlike_end(self, completed: TurnCompleted, *, is_redacted: bool, is_answered: bool) -> str | None:
+        """Return in what the turn has ended in another way, None if it has ended in this way."""
+        equal, error, unsaid = agree if is_redacted else same, self.error, completed.unsaid
+        if error is not None:
+            failed = completed.failure or Failure("", "")
+            if not equal([error.type, error.message, error.retryable], [failed.type, failed.message, failed.retryable]):
+                return "the error that was said is not the failure of the turn"
+        if is_answered:
+            return None
+        if unsaid is not None and (
+            self.start is None or not equal(self.start.model, unsaid.model) or not equal(self._usage, unsaid.usage)
+        ):
+            return "the model, or what was used, is not that of the turn"
+        if self.stop is not None and completed.outcome == "completed" and not _is_end(self.stop, completed, equal):
+            return "why the answer has ended is not that of the turn"
+        if self.stop is not None and (self._calls or any((one or "").strip() for one in self._texts)):
+            return "there is an answer, and none was recorded"
+        return None
+
+    def _hear(self, kind: str, data: msgspec.Raw) -> None:
+        if kind == COMPACTED:
+            self._texts.append(None)
+            self._thoughts.append(None)
+        elif kind in _decoders:
+            self._take(_decoders[kind](data))
+
+    def _take(self, said: object) -> None:
+        match said:
+            case MessageStart():
+                self.start = said
+            case MessageStop():
+                self.stop = said
+            case StreamError():
+                self.error = said
+            case MessageDelta():
+                self._usage = said.usage
+            case ThinkingEnd(signature=str(signature)):
+                self._signatures.append(signature)
+            case ToolCall():
+                self._calls.append(said)
+            case _:
+                pass
+
+    def _same_calls(self, content: Sequence[Block], known: Collection[str], *, is_redacted: bool, is_cut: bool) -> bool:
+        recorded = [block for block in content if isinstance(block, ToolUseBlock)]
+        if len(recorded) != len(self._calls) and not (is_cut and len(recorded) > len(self._calls)):
+            return False
+        given = Counter(call.id or "" for call in self._calls)
+
+        def is_same(call: ToolCall, block: ToolUseBlock) -> bool:
+            id_, equal = call.id or "", agree if is_redacted else same
+            is_renamed = not id_.strip() or id_ in known or given[id_] > 1
+            return (
+                (id_ == block.id or is_renamed) and call.name == block.name and equal(_object(call.input), block.input)
+            )
+
+        if all(map(is_same, self._calls, recorded)):
+            return True
+        # They are told as they end, and stand in the answer as they began.
+        return all(any(is_same(call, block) for block in recorded) for call in self._calls) and all(
+            any(is_same(call, block) for call in self._calls) for block in recorded
+        )
+
+
+def _is_end(
+    stop: MessageStop, recorded: AnswerRecorded | TurnCompleted, equal: Callable[[object, object], bool]
+) -> bool:
+    """Return whether what was said at the end is what was recorded of it."""
+    return (stop.stop_reason or "end_turn") == recorded.stop_reason and equal(
+        msgspec.to_builtins([stop.stop_sequence, stop.stop_details]),
+        msgspec.to_builtins([recorded.stop_sequence, recorded.stop_details]),
+    )
+
+
+def _joined(deltas: Iterable[Entry]) -> str:
+    """Return the text of pieces of text, or of a thought, which are decoded together: there are many."""
+    parts = [data for _, data in deltas]
+    return "".join([delta.text for delta in _texts(_COUNT(0xDD, len(parts)) + b"".join(parts))])
+
+
+def _is_told(pieces: Sequence[str | None], content: Sequence[Block], of: type[TextBlock | ThinkingBlock]) -> bool:
+    """Return whether the pieces are the text, or the thoughts, of the content."""
+    blocks = [text for block in content if (text := _words(block, of)) is not None]
+    if any(isinstance(block, OpaqueBlock) and isinstance(block.data.get("content"), str) for block in content):
+        # What deltas say of a block that nobody interprets stands in it, behind what it has begun with.
+        return None in pieces or _stand_in("".join(piece or "" for piece in pieces), blocks)
+    if None not in pieces:
+        return "".join(piece or "" for piece in pieces) == "".join(blocks)
+    return _fits(pieces, "".join(blocks))
+
+
+def _words(block: Block, of: type[TextBlock | ThinkingBlock]) -> str | None:
+    match block:
+        case TextBlock() if of is TextBlock:
+            return block.text
+        case ThinkingBlock() if of is ThinkingBlock:
+            return block.thinking
+        case _:
+            return None
+
+
+def _stand_in(text: str, parts: Iterable[str]) -> bool:
+    """Return whether the parts stand in the text, one behind the other."""
+    at = 0
+    for part in parts:
+        at = text.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
+
+
+def _fits(pieces: Sequence[str | None], text: str) -> bool:
+    """Return whether the text is these pieces, with anything in the places of the gaps, of which there are some."""
+    runs = [""]
+    for piece in pieces:
+        if piece is None:
+            runs.append("")
+        else:
+            runs[-1] += piece
+    first, *middle, last = runs
+    if len(first) + len(last) > len(text) or not (text.startswith(first) and text.endswith(last)):
+        return False
+    return _stand_in(text[len(first) : len(text) - len(last)], middle)
+
+
+def _signatures(content: Sequence[Block]) -> set[str | None]:
+    return {block.signature for block in content if isinstance(block, ThinkingBlock)}
+
+
+def _object(value: object) -> object:
+    """Return the input of a call as it is recorded."""
+    return {str(name): one for name, one in value.items()} if is_mapping(value) else {"input": value}
+
+
+MARK: Final = "[redacted: "
+"""What every mark begins with."""
+
+_encode: Final = msgspec.msgpack.Encoder(enc_hook=repr).encode
+
+
+def same(one: object, other: object) -> bool:
+    """Return whether plain values are the same; what is no number is the same as itself."""
+    return one == other or _encode(one) == _encode(other)
+
+
+def agree(one: object, other: object) -> bool:
+    """Return whether plain values are the same but for what was taken out of one of them, or of both."""
+    if _is_mark(one) or _is_mark(other):
+        return True
+    if _is_nothing(one) or _is_nothing(other):  # what was taken out without a mark
+        return True
+    if is_mapping(one) and is_mapping(other):
+        return _mappings(one, other)
+    if is_sequence(one) and is_sequence(other):
+        return _sequences(one, other)
+    return same(one, other)
+
+
+def _mappings(one: Mapping[object, object], other: Mapping[object, object]) -> bool:
+    if any(_is_mark(key) for key in (*one, *other)):
+        return True
+    return one.keys() == other.keys() and all(agree(value, other[key]) for key, value in one.items())
+
+
+def _sequences(one: Sequence[object], other: Sequence[object]) -> bool:
+    return len(one) == len(other) and all(map(agree, one, other))
+
+
+def _is_nothing(value: object) -> bool:
+    return value is None or ((is_mapping(value) or is_sequence(value)) and not value)
+
+
+def _is_mark(value: object) -> bool:
+    """Return whether it is text with a mark in it, or what stands in the place of a whole object."""
+    if isinstance(value, str):
+        return MARK in value
+    return is_mapping(value) and "redacted" in value and _is_mark(value["redacted"])

@@ -1,0 +1,413 @@
+"""The check of a session's feed, its snapshots and its branch points against the events of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import accumulate, takewhile
+from typing import Final, Literal, Protocol, TypeAlias, TypeGuard
+
+import msgspec
+
+from reenact.domain.agent import (
+    AnswerRecorded,
+    ContextCompressed,
+    MessageAccepted,
+    RulesRecorded,
+    StepStarted,
+    TurnCompleted,
+    TurnFailed,
+    TurnStarted,
+)
+from reenact.domain.announce import TODAY, of_turn, version_of
+from reenact.domain.chain import Passed
+from reenact.domain.container import ContainerCreated
+from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.domain.events import AgentStateChanged, Context, DeltasCompacted, TextDelta
+from reenact.domain.feed import FeedPart
+from reenact.domain.image import ImageRegistered
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
+from reenact.domain.session_state import SNAPSHOT_VERSION, taken_from
+from reenact.projections.explain.history import SESSION_EVENTS, believe, stream_of
+from reenact.projections.log import Row
+from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, Entry, Said, agree
+
+Deviation: TypeAlias = tuple[Literal["stream", "feed", "snapshot", "timer"], int, str, int | None]
+"""What it is about, the version or cursor, what is wrong, and the position in the log if it is about an event."""
+
+_IN_SEALED: Final = (SAID - DELTAS) | {COMPACTED}
+"""What of it may stand in a row that stands in place of others: it is there so that deltas are not."""
+_TEXT: Final = frozenset({TextDelta.event_type, COMPACTED})
+
+
+class DeviatesError(Exception):
+    """A feed, or the stream that it follows from, is not as it can have been written."""
+
+    def __init__(self, deviation: Deviation) -> None:
+        super().__init__(deviation)
+        self.deviation = deviation
+
+
+def in_stream(row: Row, problem: str) -> DeviatesError:
+    """Return what is raised about an event."""
+    return DeviatesError(("stream", row.version, problem, row.position))
+
+
+def in_feed(cursor: int, problem: str, row: Row | None = None) -> DeviatesError:
+    """Return what is raised about an entry, or about what is announced of the event of the row."""
+    return DeviatesError(("feed", cursor, problem, None if row is None else row.position))
+
+
+class _Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    type: str
+    at: int
+    data: msgspec.Raw
+
+
+class _Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    context: Context
+    entries: list[_Entry]
+
+
+Part: TypeAlias = FeedPart[_Segment]
+
+
+def said(part: Part, cursor: int) -> Iterator[tuple[int, Context, _Entry]]:
+    """Yield what was said, the first of which has the cursor; what stands for a gap has the last of its cursors.
+
+    Raises:
+        DeviatesError: a gap is not where it says.
+    """
+    for segment in part.segments:
+        for entry in segment.entries:
+            if entry.type == COMPACTED:
+                gap = _compacted(entry.data)
+                if gap.first_cursor != cursor or gap.last_cursor < cursor:
+                    raise in_feed(cursor, "what was compacted does not stand in its place")
+                cursor = gap.last_cursor
+            yield cursor, segment.context, entry
+            cursor += 1
+
+
+decode_part: Final = msgspec.msgpack.Decoder(FeedPart[_Segment]).decode
+_compacted: Final = msgspec.msgpack.Decoder(DeltasCompacted).decode
+_changed: Final = msgspec.msgpack.Decoder(AgentStateChanged).decode
+_STATE_CHANGED: Final = AgentStateChanged.event_type
+_RESPONDS: Final = AgentStateChanged(previous="thinking", current="responding")
+
+
+class Answers:
+    """The answers of a session as they come in, row by row."""
+
+    def __init__(self) -> None:
+        self.is_redacted = False
+        """Whether something was taken out of an event of the stream, so that what was said may say more, or less."""
+        self.is_cut = False
+        """Whether the log has failed while the answer came in, so that something of it may not be here."""
+        self.is_open = False
+        """Whether an answer may come in."""
+        self.has_begun = False
+        """Whether the feed has."""
+        self.cursor = 1
+        """That of what comes next."""
+        self._said: list[Entry] | None = None
+        self._is_there = False
+        self._begun_at = 0
+        self._responds = False
+        self._awaits_text = False
+        self._ended: Said | None = None
+
+    def take(self, state: Session, part: Part, *, is_sealed: bool) -> None:
+        """Take in what was said before the events of a row.
+
+        Raises:
+            DeviatesError: nobody can have said it.
+        """
+        context = of_turn(state) if self.is_open else None
+        allowed = _IN_SEALED if is_sealed else SAID
+        self.has_begun = True
+        for cursor, about, entry in said(part, self.cursor):
+            kind = entry.type
+            is_said = kind in allowed and (not self._awaits_text or kind in _TEXT)
+            if about != context or not (is_said or self._begins_to_respond(entry)):
+                raise in_feed(self.cursor, f"{kind} follows from no event")
+            if is_said:
+                self._take(kind, entry.data)
+            self.cursor = cursor + 1
+
+    def begin(self) -> None:
+        """From here on an answer may come in, which there may be nothing of before the feed begins."""
+        self._said, self._ended, self._responds, self._begun_at = [], None, False, self.cursor
+        self._is_there = self.has_begun
+        self.is_cut = self._awaits_text = False
+
+    def must_be_answered(self, state: Session, row: Row, answer: AnswerRecorded) -> None:
+        """Hold what was said to the answer, if all of it stands here."""
+        if self._said is not None and not (self._said or self._is_there):
+            self._said = None
+        if self._said is not None:
+            said = self._ended = self._gathered(row)
+            problem = said.unlike(answer, state.known_calls, is_redacted=self.is_redacted, is_cut=self.is_cut)
+            if problem is not None:
+                raise in_feed(self._begun_at, problem, row)
+            self._said = None
+
+    def must_be_completed(self, row: Row, completed: TurnCompleted) -> None:
+        """Hold what was said to how the turn has ended."""
+        is_answered, said = self._said is None, self._ended
+        if self._said is not None:
+            said, self._said = self._gathered(row), None
+        self._ended = None
+        problem = None
+        if said is not None:
+            problem = said.unlike_end(completed, is_redacted=self.is_redacted, is_answered=is_answered)
+        if problem is not None:
+            raise in_feed(self._begun_at, problem, row)
+
+    def _take(self, kind: str, data: msgspec.Raw) -> None:
+        said, self._awaits_text = self._said, False
+        if said is not None:
+            if kind == STARTS:  # another attempt, of which alone the answer is made
+                said.clear()
+                self._begun_at = self.cursor
+            said.append((kind, data))
+
+    def _gathered(self, row: Row) -> Said:
+        try:
+            return Said(self._said or ())
+        except (ValueError, RecursionError) as error:
+            raise in_feed(self._begun_at, f"what was said cannot be decoded: {error}", row) from error
+
+    def _begins_to_respond(self, entry: _Entry) -> bool:
+        """Return whether this is where the text of the answer begins, which it does once."""
+        if self._responds or self._awaits_text or entry.type != _STATE_CHANGED or not _is_response(entry.data):
+            return False
+        self._responds = self._awaits_text = True
+        return True
+
+
+def _is_response(data: msgspec.Raw) -> bool:
+    try:
+        return _changed(data) == _RESPONDS
+    except (ValueError, RecursionError):
+        return False
+
+
+_KINDS: Final = {
+    "container": frozenset({ContainerCreated}),
+    "image": frozenset({ImageRegistered}),
+    "session": SESSION_EVENTS,
+}
+"""The events that streams hold, by the first part of their names."""
+
+_BEGIN: Final = (TurnStarted, StepStarted)
+_GO_ON: Final = (MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning)
+"""Events behind which an answer begins to come in, and those that it goes on behind; any other ends it."""
+
+
+class Kept(Protocol):
+    """A snapshot."""
+
+    @property
+    def version(self) -> int:
+        """Of which version it is."""
+        ...
+
+    @property
+    def topic(self) -> str:
+        """Of which form it is."""
+        ...
+
+    @property
+    def state(self) -> bytes:
+        """What it keeps."""
+        ...
+
+
+class Walked(Row, Protocol):
+    """An event on its way past."""
+
+    @property
+    def is_redacted(self) -> bool:
+        """Whether something was taken out of it."""
+        ...
+
+
+class Records(Protocol):
+    """Records of other streams."""
+
+    def records(self, stream: str) -> Iterator[Row]:
+        """Yield the stream's events."""
+        ...
+
+    def digest_at(self, stream: str, version: int) -> bytes | None:
+        """Return the digest of a record, None if it is not there."""
+        ...
+
+
+class Conversations:
+    """Looks at one stream of a log of sessions after the other."""
+
+    def __init__(self, records: Records) -> None:
+        """Look up in the records what a branch shares with other sessions."""
+        self.begun_later = 0
+        """Sessions whose feeds do not begin with them: after an import without feeds, or if all of one is lost."""
+        self._records = records
+
+    def knows(self, stream: str) -> bool:
+        """Return True: a log of sessions holds nothing else."""
+        return True
+
+    def inspect(
+        self,
+        stream: str,
+        rows: Iterator[Passed[Walked]],
+        snapshots: Iterator[Kept],
+        due: int | None,
+    ) -> Iterator[Deviation]:
+        """Yield what does not follow from the events of the stream.
+
+        The feed holds what is announced of each event, in their order, from some event on, and between it what the
+        environment has said while an answer came in, which is that answer. Sessions have no timers.
+        """
+        kept = {snapshot.version: snapshot for snapshot in snapshots}
+        wrong: dict[int, str] = {}
+        if not stream.startswith("session/"):
+            wrong = dict.fromkeys(kept, "nothing of this kind takes snapshots")
+        try:
+            self._compare(stream, rows, kept, wrong)
+        except DeviatesError as error:
+            yield error.deviation
+        for version, problem in wrong.items():
+            yield "snapshot", version, problem, None
+        if due is not None:
+            yield "timer", due, "nothing of this kind is woken", None
+
+    def _compare(
+        self,
+        stream: str,
+        rows: Iterator[Passed[Walked]],
+        snapshots: Mapping[int, Kept],
+        wrong: dict[int, str],
+    ) -> None:
+        answers, state, begins_later = Answers(), Session(), False
+        kinds = _KINDS.get(stream.partition("/")[0], frozenset())
+        for passed in rows:
+            for row in passed.events:
+                if type(row.event) not in kinds:
+                    raise in_stream(row, f"a stream of this name holds no {type(row.event).__name__}")
+            step = [row for row in passed.events if _is_of_session(row.event)]
+            if step and step[0].version == 1:
+                state = self._beginning(step[0], stream.partition("/")[2])
+            states = list(accumulate(step, _evolved, initial=state))
+            begins_later = _is_unheard(stream, state, step, passed, answers) or begins_later
+            for row, before, after in zip(step, states, states[1:], strict=False):
+                self._hold(answers, before, row)
+                answers.is_open = isinstance(row.event, _BEGIN) or (answers.is_open and isinstance(row.event, _GO_ON))
+                if row.version in snapshots:
+                    problem = _problem_of(snapshots[row.version], after)
+                    if problem is not None:
+                        wrong[row.version] = problem
+            state = states[-1]
+        self.begun_later += begins_later
+
+    def _hold(self, answers: Answers, state: Session, row: Row) -> None:
+        """Hold what the environment has said to what the event says; `state` is as it was before."""
+        match row.event:
+            case TurnStarted() | StepStarted():
+                answers.begin()
+            case TurnFailed():
+                answers.is_cut = True
+            case AnswerRecorded() as answer:
+                answers.must_be_answered(state, row, answer)
+            case TurnCompleted() as completed if state.turn is not None and state.turn.id == completed.turn_id:
+                answers.must_be_completed(row, completed)
+            case _:
+                pass
+
+    def _beginning(self, row: Row, name: str) -> Session:
+        """Return the state before the first event; that of a branch is what it shares with other sessions."""
+        event = row.event
+        if getattr(event, "session_id", None) != name:
+            raise in_stream(row, "it is not how this session begins")
+        if not isinstance(event, SessionBranched):
+            return Session()
+        try:
+            return reduce(believe, self._shared(row, event), Session())
+        except LogUnusableError as error:
+            raise in_stream(row, f"what it branches off from cannot be read: {error}") from error
+
+    def _shared(self, row: Row, branch: SessionBranched | None) -> Iterator[Row]:
+        """Yield the events that the branch which begins with the row shares with other sessions."""
+        lineage: list[tuple[str, int]] = []
+        while branch is not None:
+            stream, version = stream_of(branch.origin), branch.version
+            digest = self._records.digest_at(stream, version)
+            if digest is None or digest.hex() != branch.digest or stream in dict(lineage):
+                problem = "which is another one" if digest else "which is not there"
+                raise in_stream(row, f"it branches off from version {version} of {stream!r}, {problem}")
+            lineage.append((stream, version))
+            first = next(self._records.records(stream), None)
+            branch = first.event if first is not None and isinstance(first.event, SessionBranched) else None
+        for stream, until in reversed(lineage):
+            yield from takewhile(lambda one: one.version <= until, self._records.records(stream))  # noqa: B023 - taken at once
+
+
+def _evolved(session: Session, row: Walked) -> Session:
+    try:
+        return evolve(session, row.event) if _is_of_session(row.event) else session
+    except Exception as error:
+        raise in_stream(row, f"it does not follow from what precedes it: {error!r:.200}") from error
+
+
+def _is_unheard(stream: str, state: Session, step: Sequence[Walked], passed: Passed[Walked], answers: Answers) -> bool:
+    """Hold what a row says in the feed to the state before it; return whether nothing announces its events.
+
+    Raises:
+        DeviatesError: it says what does not follow.
+    """
+    answers.is_redacted = answers.is_redacted or any(row.is_redacted for row in step)
+    cursor, events = answers.cursor, [row.event for row in step]
+    try:
+        part = Part([]) if passed.feed is None else decode_part(passed.feed)
+        if passed.cursor is not None:
+            answers.take(state, part, is_sealed=passed.is_sealed)
+        version = version_of(part.version or TODAY, f"row {cursor} of the feed of {stream!r}")
+        needs = version.needed(state, events)
+        announced = len(tuple(version.announce(stream.partition("/")[2], needs, events)))
+        stored = version.read(part.needs) if part.version else None
+    except LogTooNewError as error:
+        raise in_feed(cursor, str(error)) from error
+    except (ValueError, RecursionError) as error:
+        raise in_feed(cursor, f"the row cannot be decoded: {error}") from error
+    if stored is None:
+        is_unheard = announced > 0
+        if is_unheard and answers.has_begun:
+            raise in_feed(cursor, f"nothing announces version {step[0].version}", step[0])
+    else:
+        is_unheard = False
+        is_changed = answers.is_redacted or passed.is_sealed
+        if stored != needs and not (is_changed and agree(*map(msgspec.to_builtins, (stored, needs)))):
+            raise in_feed(cursor, "what it announces is not what follows from the events before it")
+        answers.cursor += announced
+    if answers.cursor != cursor + passed.heard:
+        raise in_feed(cursor, f"the row holds {answers.cursor - cursor} cursors, not {passed.heard}")
+    return is_unheard
+
+
+def _is_of_session(event: object) -> TypeGuard[SessionEvent]:
+    return type(event) in SESSION_EVENTS
+
+
+def _problem_of(snapshot: Kept, session: Session) -> str | None:
+    category, _, version = snapshot.topic.rpartition(":")
+    if category != "session" or version not in map(str, range(1, SNAPSHOT_VERSION + 1)):
+        return f"it is of the unknown form {snapshot.topic!r:.100}"
+    if version != str(SNAPSHOT_VERSION):
+        return None  # nobody reads it any more
+    try:
+        taken = taken_from(snapshot.state)
+    except ValueError:
+        return "it cannot be decoded"
+    return None if taken == session else f"it says {taken!r:.500}, the events say {session!r:.500}"

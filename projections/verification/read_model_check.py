@@ -1,0 +1,202 @@
+"""The check of the read model: its rows are made anew from the log, and compared one by one."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from sqlalchemy import Table
+
+from reenact.projections.errors import ReadModelError
+from reenact.projections.generations import NAME, Generations, misfit
+from reenact.projections.log import Log
+from reenact.projections.read_model.connections import Store, make_tables
+from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.tables import METADATA, PROGRESS, VERSION
+
+Difference: TypeAlias = tuple[str, int, str]
+"""A table, the first part of the key of a row, and what is wrong with it."""
+
+Moved: TypeAlias = Callable[[int, int], None]
+"""Told how many of how many positions are done."""
+
+_ATTEMPTS: Final = 5
+"""How often the live file is looked for: it may be replaced between being found and being opened."""
+
+
+class LiveTables:
+    """The read model's tables as they stand at one moment, up to a `position` of the log.
+
+    `unlike` says why there is nothing to be compared, None if there is.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, anew: Path) -> None:
+        """Take a connection to the live tables, in a transaction, which has attached `anew` for those to compare."""
+        self._connection = connection
+        self._anew = anew
+        self.position = 0
+        self.unlike: str | None = None
+        self._mark: str | None = None
+        match connection.execute(
+            "SELECT position, mark, version FROM main.progress WHERE name = ?", (NAME,)
+        ).fetchone():
+            case None:
+                self.unlike = "nobody has finished making them"
+            case int(position), bytearray() as mark, int(version) if position >= 0:
+                self.position = position
+                self._mark = bytes(mark).decode(errors="backslashreplace")
+                if version != VERSION:
+                    self.unlike = f"they are of version {version}, and this program makes version {VERSION}"
+            case _:
+                pass  # `differences` says so
+
+    def differences(self, log: Log, moved: Moved | None = None) -> Iterator[Difference]:
+        """Yield in what they differ from what the log gives: the first row of each table, and how many there are.
+
+        The log must have been looked at later than the tables.
+
+        Raises:
+            StorageError, ReadModelError: the rows cannot be made anew from the log.
+        """
+        wrong = "it does not say how far it is" if self._mark is None else misfit(log, self.position, self._mark)
+        if wrong is not None:
+            yield str(PROGRESS.name), self.position, f"the read model is not that of the log: {wrong}"
+            return
+        self._make_anew(log, moved)
+        yield from self._misshapen()
+        for table in METADATA.sorted_tables:
+            if table is not PROGRESS:
+                try:
+                    yield from self._compare(table)
+                except sqlite3.DatabaseError as error:
+                    yield str(table.name), 0, f"the table cannot be read: {error}"
+
+    def _misshapen(self) -> Iterator[Difference]:
+        """Yield what is there and should not be, is missing, or is made in another way."""
+        live, anew = self._parts("main"), self._parts("anew")
+        for kind, name in sorted(live.keys() - anew.keys()):
+            yield name, 0, f"the read model has no such {kind}"
+        for kind, name in sorted(anew.keys() - live.keys()):
+            yield name, 0, f"the {kind} is missing"
+        for kind, name in sorted(live.keys() & anew.keys()):
+            if live[kind, name] != anew[kind, name]:
+                yield name, 0, f"the {kind} is not as it is made"
+
+    def _parts(self, schema: str) -> dict[tuple[str, str], str]:
+        query = f"SELECT type, name, sql FROM {schema}.sqlite_master WHERE sql IS NOT NULL"  # noqa: S608 - ours
+        rows = [tuple(map(_plain, row)) for row in self._connection.execute(query)]
+        return {(kind, name): "".join(sql.split()) for kind, name, sql in rows if not name.startswith("sqlite_")}
+
+    def _make_anew(self, log: Log, moved: Moved | None) -> None:
+        projection = Projection(log, _Passing(self._anew))
+        try:
+            while projection.position < self.position:
+                projection.advance(min(projection.batch, self.position - projection.position))
+                if moved is not None:
+                    moved(projection.position, self.position)
+        finally:
+            projection.close(intact=True)
+
+    def _compare(self, table: Table) -> Iterator[Difference]:
+        names, keys = table.columns.keys(), table.primary_key.columns.keys()
+        count = 0
+        first: tuple[str, Sequence[Any], Sequence[Any]] | None = None
+        for one, other, where in (
+            ("anew", "main", " OR ".join(f'main."{name}" IS NOT anew."{name}"' for name in names)),
+            ("main", "anew", f'anew."{keys[0]}" IS NULL'),
+        ):
+            cells = ", ".join(f'{side}."{name}"' for side in (one, other) for name in names)
+            same = " AND ".join(f'main."{key}" IS anew."{key}"' for key in keys)
+            sides = f'{one}."{table.name}" AS {one} LEFT JOIN {other}."{table.name}" AS {other} ON {same}'
+            order = ", ".join(f'{one}."{key}"' for key in keys)
+            query = f"SELECT {cells} FROM {sides} WHERE {where} ORDER BY {order}"  # noqa: S608 - ours
+            for row in self._connection.execute(query):
+                count += 1
+                first = first or (one, row[: len(names)], row[len(names) :])
+        if first is None:
+            return
+        side, here, there = first
+        if side == "main":
+            problem = "follows from nothing in the log"
+        elif there[0] is None:  # the first columns are those of the key
+            problem = "is missing"
+        else:
+            cells_of_both = zip(names, here, there, strict=True)
+            wrong = [name for name, one, other in cells_of_both if (type(one), one) != (type(other), other)]
+            problem = f"says something else than the log in {', '.join(wrong)}"
+        shown = ", ".join(f"{name} {_text(cell)}" for name, cell in zip(keys, here, strict=False))
+        more = "" if count == 1 else f"; {count} rows of the table are wrong"
+        yield str(table.name), here[0] if isinstance(here[0], int) else 0, f"the row with {shown} {problem}{more}"
+
+
+@contextmanager
+def live_tables(path: Path) -> Generator[LiveTables | None]:
+    """Give the tables that are live, of those whose files begin with this path; None if there are none.
+
+    Nothing of what is written meanwhile is seen, and nobody who writes has to wait.
+
+    Raises:
+        ReadModelError: the file cannot be opened.
+    """
+    with tempfile.TemporaryDirectory(prefix="reenact-") as directory:
+        anew = Path(directory) / "anew.db"
+        connection = _opened(path, anew)
+        if connection is None:
+            yield None
+            return
+        with closing(connection):
+            try:
+                tables = LiveTables(connection, anew)
+            except sqlite3.DatabaseError as error:
+                raise ReadModelError(f"the projections beside the log cannot be read: {error}") from error
+            yield tables
+
+
+def _opened(path: Path, anew: Path) -> sqlite3.Connection | None:
+    """Return a connection that sees the live file as it is now, and another one; None if there is no live one."""
+    for attempt in range(_ATTEMPTS):
+        file = Generations(path).current()
+        if not file.exists():
+            if file == path:
+                return None
+            continue
+        try:
+            connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, isolation_level=None)
+            try:
+                connection.text_factory = bytearray  # told from bytes, and damaged text need not be text any more
+                connection.execute("ATTACH ? AS anew", (str(anew),))
+                connection.execute("BEGIN")
+                connection.execute("SELECT 1 FROM main.sqlite_master").fetchone()
+            except BaseException:
+                connection.close()
+                raise
+        except sqlite3.DatabaseError as error:
+            if attempt == _ATTEMPTS - 1:
+                raise ReadModelError(f"the projections in {file} cannot be opened: {error}") from error
+        else:
+            return connection
+    raise ReadModelError(f"the projections in {path} are replaced again and again; try later")
+
+
+class _Passing(Store):
+    """Tables that nobody needs once this is over, whatever happens."""
+
+    def connect(self) -> sqlite3.Connection:
+        """Make the tables."""
+        connection = sqlite3.connect(self.path, isolation_level=None)
+        connection.execute("PRAGMA synchronous=OFF")
+        connection.execute("PRAGMA journal_mode=MEMORY")
+        make_tables(connection)
+        return connection
+
+
+def _plain(cell: object) -> str:
+    return _text(cell) if isinstance(cell, bytearray) else str(cell)
+
+
+def _text(cell: object) -> str:
+    return bytes(cell).decode(errors="backslashreplace") if isinstance(cell, bytearray) else repr(cell)

@@ -1,0 +1,270 @@
+"""The replay of decisions: today's code decides each recorded step again, until one differs from what was recorded.
+
+Only the log is read. A session's history is followed page by page, and one session after the other, so that how much is
+held does not grow with the log. A branch is followed from its own first event on, from the state that it shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from reenact.domain import container, image
+from reenact.domain.causes import AnyCommand
+from reenact.domain.container import Container, ContainerCreated, CreateContainer
+from reenact.domain.errors import LogUnusableError, SessionNotFoundError
+from reenact.domain.image import ImageRegistered, Images, RegisterImage
+from reenact.domain.loop.rules import Rules
+from reenact.domain.marks import is_marked
+from reenact.domain.retracing import Divergence, Retracing, command_of, failed, parting
+from reenact.domain.session import Session, SessionBranched
+from reenact.projections.explain.entries import fields_of, name_of, session_of
+from reenact.projections.explain.history import believe, history_of, steps_of, stream_of
+from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, stretches
+
+_PAGE: Final = 1000
+"""So many events are read at once."""
+_PHASE: Final = "replay"
+_NO_RULES: Final = Rules()
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as a program reads it: its name and its fields."""
+
+    type: str
+    data: dict[str, Any]
+
+
+class Parting(msgspec.Struct, frozen=True, kw_only=True):
+    """Where today's code parts from a history, and how.
+
+    `position` and `version` are those of the recorded event, and what it says is `recorded`; where the history ends
+    before today's code would, `position` and `recorded` are None. `decided` is what today's code decides in its place,
+    None if nothing. `field` is the path to the first field in which the two differ, if they are of one type; `command`
+    is the type of the command that was recorded with the step.
+    """
+
+    position: int | None
+    version: int
+    recorded: Told | None
+    decided: Told | None
+    field: str
+    command: str | None
+    problem: str
+
+
+class Retraced(msgspec.Struct, frozen=True, kw_only=True):
+    """A history that was decided anew: how many of its steps, of how many events, were decided as they were recorded.
+
+    It is that of a session, or, if `session_id` is None, of another stream. `undecided` of the steps could not be
+    decided anew, since what they follow from was redacted.
+    """
+
+    stream: str
+    session_id: str | None
+    steps: int
+    events: int
+    divergence: Parting | None = None
+    undecided: int = 0
+
+
+def retrace(
+    log: AuditedLog, session_id: str | None = None, *, progress: OnProgress | None = None
+) -> Iterator[Retraced]:
+    """Yield what comes of deciding the histories of the log anew, or that of one session, each up to its first parting.
+
+    Raises:
+        SessionNotFoundError: there is no such session in the log.
+        StorageError: the log cannot be read. An event in it that cannot be is a divergence.
+    """
+    look = _Look(log, progress)
+    if session_id is None:
+        yield from look.all()
+    elif not log.find(stream=stream_of(session_id), limit=1):
+        raise SessionNotFoundError(session_id)
+    else:
+        yield look.of(stream_of(session_id))
+
+
+class _Followed(Protocol):
+    """What follows a history."""
+
+    @property
+    def steps(self) -> int:
+        """How many steps it has followed."""
+        ...
+
+    @property
+    def undecided(self) -> int:
+        """How many of them are redacted, so that nobody can decide them anew."""
+        ...
+
+    def follow(self, cause: bytes | None, events: Sequence[Any]) -> Divergence | None:
+        """Take in a step; return where today's code parts from it."""
+        ...
+
+
+class _Plain:
+    """A container or an image."""
+
+    def __init__(self, kind: str) -> None:
+        self.steps = 0
+        self.undecided = 0
+        self._kind = kind
+        self._state: Container | Images = Container() if kind == "container" else Images()
+
+    def follow(self, cause: bytes | None, events: Sequence[object]) -> Divergence | None:
+        """Take in a step; return where today's code parts from it."""
+        command: AnyCommand | None = None
+        try:
+            command = command_of(cause, events, _NO_RULES)
+            divergence = parting(events, command, self._decided(command))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is what has been looked for
+            divergence = failed(events, command, error)
+        if divergence is not None and not is_marked(events):  # two that differed may be the same by now
+            return divergence
+        for event in events:
+            match self._state, event:
+                case Container(), ContainerCreated():
+                    self._state = container.evolve(self._state, event)
+                case Images(), ImageRegistered():
+                    self._state = image.evolve(self._state, event)
+                case _:
+                    pass
+        self.steps += 1
+        self.undecided += divergence is not None
+        return None
+
+    def _decided(self, command: AnyCommand) -> Sequence[object]:
+        match self._state, command:
+            case Container(), CreateContainer():
+                return container.decide(self._state, command)
+            case Images(), RegisterImage():
+                return image.decide(self._state, command)
+            case _:
+                raise LogUnusableError(f"{type(command).__name__} is no command of a stream {self._kind!r}")
+
+
+def _follower(kind: str, shared: Session | None = None) -> _Followed:
+    """Return what follows a history of this kind; a branch begins with the session that it shares."""
+    if kind != "session":
+        return _Plain(kind)
+    return Retracing() if shared is None else Retracing(shared)
+
+
+class _Look:
+    """One look at a log, as far as it goes when the look begins."""
+
+    def __init__(self, log: AuditedLog, progress: OnProgress | None) -> None:
+        self._log = log
+        self._progress = progress
+        self._head = log.head()
+        self._done = 0
+        self._unread: LogUnusableError | None = None
+
+    def all(self) -> Iterator[Retraced]:
+        """Yield what comes of every history, in the order of their beginnings."""
+        for begins, ends in stretches(self._log, 0, self._head):
+            for first in self._firsts(begins, ends):
+                yield first if isinstance(first, Retraced) else self.of(first)
+
+    def of(self, stream: str) -> Retraced:
+        """Return what comes of one history."""
+        kind = stream.partition("/")[0]
+        followed = _follower(kind)
+        count, last = 0, 0
+        parting: Parting | None = None
+        self._unread = None
+        try:
+            for rows in steps_of(self._rows(stream)):
+                if count == 0 and isinstance(rows[0].event, SessionBranched):
+                    followed = _follower(kind, self._shared(rows[0].event.session_id))
+                divergence = followed.follow(rows[0].cause, [row.event for row in rows])
+                if divergence is not None and self._unread is None:
+                    count += divergence.place
+                    parting = _parting(rows, divergence)
+                    break
+                count, last = count + len(rows), rows[-1].version
+        except LogUnusableError as error:  # what a branch shares is not there, or cannot be read
+            self._unread = error
+        if parting is None and self._unread is not None:
+            parting = _unreadable(None, last + 1, self._unread)
+        return Retraced(
+            stream=stream,
+            session_id=session_of(stream),
+            steps=followed.steps,
+            events=count,
+            divergence=parting,
+            undecided=followed.undecided,
+        )
+
+    def _firsts(self, after: int, until: int) -> Iterator[str | Retraced]:
+        """Yield the streams that begin in these positions; what cannot be read there is a divergence of its own."""
+        try:
+            rows = self._log.find(after=after, until=until, until_version=1, limit=until - after)
+        except LogUnusableError as error:
+            if until - after > 1:
+                middle = (after + until) // 2
+                yield from self._firsts(after, middle)
+                yield from self._firsts(middle, until)
+                return
+            yield Retraced(stream="", session_id=None, steps=0, events=0, divergence=_unreadable(until, 1, error))
+            return
+        yield from (row.stream for row in rows)
+
+    def _rows(self, stream: str) -> Iterator[Row]:
+        """Yield the events of the stream; take note of why one cannot be read, and end before it."""
+        version, limit = 0, _PAGE
+        while True:
+            try:
+                page = self._log.find(stream=stream, after_version=version, until=self._head, limit=limit)
+            except LogUnusableError as error:
+                if limit == 1:
+                    self._unread = error
+                    return
+                limit = 1
+                continue
+            if not page:
+                return
+            yield from page
+            version = page[-1].version
+            self._done += len(page)
+            if self._progress is not None:
+                self._progress(Progress(_PHASE, self._done, self._head))
+
+    def _shared(self, session_id: str) -> Session:
+        """Return the session that the branch goes on with."""
+        stream = stream_of(session_id)
+        shared = [row for row in history_of(self._log, session_id) if row.stream != stream]
+        try:
+            return reduce(believe, shared, Session())
+        except LogUnusableError as error:
+            message = f"today's code cannot take in the history that {session_id!r} shares: {error}"
+            raise LogUnusableError(message) from error
+
+
+def _parting(rows: Sequence[Row], divergence: Divergence) -> Parting:
+    at = divergence.place
+    row = rows[at] if at < len(rows) else None
+    return Parting(
+        position=None if row is None else row.position,
+        version=rows[-1].version + 1 if row is None else row.version,
+        recorded=_told(divergence.recorded),
+        decided=_told(divergence.decided),
+        field=divergence.field,
+        command=None if divergence.command is None else type(divergence.command).__name__,
+        problem=divergence.problem,
+    )
+
+
+def _unreadable(position: int | None, version: int, error: Exception) -> Parting:
+    return Parting(
+        position=position, version=version, recorded=None, decided=None, field="", command=None, problem=str(error)
+    )
+
+
+def _told(event: object) -> Told | None:
+    return None if event is None else Told(type=name_of(event), data=fields_of(event))

@@ -1,0 +1,203 @@
+"""What a projection of a user's own says of itself, checked before the first event."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+
+from sqlalchemy import Connection, MetaData
+from sqlalchemy.engine import Dialect
+
+from reenact.projections.errors import ProjectionMistakeError
+from reenact.projections.generations import NAME
+from reenact.projections.log import Row
+from reenact.projections.views.transactions import PROGRESS
+
+Function: TypeAlias = Callable[[Connection, Any, Row], object]
+"""What is done about an event: it is given a connection to write with, the event, and where the event stands."""
+
+Functions: TypeAlias = Mapping[type, Sequence[Function]]
+
+_F = TypeVar("_F", bound=Callable[..., object])
+_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,29}")
+_EVENTS: Final = "__reenact_events__"
+_ARGUMENTS: Final = ("write", "event", "row")
+
+
+class Projection:
+    """Tables that follow a log. Subclass it with a `name`, `tables`, and a function for each type of event.
+
+    ```python
+    class Words(Projection):
+        name = "words"
+        tables = MetaData()
+        words = Table("words", tables, Column("word", Text, primary_key=True), Column("times", Integer))
+
+        @on(MessageAccepted)
+        def count(self, write: Connection, event: MessageAccepted, row: Row) -> None: ...
+    ```
+
+    What a function writes, and the position of its event, are one transaction, in which other events may be, too. It
+    may be called again with an event whose transaction came to nothing, so it writes to its tables and does no more.
+    """
+
+    name: ClassVar[str] = ""
+    """What it is called on disk and in messages: small letters, digits and `_`, a letter first, at most 30."""
+
+    version: ClassVar[int] = 1
+    """Raised with every change to the tables or to what the functions write: then the tables are made anew."""
+
+    tables: ClassVar[MetaData] = MetaData()
+    """Its tables, without a schema."""
+
+
+def on(*events: type) -> Callable[[_F], _F]:
+    """Have the function of a projection be called with each event of exactly these types: `(self, write, event, row)`.
+
+    `write` is a connection in a transaction that somebody else ends; `row` says where the event stands.
+
+    Raises:
+        ProjectionMistakeError: something that is given is no class.
+    """
+    given: Sequence[object] = list[object](events)
+    wrong = [repr(one) for one in given if not isinstance(one, type)]
+    if wrong or not given:
+        what = wrong[0] if wrong else "nothing"
+        raise ProjectionMistakeError(f"@on takes the classes of events, not {what}; write @on(MessageAccepted)")
+
+    def mark(function: _F) -> _F:
+        setattr(function, _EVENTS, (*getattr(function, _EVENTS, ()), *events))
+        return function
+
+    return mark
+
+
+@runtime_checkable
+class Storing(Protocol):
+    """Knows which types of events a log can hold."""
+
+    def stores(self, event_type: type) -> bool:
+        """Return whether the log can hold such events."""
+        ...
+
+
+def check(projections: Sequence[Projection], storing: Storing | None) -> None:
+    """Raise for the first thing in these projections that cannot work.
+
+    Raises:
+        ProjectionMistakeError: there is one.
+    """
+    names: dict[str, Projection] = {}
+    for projection in projections:
+        _check_one(projection)
+        if projection.name in names:
+            raise _mistake(projection, f"has the name {projection.name!r}, as another has; give it one of its own")
+        names[projection.name] = projection
+        for function, events in _marked(type(projection)):
+            _check_function(projection, function)
+            for event in events:
+                if storing is not None and not storing.stores(event):
+                    raise _mistake(projection, _no_event(function, event))
+
+
+def functions_of(projection: Projection) -> Functions:
+    """Return the functions for each type of event, in the order in which the class defines them."""
+    found: dict[type, list[Function]] = {}
+    for name, events in _marked(type(projection)):
+        for event in dict.fromkeys(events):
+            found.setdefault(event, []).append(getattr(projection, name))
+    return found
+
+
+def shape_of(projection: Projection, dialect: Dialect) -> str:
+    """Return a digest of what a reader sees of the tables: names, columns, types and keys."""
+    described: list[str] = []
+    for table in sorted(projection.tables.tables.values(), key=lambda one: one.name):
+        columns = [
+            f"{column.name} {column.type.compile(dialect)} {column.nullable} {column.primary_key}"
+            for column in table.columns
+        ]
+        indexes = sorted(str(index.name) for index in table.indexes)
+        described.append(f"{table.name} {columns} {indexes}")
+    return hashlib.sha256("\n".join(described).encode()).hexdigest()[:32]
+
+
+def _check_one(projection: object) -> None:
+    if isinstance(projection, type):
+        raise ProjectionMistakeError(f"{projection.__name__} is a class; give an instance: {projection.__name__}()")
+    if not isinstance(projection, Projection):
+        raise ProjectionMistakeError(
+            f"{projection!r} is no projection; its class must be one of Projection's subclasses"
+        )
+    name, version, tables = (_declared(projection, one) for one in ("name", "version", "tables"))
+    if not name:
+        raise _mistake(projection, 'has no name; give it one, such as name = "words"')
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise _mistake(
+            projection,
+            f"has the name {name!r}; a name has small letters, digits and '_', a letter first, and at most 30",
+        )
+    if name == NAME:
+        raise _mistake(projection, f"has the name {name!r}, which is that of the runtime's own tables; take another")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise _mistake(projection, f"has the version {version!r}; a version is a number from 1 on")
+    if not isinstance(tables, MetaData) or not tables.tables:
+        raise _mistake(projection, "has no tables; give it tables = MetaData(), and Table objects in that")
+    for table in tables.tables.values():
+        if table.schema is not None:
+            raise _mistake(
+                projection, f"has the table {table.name!r} in a schema; its place is not for the class to say"
+            )
+        if table.name == PROGRESS.name:
+            raise _mistake(projection, f"has a table {table.name!r}, which is that of its position; take another name")
+    if not any(True for _ in _marked(type(projection))):
+        raise _mistake(projection, "has no function; write @on(SomeEvent) above one")
+
+
+def _declared(projection: Projection, attribute: str) -> object:
+    value: object = getattr(projection, attribute)
+    return value
+
+
+def _check_function(projection: Projection, name: str) -> None:
+    function: Callable[..., object] = getattr(projection, name)
+    if not callable(function):
+        raise _mistake(projection, f"has {name!r}, which cannot be called")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise _mistake(projection, f"has the async function {name!r}; rows are written by a plain one")
+    if inspect.isgeneratorfunction(function):
+        raise _mistake(
+            projection, f"has the generator {name!r}, which would do nothing; rows are written by a function"
+        )
+    try:
+        inspect.signature(function).bind(*_ARGUMENTS)
+    except TypeError as error:
+        raise _mistake(projection, f"has {name!r}, which cannot be called with (write, event, row): {error}") from None
+
+
+def _no_event(function: str, event: type) -> str:
+    where = f"{event.__module__}.{event.__qualname__}"
+    return (
+        f"has {function!r} for {where}, which the log does not hold; the events of a runtime's log are in "
+        "reenact.projections.events, and those of actors of your own are known once their class is registered"
+    )
+
+
+def _marked(kind: type[Projection]) -> Iterator[tuple[str, Collection[type]]]:
+    """Yield the names of the functions and their events, as they are defined, those of base classes first."""
+    names = dict.fromkeys(name for base in reversed(kind.__mro__) for name in vars(base))
+    for name in names:
+        events: tuple[type, ...] | None = getattr(inspect.getattr_static(kind, name), _EVENTS, None)
+        if events is not None:
+            yield name, events
+        elif any(hasattr(vars(base).get(name), _EVENTS) for base in kind.__mro__):
+            raise ProjectionMistakeError(
+                f"{kind.__name__} overrides {name!r}, and does not say for which events; write @on(…) above it, too"
+            )
+
+
+def _mistake(projection: Projection, what: str) -> ProjectionMistakeError:
+    return ProjectionMistakeError(f"the projection {type(projection).__name__} {what}")

@@ -1,0 +1,227 @@
+"""Tables in a directory of SQLite files: one file for each generation of a projection."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from sqlalchemy import Connection, Engine, MetaData, QueuePool, create_engine, event
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.exc import DBAPIError
+
+from reenact.domain.errors import RuntimeClosedError
+from reenact.projections.errors import ProjectionsLockedError, ReadModelError
+from reenact.projections.generations import OF_USERS, Generations, remove
+from reenact.projections.read_model.connections import connect, connect_to_write
+from reenact.projections.views.transactions import OWN, begin, guard, is_damage, only_commit, trouble
+
+KEPT_OPEN: Final = 4
+"""So many connections of readers stay open for the next ones."""
+
+_LOCK: Final = ".lock"
+
+
+@dataclass(eq=False)
+class _Open:
+    """A file that is read: how many do, and whether it is to go when nobody does."""
+
+    engine: Engine
+    readers: int = 0
+    is_old: bool = False
+
+
+class Files:
+    """Keeps the tables of projections in a directory, which nobody else writes meanwhile."""
+
+    def __init__(self, directory: Path) -> None:
+        """Take the directory, which is made if there is none.
+
+        Raises:
+            ProjectionsLockedError: somebody else keeps what is in there.
+            ReadModelError: it cannot be written.
+        """
+        self._directory = directory
+        self._found: list[ProjectionFiles] = []
+        self._descriptor: int | None = _locked(directory)
+
+    def of(self, name: str) -> ProjectionFiles:
+        """Return the files of the projection with this name."""
+        self._found.append(ProjectionFiles(self._directory / f"{name}.db"))
+        return self._found[-1]
+
+    def close(self) -> None:
+        """Let go of everything. Idempotent."""
+        for files in self._found:
+            files.close()
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            # Said in so many words: a process that was forked meanwhile has it open, too.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
+            os.close(descriptor)
+
+
+class ProjectionFiles(Generations):
+    """The files of one projection. Thread-safe."""
+
+    dialect: Final = sqlite.dialect()
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, OF_USERS)
+        self._gate = threading.Lock()
+        self._live = super().live()
+        self._open: dict[int, _Open] = {}
+        self._writers: dict[int, Engine] = {}
+        self._closed = False
+
+    def live(self) -> int | None:
+        """Return which generation is read, None if there never was one."""
+        return self._live
+
+    def create(self, number: int, tables: MetaData, version: int, shape: str) -> None:
+        """Make the tables of a generation, empty, entirely or not at all."""
+        path = self.file(number)
+        remove(path)
+        engine = writer_of(path, create=True)
+        try:
+            with engine.begin() as connection:
+                OWN.create_all(connection, checkfirst=False)
+                tables.create_all(connection, checkfirst=False)
+                begin(connection, version, shape)
+        except DBAPIError as error:
+            raise trouble(error) from error
+        finally:
+            engine.dispose()
+
+    @contextmanager
+    def writing(self, number: int) -> Generator[Connection]:
+        """Return a transaction in a generation, which is committed at its end, and by nobody before."""
+        engine = self._writers.get(number)
+        if engine is None:
+            engine = self._writers[number] = writer_of(self.file(number))
+        with engine.connect() as connection, only_commit(connection):
+            yield connection
+
+    def end_writing(self, number: int) -> None:
+        """Let go of the connection that writes a generation. Idempotent."""
+        engine = self._writers.pop(number, None)
+        if engine is not None:
+            engine.dispose()
+
+    @contextmanager
+    def reading(self) -> Generator[Connection]:
+        """Read the live generation: one snapshot of it, whatever is written or swapped."""
+        number, opened = self._borrow()
+        try:
+            with opened.engine.connect() as connection, connection.begin():
+                yield connection
+        except DBAPIError as error:
+            if is_damage(error):
+                self.suspect(number)
+            raise
+        finally:
+            self._give_back(number, opened)
+
+    def point_to(self, number: int) -> None:
+        """Make the generation the live one."""
+        with self._gate:
+            super().point_to(number)
+            self._live = number
+
+    def drop(self, number: int, *, by_force: bool = False) -> bool:
+        """Delete the generation when nobody reads it any more; return whether it is gone by now."""
+        with self._gate:
+            opened = self._open.get(number)
+            if opened is not None:
+                opened.is_old = True
+                if opened.readers:
+                    return False
+                self._open.pop(number).engine.dispose()
+        return super().drop(number, by_force=by_force)
+
+    def close(self) -> None:
+        """Let go of the files when nobody reads them any more. Idempotent."""
+        with self._gate:
+            self._closed = True
+            for number in [number for number, opened in self._open.items() if not opened.readers]:
+                self._open.pop(number).engine.dispose()
+
+    def _borrow(self) -> tuple[int, _Open]:
+        with self._gate:
+            if self._closed:
+                raise RuntimeClosedError("the projections are closed; open them again to go on")
+            number = self._live or 1
+            opened = self._open.get(number)
+            if opened is None:
+                opened = self._open[number] = _Open(reader_of(self.file(number)))
+            opened.readers += 1
+            return number, opened
+
+    def _give_back(self, number: int, opened: _Open) -> None:
+        with self._gate:
+            opened.readers -= 1
+            if opened.readers or not (opened.is_old or self._closed):
+                return
+            self._open.pop(number, None)
+            opened.engine.dispose()
+        if opened.is_old:
+            super().drop(number)
+
+
+def reader_of(path: Path) -> Engine:
+    """Return an engine whose transactions are snapshots, and write nothing."""
+
+    def open_reader() -> sqlite3.Connection:
+        connection = connect(path, "rw")
+        connection.execute("PRAGMA query_only=ON")
+        return connection
+
+    # The snapshot is that of the first look.
+    return _engine(open_reader, "BEGIN", pool_size=KEPT_OPEN, most=-1)
+
+
+def writer_of(path: Path, *, create: bool = False) -> Engine:
+    """Return an engine with one connection, whose transactions begin with the right to write."""
+    open_writer = partial(connect_to_write, path, "rwc" if create else "rw")
+    engine = _engine(open_writer, "BEGIN IMMEDIATE", pool_size=1, most=0)
+    guard(engine)
+    return engine
+
+
+def _engine(open_one: Callable[[], sqlite3.Connection], begin_with: str, *, pool_size: int, most: int) -> Engine:
+    engine = create_engine(
+        "sqlite://",
+        creator=open_one,
+        poolclass=QueuePool,
+        pool_size=pool_size,
+        max_overflow=most,
+        hide_parameters=True,  # what users said is in no error, and so in no log file
+    )
+
+    @event.listens_for(engine, "begin")
+    def begin_transaction(connection: Connection) -> None:
+        connection.exec_driver_sql(begin_with)
+
+    return engine
+
+
+def _locked(directory: Path) -> int:
+    try:
+        directory.mkdir(exist_ok=True)
+        descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        message = f"{directory} cannot be used for projections ({error}); give a directory, which is made if need be"
+        raise ReadModelError(message) from error
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise ProjectionsLockedError(str(directory)) from None
+    return descriptor

@@ -1,0 +1,298 @@
+"""A user's projection at its place: its tables, moved by its functions; followed, read, and made anew."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError
+from reenact.projections.errors import ProjectionFailedError, ProjectionNotReadyError, ProjectionReplacedError, in_words
+from reenact.projections.generations import failure_of
+from reenact.projections.log import Log, Row
+from reenact.projections.rebuilding import Followed
+from reenact.projections.runner import MOMENT, Moving, Runner
+from reenact.projections.views import transactions as kept
+from reenact.projections.views.declared import Functions, Projection, Storing, check, functions_of, shape_of
+from reenact.projections.views.files import Files
+from reenact.projections.views.projections import close_all
+from reenact.projections.views.transactions import (
+    CommittedError,
+    EndedError,
+    EscapedError,
+    Replaced,
+    as_one,
+    check_open,
+    is_damage,
+    is_passing,
+    trouble,
+)
+
+if TYPE_CHECKING:
+    from reenact.projections.views.files import ProjectionFiles
+    from reenact.projections.views.schemas import ProjectionSchemas
+if TYPE_CHECKING:
+    from reenact.projections.views.schemas import Schemas
+
+
+OwnPlace: TypeAlias = "ProjectionFiles | ProjectionSchemas"
+"""Where the generations of a projection are: SQLite files, or schemas of a PostgreSQL database."""
+
+
+class Generation(Moving):
+    """The tables of a user's own and how far they are."""
+
+    batch = 500
+
+    def __init__(
+        self,
+        projection: Projection,
+        place: OwnPlace,
+        log: Log,
+        number: int,
+        is_closing: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Take the tables where they are; `is_closing` says when no further event is to be taken up.
+
+        Raises:
+            ReadModelError: they cannot be read.
+        """
+        super().__init__(log, number)
+        self._projection = projection
+        self._functions: Functions = functions_of(projection)
+        self._place = place
+        self._is_closing = is_closing
+        self.position = place.kept(number).position
+
+    def close(self, *, intact: bool) -> None:
+        """Let go of the tables. Idempotent."""
+        self._place.end_writing(self.number)
+
+    def _apply(self, rows: Sequence[Row]) -> None:
+        row = rows[-1]
+        until = time.monotonic() + MOMENT
+        try:
+            with self._place.writing(self.number) as connection:
+                is_ours = kept.move(connection, self.position, rows[-1])
+                if is_ours:
+                    with as_one(connection):
+                        for row in rows:
+                            self._call_functions(connection, row)
+                            if time.monotonic() >= until or self._is_closing():
+                                break
+                    if not kept.move(connection, rows[-1].position, row):
+                        raise EndedError("a function has written to the table that says how far the others are")
+        except Replaced:
+            self._follow()
+        except CommittedError as error:
+            raise self._failed(row, error) from error
+        except DBAPIError as error:
+            if is_damage(error):
+                self._place.suspect(self.number)
+            if is_passing(error):
+                raise trouble(error) from error
+            raise
+        else:
+            self.position = row.position if is_ours else self._place.kept(self.number).position
+
+    def _call_functions(self, connection: Connection, row: Row) -> None:
+        for function in self._functions.get(type(row.event), ()):
+            try:
+                function(connection, row.event, row)
+            except Exception:
+                raise
+            except BaseException as error:
+                # It is a person's who waits for a rebuilding; on any other thread only a function can have raised it.
+                if isinstance(error, KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                    raise
+                raise EscapedError(error) from error
+            check_open(connection)
+
+    def _follow(self) -> None:
+        """Go on with the generation that another process has put in place."""
+        number = self._place.live() or self.number
+        found = self._place.kept(number)
+        if (found.version, found.shape) != (self._projection.version, shape_of(self._projection, self._place.dialect)):
+            raise ProjectionReplacedError(self._projection.name)
+        self._place.end_writing(self.number)
+        self.number, self.position = number, found.position
+
+    def _failed(self, row: Row, error: Exception) -> ProjectionFailedError:
+        cause: BaseException | None = error
+        if isinstance(error, DBAPIError):
+            cause = error.orig
+        elif isinstance(error, EscapedError):
+            cause = error.escaped
+        reason = in_words(cause or error)
+        kind = type(row.event).__name__
+        failed = ProjectionFailedError(row.position, row.stream, kind, reason, self._projection.name)
+        # It is for those who look from outside; that it cannot be noted is a lesser trouble.
+        with suppress(DBAPIError, RuntimeError, Replaced), self._place.writing(self.number) as connection:
+            kept.note(connection, failure_of(failed))
+        return failed
+
+    def _refuse_if_closing(self) -> None:
+        if self._is_closing():
+            raise RuntimeClosedError("the projections are closed; open them again to go on")
+
+
+class Hosted(Followed):
+    """A projection of a user's own that follows a log. Thread-safe."""
+
+    _place: OwnPlace
+
+    def __init__(self, projection: Projection, place: OwnPlace, log: Log, *, look: float | None = None) -> None:
+        """Find the tables at the place, or make them; `look` is how often to look at a log that tells nobody.
+
+        Raises:
+            ReadModelError: the place cannot be read or written, or the log not be read.
+        """
+        self._projection = projection
+        self._look_after = look
+        shape = shape_of(projection, place.dialect)
+        super().__init__(projection.name, log, place, version=projection.version, shape=shape)
+
+    @contextmanager
+    def read(self) -> Generator[Connection]:
+        """Read the live tables in one snapshot.
+
+        Raises:
+            ProjectionNotReadyError: they are of another version and another form.
+            ReadModelError: they cannot be read.
+            RuntimeClosedError: the projections are closed.
+        """
+        self._refuse_if_closing()
+        with ExitStack() as parts:
+            try:
+                connection = parts.enter_context(self._place.reading())
+                found = kept.look(connection)
+            except DBAPIError as error:
+                raise trouble(error) from error
+            if found.shape != self._shape:
+                raise ProjectionNotReadyError(self.name, found.version, self.version)
+            yield connection
+
+    def _create(self, number: int) -> None:
+        self._place.create(number, self._projection.tables, self.version, self._shape)
+
+    def _open(self, number: int) -> Generation:
+        return Generation(self._projection, self._place, self._log, number, self._closing.is_set)
+
+    def _run(self, tables: Moving) -> Runner:
+        name = f"reenact-projection-{self.name}"
+        # What a function does is its author's: whoever waits has no time for what may never return.
+        return Runner(self._log, tables, look=self._look_after, name=name, is_helped=False)
+
+
+LOOK: Final = 0.1
+"""Seconds between two looks at a log that tells nobody of what is written to it."""
+
+_POSTGRES: Final = ("postgresql://", "postgres://")
+_SQLITE: Final = "sqlite:///"
+_USER: Final = re.compile(r"[a-z]+://[^@/]*@")
+_PARAMETER: Final = "schema="
+
+
+@runtime_checkable
+class Watched(Protocol):
+    """A log that tells of what is written to it."""
+
+    def watch(self, watcher: Callable[[int], None]) -> None:
+        """Have `watcher` called with the log's position after commits, 0 if some may have been missed."""
+        ...
+
+    def unwatch(self, watcher: Callable[[int], None]) -> None:
+        """Have it called no more."""
+        ...
+
+
+def host(
+    url: str | os.PathLike[str],
+    log: Log,
+    projections: Sequence[Projection],
+    others: Sequence[Followed],
+    undo: ExitStack,
+) -> Sequence[Hosted]:
+    """Return the projections with their tables, still to be started; `undo` closes them, together with the others.
+
+    Raises:
+        ConfigurationError: there is no such kind of place, or what it needs is not installed.
+        ProjectionMistakeError: a projection cannot work as it is written.
+        ProjectionsLockedError: somebody else keeps the projections in the directory.
+        ReadModelError: the place cannot be read or written, or the log not be read.
+    """
+    codec: object = getattr(log, "codec", None)
+    check(projections, codec if isinstance(codec, Storing) else None)
+    hosted: list[Hosted] = []
+    running = [*others]
+
+    def heard(position: int) -> None:
+        for one in hosted:
+            one.notify(position)
+
+    place = open_place(url)
+    undo.callback(place.close)
+    look = None if _watch(log, heard, undo) else LOOK
+    undo.callback(close_all, running)
+    for projection in projections:
+        hosted.append(Hosted(projection, place.of(projection.name), log, look=look))
+        running.append(hosted[-1])
+    return hosted
+
+
+def _watch(log: Log, watcher: Callable[[int], None], undo: ExitStack) -> bool:
+    """Have the log tell of what is written to it; return whether it does."""
+    if not isinstance(log, Watched):
+        return False
+    try:
+        log.watch(watcher)
+    except StorageError:  # it is open for reading only
+        return False
+    undo.callback(log.unwatch, watcher)
+    return True
+
+
+def open_place(url: str | os.PathLike[str]) -> Files | Schemas:
+    """Open a directory for SQLite files, or a PostgreSQL database, whose URL may say `schema=…` as that of a log.
+
+    Raises:
+        ConfigurationError: there is no such kind of place, or what it needs is not installed.
+        ReadModelError: it cannot be opened; the subclass says why.
+    """
+    text = os.fspath(url)
+    if text.startswith(_POSTGRES):
+        try:
+            import_module("psycopg")
+        except ImportError as error:
+            message = f"projections in PostgreSQL need the driver psycopg ({error}): pip install 'reenact[postgresql]'"
+            raise ConfigurationError(message) from error
+        from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - the driver is an extra
+
+        return Schemas(*_taken_apart(text))
+    path = Path(text.removeprefix(_SQLITE))
+    if "://" in text and not text.startswith(_SQLITE):
+        kind = text.partition("://")[0]
+        raise ConfigurationError(f"projections are kept in no {kind}; give a directory or a postgresql:// URL")
+    if path.is_file():
+        raise ConfigurationError(f"{path} is a file; projections are kept in a directory, such as {path}.views")
+    return Files(path)
+
+
+def _taken_apart(url: str) -> tuple[str, str | None]:
+    """Return what libpq reads, and the schema that is named; a '?' in a password begins no parameters."""
+    user = _USER.match(url)
+    begin = user.end() if user else 0
+    base, _, query = url[begin:].partition("?")
+    items = [item for item in query.split("&") if item]
+    schemas = [item.removeprefix(_PARAMETER) for item in items if item.startswith(_PARAMETER)]
+    rest = "&".join(item for item in items if not item.startswith(_PARAMETER))
+    return url[:begin] + base + (f"?{rest}" if rest else ""), schemas[-1] if schemas else None

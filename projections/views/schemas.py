@@ -1,0 +1,290 @@
+"""Tables in a PostgreSQL database: one schema for each generation of a projection, and one that says which are live.
+
+Several processes may keep the same projections: each transaction moves the position on from where it was found, so that
+whoever comes second has changed nothing, and looks again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from typing import ClassVar, Final
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Connection, Engine, MetaData, create_engine, text
+from sqlalchemy.engine import Dialect
+from sqlalchemy.exc import DBAPIError, NoResultFound
+
+from reenact.domain.errors import ConfigurationError
+from reenact.projections.errors import ReadModelError
+from reenact.projections.generations import DamagedError, Kept
+from reenact.projections.views.transactions import OWN, PROGRESS, Replaced, begin, guard, look, only_commit, trouble
+
+DEFAULT_SCHEMA: Final = "reenact"
+SUFFIX: Final = "_own"
+"""What the schemas of projections have in their names behind that of the log."""
+
+PATIENCE: Final = 1000
+"""Milliseconds that readers of an old generation are waited for before it is deleted another time."""
+
+_LONGEST: Final = 20
+_SCHEMA: Final = re.compile(r"(?!pg_)[a-z_][a-z0-9_]*")
+_CONNECT_TIMEOUT: Final = 10
+_TRIES: Final = 10
+_NO_TABLE: Final = "42P01"
+_GONE: Final = (_NO_TABLE, "3F000", "XX000")
+"""No such table, no such schema, or one that went while it was looked at."""
+
+_TURNS: Final = text("SELECT pg_advisory_xact_lock(hashtextextended(:base, 0))")
+_EXISTS: Final = text("SELECT 1 FROM pg_namespace WHERE nspname = :schema")
+_ALL: Final = text("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, :start)")
+
+
+class Schemas:
+    """Keeps the tables of projections in schemas, which other processes may keep, too."""
+
+    def __init__(self, url: str, schema: str | None) -> None:
+        """Connect to the database.
+
+        Raises:
+            ConfigurationError: the URL cannot be read, or names no schema that could be used.
+            ReadModelError: the server cannot be reached, or lets nobody in.
+        """
+        named = DEFAULT_SCHEMA if schema is None else schema
+        if not _SCHEMA.fullmatch(named) or len(named) > _LONGEST:
+            raise ConfigurationError(
+                f"the schema of projections has small letters, digits and '_' in its name, no 'pg_' first, and at most "
+                f"{_LONGEST} of them"
+            )
+        if SUFFIX in named:
+            # Else the projection "b" beside the log "a_own" and the projection "own_b" beside "a" would be one.
+            raise ConfigurationError(
+                f"the schema of a log that has projections has no {SUFFIX!r} in its name; {named!r} has"
+            )
+        self.base: Final = f"{named}{SUFFIX}"
+        self.engine: Final = _engine(url)
+        self.is_closed = False
+        try:
+            with self.transaction() as connection:
+                connection.execute(_TURNS, {"base": self.base})
+                if not _exists(connection, self.base):
+                    connection.execute(text(f"CREATE SCHEMA {self.base}"))
+                connection.execute(
+                    text(
+                        f"CREATE TABLE IF NOT EXISTS {self.base}.projections "
+                        '(name text COLLATE "C" PRIMARY KEY, live integer NOT NULL)'
+                    )
+                )
+        except ReadModelError:
+            self.engine.dispose()
+            raise
+
+    def of(self, name: str) -> ProjectionSchemas:
+        """Return the schemas of the projection with this name."""
+        return ProjectionSchemas(self, name)
+
+    @contextmanager
+    def transaction(self) -> Generator[Connection]:
+        """Return a transaction, whose faults are raised as errors of ours."""
+        try:
+            with self.engine.begin() as connection:
+                yield connection
+        except DBAPIError as error:
+            raise trouble(error) from error
+
+    def close(self) -> None:
+        """Let go of everything. Idempotent."""
+        self.is_closed = True
+        self.engine.dispose()
+
+
+class ProjectionSchemas:
+    """The schemas of one projection. Thread-safe."""
+
+    is_shared: ClassVar[bool] = True
+
+    def __init__(self, schemas: Schemas, name: str) -> None:
+        self._schemas = schemas
+        self._name = name
+        self._base = schemas.base
+        self.dialect: Final[Dialect] = schemas.engine.dialect
+        self._find = text(f"SELECT live FROM {self._base}.projections WHERE name = :name")  # noqa: S608 - a checked name
+
+    def live(self) -> int | None:
+        """Return which generation is read, None if there never was one."""
+        with self._schemas.transaction() as connection:
+            return self.find_live(connection)
+
+    def numbers(self) -> list[int]:
+        """Return the generations that there are, in their order."""
+        start = f"{self._base}_{self._name}_"
+        with self._schemas.transaction() as connection:
+            rest = [found.removeprefix(start) for found in connection.scalars(_ALL, {"start": start})]
+        return sorted(int(digits) for digits in rest if digits.isdigit())
+
+    def create(self, number: int, tables: MetaData, version: int, shape: str) -> None:
+        """Make the tables of a generation, empty, entirely or not at all; they stay if somebody has made them."""
+        schema = self._schema(number)
+        with self._schemas.transaction() as connection:
+            connection.execute(_TURNS, {"base": self._base})
+            if _exists(connection, schema):
+                return
+            connection.execute(text(f"CREATE SCHEMA {schema}"))
+            self.enter(connection, number)
+            OWN.create_all(connection, checkfirst=False)
+            tables.create_all(connection, checkfirst=False)
+            begin(connection, version, shape)
+
+    @contextmanager
+    def writing(self, number: int) -> Generator[Connection]:
+        """Return a transaction in a generation, which is committed at its end, and by nobody before.
+
+        Raises:
+            Replaced: the generation was the live one, and is not any more.
+        """
+        with self._schemas.engine.connect() as connection:
+            try:
+                with only_commit(connection):
+                    self.enter(connection, number)
+                    connection.execute(text("SET LOCAL synchronous_commit TO off"))  # what is lost is projected again
+                    live = self.find_live(connection)
+                    if live is not None and live > number:
+                        raise Replaced
+                    yield connection
+            finally:
+                if self._schemas.is_closed:  # the pool that it would go back to is nobody's
+                    connection.invalidate()
+
+    def end_writing(self, number: int) -> None:
+        """Do nothing: the connections are those of all."""
+
+    def check(self, number: int) -> Kept:
+        """Return how far a generation is: the server answers for what it keeps, unless somebody has deleted it.
+
+        Raises:
+            DamagedError: it is missing, or nobody has finished making it.
+            ReadModelError: it cannot be read.
+        """
+        with self._schemas.transaction() as connection:
+            if not _exists(connection, self._schema(number)):
+                raise DamagedError("it is missing")
+        return self.kept(number)
+
+    def kept(self, number: int) -> Kept:
+        """Return how far a generation is.
+
+        Raises:
+            DamagedError: nobody has finished making it.
+            ReadModelError: it cannot be read.
+        """
+        try:
+            with self._snapshot() as connection, connection.begin():
+                self.enter(connection, number)
+                return look(connection)
+        except NoResultFound as error:
+            raise DamagedError("nobody has finished making it") from error
+        except DBAPIError as error:
+            if getattr(error.orig, "sqlstate", None) == _NO_TABLE:
+                raise DamagedError(str(trouble(error))) from error
+            raise trouble(error) from error
+
+    def suspect(self, number: int) -> None:
+        """Do nothing: likewise."""
+
+    @contextmanager
+    def reading(self) -> Generator[Connection]:
+        """Read the live generation: one snapshot of it, whatever is written or swapped.
+
+        The snapshot is that of the look at what is live. A generation that went between that and its first lock is
+        known by its missing table; then there is a newer one.
+        """
+        with self._snapshot() as connection:
+            left = _TRIES
+            while not self._has_entered_live(connection, may_fail=left > 0):
+                left -= 1
+            with closing(connection.get_transaction() or connection.begin()):
+                yield connection
+
+    def settle(self, number: int) -> None:
+        """Do nothing: the pointer's own transaction takes all before it to the disk."""
+
+    def point_to(self, number: int) -> None:
+        """Make the generation the live one, unless a later one is."""
+        move = text(
+            f"INSERT INTO {self._base}.projections VALUES (:name, :number) ON CONFLICT (name)"  # noqa: S608 - as above
+            " DO UPDATE SET live = greatest(projections.live, excluded.live)"
+        )
+        with self._schemas.transaction() as connection:
+            connection.execute(move, {"name": self._name, "number": number})
+
+    def drop(self, number: int, *, by_force: bool = False) -> bool:
+        """Delete the generation when nobody reads it any more; return whether it is gone by now."""
+        schema = self._schema(number)
+        try:
+            with self._schemas.engine.begin() as connection:
+                connection.execute(text(f"SET LOCAL lock_timeout TO {PATIENCE}"))
+                if _exists(connection, schema):
+                    # The lock that each reader takes first: whoever has it has no other that is wanted here.
+                    connection.execute(text(f"LOCK TABLE {schema}.{PROGRESS.name} IN ACCESS EXCLUSIVE MODE"))
+                    connection.execute(text(f"DROP SCHEMA {schema} CASCADE"))
+        except DBAPIError:
+            return False
+        return True
+
+    def find_live(self, connection: Connection) -> int | None:
+        """Return which generation is read, as the connection sees it."""
+        found: int | None = connection.execute(self._find, {"name": self._name}).scalar()
+        return found
+
+    def enter(self, connection: Connection, number: int) -> None:
+        """Have the connection's transaction see the tables of a generation."""
+        connection.execute(text(f"SET LOCAL search_path TO {self._schema(number)}, public"))
+
+    def _has_entered_live(self, connection: Connection, *, may_fail: bool) -> bool:
+        transaction = connection.begin()
+        try:
+            self.enter(connection, self.find_live(connection) or 1)
+            connection.execute(text(f"LOCK TABLE {PROGRESS.name} IN ACCESS SHARE MODE"))
+        except DBAPIError as error:
+            transaction.rollback()
+            if may_fail and getattr(error.orig, "sqlstate", None) in _GONE:
+                return False
+            raise
+        return True
+
+    def _schema(self, number: int) -> str:
+        return f"{self._base}_{self._name}_{number}"
+
+    @contextmanager
+    def _snapshot(self) -> Generator[Connection]:
+        with self._schemas.engine.connect() as connection:
+            yield connection.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
+
+
+def _exists(connection: Connection, schema: str) -> bool:
+    return connection.execute(_EXISTS, {"schema": schema}).first() is not None
+
+
+def _engine(url: str) -> Engine:
+    def connect() -> psycopg.Connection[tuple[object, ...]]:
+        return psycopg.connect(
+            url, connect_timeout=_CONNECT_TIMEOUT, fallback_application_name="reenact", client_encoding="utf8"
+        )
+
+    try:
+        conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        # Raised without the driver's words, which may show a part of the password.
+        message = "this is no PostgreSQL URL: write postgresql://user:password@host:port/database?parameter=value"
+        raise ConfigurationError(message) from None
+    engine = create_engine(
+        "postgresql+psycopg://",
+        creator=connect,
+        max_overflow=-1,
+        pool_pre_ping=True,
+        hide_parameters=True,
+    )
+    guard(engine)
+    return engine

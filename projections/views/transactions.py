@@ -1,0 +1,226 @@
+"""The transaction in which a user's projection writes, and the row that says how far its tables are.
+
+A transaction ends where we end it, whatever a function calls; faults of the database are told from those of functions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Engine,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    event,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError
+
+from reenact.projections.errors import ReadModelError
+from reenact.projections.generations import Kept, ProjectionFailure, kept_of, mark
+from reenact.projections.log import Row
+
+_IN_HAND: Final = "reenact_in_hand"
+_SAVEPOINT: Final = "reenact_batch"
+"""Goes with the transaction that it was made in, and so is gone if somebody has ended that and begun another."""
+
+_ENDING: Final = re.compile(
+    r"(?:\s|;|--[^\n]*\n|/\*.*?\*/)*(?:ABORT|BEGIN|COMMIT|END|PREPARE\s+TRANSACTION|ROLLBACK(?!.*\bTO\b)|START)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_IDLE: Final = 0
+"""What libpq calls a connection that is in no transaction."""
+
+
+class EndedError(RuntimeError):
+    """A function has ended, or tried to end, the transaction that it writes in; it is not its to end."""
+
+
+class EscapedError(Exception):
+    """A function has raised what ends a task or a program: in a projection it is a fault like any other."""
+
+    def __init__(self, escaped: BaseException) -> None:
+        super().__init__(escaped)
+        self.escaped = escaped
+
+
+class CommittedError(EndedError):
+    """A function has committed behind our back: rows may be there in part, and none of them can be taken back."""
+
+
+def guard(engine: Engine) -> None:
+    """Have `only_commit` work with the connections of the engine."""
+    event.listen(engine, "commit", _refuse)
+    event.listen(engine, "before_cursor_execute", _refuse_statement)
+
+
+@contextmanager
+def only_commit(connection: Connection) -> Generator[None]:
+    """Begin a transaction; commit it at the end, or roll it back if something was raised.
+
+    Raises:
+        EndedError: somebody has tried to end it before.
+    """
+    with connection.begin() as transaction:
+        info = connection.info
+        info[_IN_HAND] = True
+        try:
+            yield
+            check_open(connection)
+        except BaseException:
+            if not transaction.is_active:
+                connection.invalidate()  # nobody will roll back what is left of it
+            raise
+        finally:
+            info.pop(_IN_HAND, None)
+            if not (connection.closed or connection.invalidated):  # else it has another one by now, or none
+                connection.info.pop(_IN_HAND, None)
+
+
+def check_open(connection: Connection) -> None:
+    """Raise if the transaction was ended.
+
+    Raises:
+        CommittedError: it was, by a statement of the database's own language.
+        EndedError: it was rolled back.
+    """
+    if not connection.in_transaction():
+        raise EndedError("a function has ended the transaction that it writes in, which is not its to end")
+    if not _is_open(connection.connection.driver_connection):
+        raise CommittedError("a function has ended the transaction that it writes in; mend it, and rebuild the tables")
+
+
+@contextmanager
+def as_one(connection: Connection) -> Generator[None]:
+    """Find out at the end whether it is still the same transaction.
+
+    Raises:
+        CommittedError: it was ended, and another was begun.
+    """
+    connection.exec_driver_sql(f"SAVEPOINT {_SAVEPOINT}")
+    yield
+    try:
+        connection.exec_driver_sql(f"RELEASE SAVEPOINT {_SAVEPOINT}")
+    except DBAPIError as error:
+        message = "a function has ended the transaction that it writes in, here or in the events just before"
+        raise CommittedError(f"{message}; mend it, and rebuild the tables") from error
+
+
+def _refuse(connection: Connection) -> None:
+    if not connection.invalidated and connection.info.get(_IN_HAND):
+        raise EndedError("a function of a projection does not commit; that is done when the batch is done")
+
+
+def _refuse_statement(
+    connection: Connection, _cursor: object, statement: str, _parameters: object, _context: object, _many: object
+) -> None:
+    if _ENDING.match(statement):
+        _refuse(connection)
+
+
+def _is_open(driver: object) -> bool:
+    """Return whether the driver, too, is in a transaction."""
+    is_in: object = getattr(driver, "in_transaction", None)  # that of sqlite3
+    if is_in is None:
+        status: object = getattr(getattr(driver, "info", None), "transaction_status", None)
+        return status != _IDLE
+    return is_in is True
+
+
+class Replaced(Exception):
+    """Somebody else has put another generation in the place of this one."""
+
+
+_PASSING_OF_SQLITE = (
+    "SQLITE_BUSY",
+    "SQLITE_CANTOPEN",
+    "SQLITE_FULL",
+    "SQLITE_INTERRUPT",
+    "SQLITE_IOERR",
+    "SQLITE_LOCKED",
+    "SQLITE_NOMEM",
+    "SQLITE_PERM",
+    "SQLITE_PROTOCOL",
+    "SQLITE_READONLY",
+)
+_DAMAGE_OF_SQLITE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
+# Lost connections, deadlocks, no resources, no lock in time, an operator's doing, the system's faults.
+_PASSING_OF_POSTGRES = ("08", "40", "53", "55P03", "57", "58")
+
+
+def is_passing(error: DBAPIError) -> bool:
+    """Return whether the fault is the database's, and may go away; else it is in what was asked of it."""
+    name = getattr(error.orig, "sqlite_errorname", None)
+    if isinstance(name, str):
+        return name.startswith((*_PASSING_OF_SQLITE, *_DAMAGE_OF_SQLITE))
+    state = getattr(error.orig, "sqlstate", None)
+    if isinstance(state, str):
+        return state.startswith(_PASSING_OF_POSTGRES)
+    # Without a state it never came to the server, or nothing came back.
+    return error.connection_invalidated or type(error) in (DatabaseError, InterfaceError) or _is_operational(error)
+
+
+def is_damage(error: DBAPIError) -> bool:
+    """Return whether it says that the storage is not as it was written."""
+    return str(getattr(error.orig, "sqlite_errorname", "")).startswith(_DAMAGE_OF_SQLITE)
+
+
+def _is_operational(error: DBAPIError) -> bool:
+    return any(kind.__name__ == "OperationalError" for kind in type(error.orig).__mro__)
+
+
+def trouble(error: DBAPIError) -> ReadModelError:
+    """Return our error for a fault of the database; the original is for its cause."""
+    words = " ".join(str(error.orig).split())
+    return ReadModelError(f"the projections cannot be read or written: {words}")
+
+
+OWN: Final = MetaData()
+
+PROGRESS: Final = Table(
+    "reenact_progress",
+    OWN,
+    Column("position", BigInteger, nullable=False),
+    Column("mark", Text, nullable=False),  # which event stands at that position: tells one log from another
+    Column("version", Integer, nullable=False),
+    Column("shape", Text, nullable=False),  # a digest of what the tables are like
+    Column("failure", Text),  # why they do not move on, as JSON
+)
+
+
+def begin(connection: Connection, version: int, shape: str) -> None:
+    """Note that the tables hold nothing yet."""
+    connection.execute(insert(PROGRESS).values(position=0, mark="", version=version, shape=shape))
+
+
+def look(connection: Connection) -> Kept:
+    """Return what is kept.
+
+    Raises:
+        sqlalchemy.exc.DBAPIError: there is no such table, or it cannot be read.
+        sqlalchemy.exc.NoResultFound: nobody has finished making the tables.
+    """
+    return kept_of(*connection.execute(select(PROGRESS)).one())
+
+
+def move(connection: Connection, origin: int, last: Row) -> bool:
+    """Note that the tables come to the row; return False, if they are not at the origin: somebody has moved them."""
+    moved = update(PROGRESS).where(PROGRESS.c.position == origin)
+    values = {"position": last.position, "mark": mark(last), "failure": None}
+    return connection.execute(moved.values(values)).rowcount == 1
+
+
+def note(connection: Connection, failure: ProjectionFailure) -> None:
+    """Note why the tables do not move on."""
+    connection.execute(update(PROGRESS).values(failure=msgspec.json.encode(failure).decode()))
