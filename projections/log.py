@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from itertools import takewhile
-from typing import Final, Protocol, TypeAlias
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import islice, takewhile
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.session import SessionBranched
+from reenact.domain.stored import STORED
 
 
 class Row(Protocol):
@@ -62,6 +64,9 @@ class Log(Protocol):
         ...
 
 
+RowT = TypeVar("RowT", bound="Row")
+_NAMES: Final[Mapping[type, str]] = {kind: name for name, kind in STORED.items()}
+
 STRETCH: Final = 20_000
 """So many positions are looked through in one go."""
 
@@ -107,6 +112,86 @@ class AuditedLog(Log, Protocol):
     def nearest(self, position: int, *, backwards: bool = False) -> int | None:
         """Return the next position above this one that has an event, or the last one up to it; None if none has."""
         ...
+
+
+class InMemoryRow(msgspec.Struct, frozen=True, gc=False):
+    """An event where it stood in a log."""
+
+    stream: str
+    version: int
+    position: int
+    recorded_at: int
+    event: Any
+    cause: bytes | None
+
+
+class InMemoryLog(Generic[RowT]):
+    """A log that is held in memory, at the positions that its events had; it keeps the promise of `AuditedLog`."""
+
+    def __init__(self, rows: Sequence[RowT], head: int) -> None:
+        """Take the events in the order of their positions."""
+        self._rows = rows
+        self._positions = [row.position for row in rows]
+        self._head = head
+        self._streams: dict[str, list[RowT]] = {}
+        for row in rows:
+            self._streams.setdefault(row.stream, []).append(row)
+
+    def read(self, stream: str, *, after: int = 0) -> Sequence[RowT]:
+        """Return the stream's events with a version above `after`."""
+        return [row for row in self._streams.get(stream, ()) if row.version > after]
+
+    def read_all(self, *, after: int = 0, limit: int = 1000) -> Sequence[RowT]:
+        """Return up to `limit` events with a position above `after`, in the order of their positions."""
+        first = bisect_right(self._positions, after)
+        return self._rows[first : first + limit]
+
+    def find(
+        self,
+        *,
+        after: int = 0,
+        until: int | None = None,
+        stream: str | None = None,
+        after_version: int = 0,
+        until_version: int | None = None,
+        names: Collection[str] = (),
+        since: int | None = None,
+        before: int | None = None,
+        backwards: bool = False,
+        limit: int = 1000,
+    ) -> Sequence[RowT]:
+        """Return up to `limit` events that fit every condition, as `AuditedLog` promises."""
+        rows = self._rows if stream is None else self._streams.get(stream, ())
+        fitting = (
+            row
+            for row in (reversed(rows) if backwards else rows)
+            if after < row.position <= (row.position if until is None else until)
+            and after_version < row.version <= (row.version if until_version is None else until_version)
+            and (not names or name_of(row.event) in names)
+            and (since is None or row.recorded_at >= since)
+            and (before is None or row.recorded_at < before)
+        )
+        return list(islice(fitting, limit))
+
+    def nearest(self, position: int, *, backwards: bool = False) -> int | None:
+        """Return the next position above this one that has an event, or the last one up to it; None if none has."""
+        above = bisect_right(self._positions, position)
+        if backwards:
+            return self._positions[above - 1] if above else None
+        return self._positions[above] if above < len(self._positions) else None
+
+    def head(self) -> int:
+        """Return the position of the log's last event."""
+        return self._head
+
+    def streams(self) -> Iterator[str]:
+        """Yield the names of the streams, in the order of their first events."""
+        yield from self._streams
+
+
+def name_of(event: object) -> str:
+    """Return the name under which the event is stored, or that of its class if it is none of a log of ours."""
+    return _NAMES.get(type(event), type(event).__name__)
 
 
 def stretches(log: AuditedLog, after: int, until: int, *, backwards: bool = False) -> Iterator[tuple[int, int]]:

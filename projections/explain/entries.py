@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
@@ -17,13 +17,12 @@ from reenact.domain.plain import is_sayable, is_sequence
 from reenact.domain.stored import STORED
 from reenact.domain.tools import MCPServer, is_object
 from reenact.projections.explain.history import lineage_of, stream_of
-from reenact.projections.log import AuditedLog, Row, stretches
+from reenact.projections.log import AuditedLog, Row, name_of, stretches
 
 Fields: TypeAlias = dict[str, Any]
 Streams: TypeAlias = Sequence[tuple[str, int | None]]
 """Streams, each up to a version, that included, or to its end."""
 
-_NAMES: Final[Mapping[type, str]] = {kind: name for name, kind in STORED.items()}
 _LIVES: Final = frozenset({"agent-started", "agent-stopped"})
 _SESSION: Final = "session"
 _PAGE: Final = 1000
@@ -124,11 +123,6 @@ def row_at(log: AuditedLog, position: int) -> Row:
     if not rows:
         raise InvalidInputError(f"there is no event at position {position}: the log ends at {head}")
     return rows[0]
-
-
-def name_of(event: object) -> str:
-    """Return the name under which the event is stored, or that of its class if it is none of a log of ours."""
-    return _NAMES.get(type(event), type(event).__name__)
 
 
 def place_of(row: Row) -> Fields:
@@ -260,11 +254,11 @@ def _is_in(row: Row, streams: Streams) -> bool:
 
 
 class _Life(msgspec.Struct, frozen=True):
-    """Versions of a stream, `low` to `high`, all of them, with one agent or none live."""
+    """Versions of a stream, from `low` to before `high`, with one agent or none live."""
 
-    low: int = 1
-    high: int = 0
-    agent_id: str | None = None
+    low: int
+    high: int | None
+    agent_id: str | None
 
 
 class _Agents:
@@ -278,32 +272,25 @@ class _Agents:
         """Return the agent that was live; for its start and its end, the agent itself."""
         if not is_session(row.stream):
             return None
-        version, event = row.version, row.event
-        life = self._known.pop(row.stream, None) or _Life()
-        if isinstance(event, AgentStarted):
-            life = _Life(version, version, event.agent_id)
-        elif isinstance(event, AgentStopped):
-            life = _Life(version + 1, version)
-        elif life.low <= version <= life.high + 1:
-            life = _Life(life.low, max(life.high, version), life.agent_id)
-        else:
-            life = self._looked_up(row, life)
+        if isinstance(row.event, AgentStarted | AgentStopped):
+            return row.event.agent_id
+        life = self._known.pop(row.stream, None)
+        if life is None or not life.low <= row.version < (row.version + 1 if life.high is None else life.high):
+            life = self._looked_up(row)
         if len(self._known) >= _KNOWN:
             del self._known[next(iter(self._known))]
         self._known[row.stream] = life
-        return event.agent_id if isinstance(event, AgentStopped) else life.agent_id
+        return life.agent_id
 
-    def _looked_up(self, row: Row, life: _Life) -> _Life:
-        known = life.high if life.high < row.version else 0
-        last = self._log.find(
-            stream=row.stream, after_version=known, until_version=row.version, names=_LIVES, backwards=True, limit=1
+    def _looked_up(self, row: Row) -> _Life:
+        find = partial(self._log.find, stream=row.stream, names=_LIVES, limit=1)
+        last, next_ = find(until_version=row.version, backwards=True), find(after_version=row.version)
+        event = last[0].event if last else None
+        return _Life(
+            last[0].version if last else 1,
+            next_[0].version if next_ else None,
+            event.agent_id if isinstance(event, AgentStarted) else None,
         )
-        if not last:
-            return _Life(life.low, row.version, life.agent_id) if known else _Life(1, row.version)
-        version, event = last[0].version, last[0].event
-        if isinstance(event, AgentStarted):
-            return _Life(version, row.version, event.agent_id)
-        return _Life(version + 1, row.version)
 
 
 def _entry(row: Row, agent_id: str | None) -> LogEntry:

@@ -33,7 +33,7 @@ from reenact.domain.session_state import BranchPoint, Session, SessionDeleted, S
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.explain.entries import fields_of, place_of, session_of
 from reenact.projections.explain.history import History, believe, history_of
-from reenact.projections.log import AuditedLog, Row
+from reenact.projections.log import AuditedLog, InMemoryLog, Row
 from reenact.projections.read_model.queries import ReadModel
 
 _LINE: Final = 400
@@ -155,8 +155,9 @@ def shown_of(session_id: str, history: History) -> Shown:
         session = believe(session, row)
         if isinstance(row.event, AgentStarted):
             agent_since = row
+    undeleted = [row for row in history if not isinstance(row.event, SessionDeleted)]  # nothing is less for that
     try:
-        past = ReadModel.of(_Past(history))
+        past = ReadModel.of(InMemoryLog(undeleted, undeleted[-1].position))
     except ProjectionFailedError as error:
         raise LogUnusableError(f"{error}; verify the log") from error
     with past as model:
@@ -217,25 +218,6 @@ def _turn(session: Session) -> TurnShown | None:
         usage=turn.usage,
         cost=turn.cost,
     )
-
-
-class _Past:
-    """A session's history as a log; that it is deleted takes nothing away from what is shown."""
-
-    def __init__(self, history: History) -> None:
-        self._rows = [row for row in history if not isinstance(row.event, SessionDeleted)]
-
-    def read_all(self, *, after: int, limit: int) -> History:
-        """Return up to `limit` events with a position above `after`."""
-        return [row for row in self._rows if row.position > after][:limit]
-
-    def read(self, stream: str, *, after: int = 0) -> History:
-        """Return the stream's events with a version above `after`."""
-        return [row for row in self._rows if row.stream == stream and row.version > after]
-
-    def head(self) -> int:
-        """Return the position of the last event."""
-        return self._rows[-1].position
 
 
 def _page(shown: Shown) -> str:

@@ -15,9 +15,9 @@ from reenact.domain.legible import shortened
 from reenact.domain.sentences import AnyEvent, sentence, told
 from reenact.domain.session import SessionBranched
 from reenact.domain.stored import STORED
-from reenact.projections.explain.entries import name_of, place_of, row_at, session_of
+from reenact.projections.explain.entries import place_of, row_at, session_of
 from reenact.projections.explain.history import event_of, history_of, steps_of
-from reenact.projections.log import STRETCH, AuditedLog, Row, stretches
+from reenact.projections.log import STRETCH, AuditedLog, Row, name_of, stretches
 
 _WIDTH: Final = 80
 _SHOWN: Final = 50

@@ -21,9 +21,9 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.marks import is_marked
 from reenact.domain.retracing import Divergence, Retracing, command_of, failed, parting
 from reenact.domain.session import Session, SessionBranched
-from reenact.projections.explain.entries import fields_of, name_of, session_of
+from reenact.projections.explain.entries import fields_of, session_of
 from reenact.projections.explain.history import believe, history_of, steps_of, stream_of
-from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, stretches
+from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, name_of, stretches
 
 _PAGE: Final = 1000
 """So many events are read at once."""

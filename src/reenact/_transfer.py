@@ -27,9 +27,9 @@ from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.chain import Row, Timer
 from reenact.domain.errors import ConfigurationError, LogUnusableError
 from reenact.domain.messages import instant
-from reenact.projections.log import OnProgress, Progress
+from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
 from reenact.projections.transfer.exporting import Export, Exported
-from reenact.projections.transfer.importing import ExportReader, HeldLog, Lacking, hold, look_at
+from reenact.projections.transfer.importing import ExportReader, Lacking, log_of, look_at
 from reenact.projections.transfer.lines import Forms
 from reenact.projections.transfer.policy import Redaction
 from reenact.projections.transfer.redacting import Redactor
@@ -142,7 +142,7 @@ def import_log(
             return _take_in(_reader(file, name, None, None), journal, lacking, progress)
 
 
-def open_export(source: Place, *, progress: OnProgress | None = None) -> HeldLog:
+def open_export(source: Place, *, progress: OnProgress | None = None) -> InMemoryLog[InMemoryRow]:
     """Return what a file holds as a log in memory, for looking and replaying.
 
     Raises:
@@ -151,7 +151,7 @@ def open_export(source: Place, *, progress: OnProgress | None = None) -> HeldLog
     """
     forms = codec()
     with _from(source) as (file, name):
-        return hold(_reader(file, name, forms, progress), forms)
+        return log_of(_reader(file, name, forms, progress), forms)
 
 
 def _reader(file: File, name: str, forms: Forms | None, progress: OnProgress | None) -> ExportReader:

@@ -32,9 +32,10 @@ from reenact.domain import image
 from reenact.domain.agent import Failure, SoFar
 from reenact.domain.attachments import ImageBlock
 from reenact.domain.errors import ConfigurationError, RedactionError
+from reenact.domain.loop.events import HumanApproveRequired, ToolApproved
 from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.session import Session, evolve
-from reenact.projections.transfer.importing import HeldLog
+from reenact.projections.log import InMemoryLog, InMemoryRow
 from reenact.projections.verification.replay import retrace
 from tests.projections.histories import World
 from tests.transfer.logs import write
@@ -122,7 +123,7 @@ def _say(world: World, place: str, text: str, *, as_number: bool) -> None:
             world.answer("a", SoFar(failure=Failure("api_error", text)))
 
 
-def _is_whole(path: Path, *, events: int) -> HeldLog:
+def _is_whole(path: Path, *, events: int) -> InMemoryLog[InMemoryRow]:
     """Check that an export can be taken in, is whole there, and folds."""
     log = path.with_suffix(".imported.db")
     assert import_log(path, log, synchronous="OFF").events == events
@@ -321,8 +322,8 @@ def test_the_digests_of_calls_leave_only_with_all_of_their_arguments(busy: Path,
     def digests(policy: Redaction | None) -> list[str]:
         export_log(busy, tmp_path / "a.jsonl", redaction=policy)
         rows = open_export(tmp_path / "a.jsonl").find(names=["human-approve-required", "tool-approved"])
-        asked = [call.digest for row in rows if row.name == "human-approve-required" for call in row.event.calls]
-        return asked + [row.event.digest for row in rows if row.name == "tool-approved"]
+        asked = [call.digest for row in rows if isinstance(row.event, HumanApproveRequired) for call in row.event.calls]
+        return asked + [row.event.digest for row in rows if isinstance(row.event, ToolApproved)]
 
     said = digests(None)
     without = digests(Redaction(tools=(ToolRedaction(name="send", arguments=("body",)),), hash_key=b"key"))
