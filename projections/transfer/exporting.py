@@ -24,13 +24,14 @@ from reenact.projections.transfer.lines import (
     Line,
     TimerLine,
     encoded,
+    events_of,
     named,
     row_line,
 )
+from reenact.projections.transfer.redacting import Redactor
 
 TOLD_EVERY: Final = 1000
 """Progress is told once for so many lines."""
-_unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 
 
 class RawLog(Protocol):
@@ -62,18 +63,6 @@ class RawLog(Protocol):
         ...
 
 
-class Redacting(Protocol):
-    """What is taken out on the way; each row comes with the digest of the one before it."""
-
-    def check_name(self, name: str) -> None:
-        """Raise `RedactionError` if a name that has to stay holds what must not leave."""
-        ...
-
-    def row(self, row: Row, previous: bytes) -> Row:
-        """Return the row as it may leave."""
-        ...
-
-
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """What an export holds; `redacted` is how many rows say less than the log does."""
 
@@ -94,7 +83,7 @@ class Export:
         software: str,
         exported_at: datetime,
         sessions: Sequence[str] | None = None,
-        redacting: Redacting | None = None,
+        redacting: Redactor | None = None,
         feeds: bool = True,
         progress: OnProgress | None = None,
     ) -> None:
@@ -236,11 +225,6 @@ class Ends:
 
 
 _BEGINNING: Final = (-1, 0, GENESIS)
-
-
-def events_of(row: Row) -> list[tuple[str, bytes]]:
-    """Return the topics and the states of a row's events, or raise `ValueError`."""
-    return [] if row.events is None else _unpack(row.events)
 
 
 def _needed(log: RawLog, forms: Forms, sessions: Sequence[str]) -> list[str]:

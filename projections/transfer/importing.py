@@ -17,7 +17,7 @@ from reenact.domain.chain import DIGEST_SIZE, Row, Timer
 from reenact.domain.errors import ExportUnusableError, HistoryDiffersError, LogTooNewError, LogUnusableError
 from reenact.domain.feed import pack_feed
 from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
-from reenact.projections.transfer.exporting import TOLD_EVERY, Ends, events_of
+from reenact.projections.transfer.exporting import TOLD_EVERY, Ends
 from reenact.projections.transfer.lines import (
     FORMAT,
     MOST_BYTES,
@@ -30,6 +30,7 @@ from reenact.projections.transfer.lines import (
     TimerLine,
     agree,
     decoded,
+    events_of,
     named,
 )
 from reenact.projections.verification.feed_check import decode_part

@@ -158,6 +158,7 @@ _encode = msgspec.json.Encoder().encode
 _decode: Callable[[bytes], Line] = msgspec.json.Decoder(Line).decode
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
+_events: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 _parse = msgspec.json.Decoder().decode
 
 
@@ -355,3 +356,8 @@ def time_of(recorded_at: int) -> datetime | None:
         return instant(recorded_at)
     except OverflowError:
         return None
+
+
+def events_of(row: Row) -> list[tuple[str, bytes]]:
+    """Return the topics and the states of a row's events, or raise `ValueError`."""
+    return [] if row.events is None else _events(row.events)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Final, NoReturn, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from reenact.domain import events as heard
 from reenact.domain.agent import ResultsRecorded
@@ -22,9 +24,8 @@ from reenact.domain.marks import REDACTED, mark
 from reenact.domain.messages import ToolResultBlock, ToolUseBlock
 from reenact.domain.session import SessionBranched
 from reenact.domain.stored import STORED
-from reenact.projections.explain.history import stream_of
-from reenact.projections.transfer.exporting import events_of
-from reenact.projections.transfer.lines import Forms
+from reenact.projections.log import stream_of
+from reenact.projections.transfer.lines import Forms, events_of
 from reenact.projections.transfer.policy import (
     NEEDS,
     FieldPath,
@@ -35,137 +36,110 @@ from reenact.projections.transfer.policy import (
     with_causes,
     with_copies,
 )
-from reenact.projections.transfer.taking import FIELD, Finder, KnownSecrets, Paths, Patterns, Taking, Texts, Values
+from reenact.projections.transfer.taking import FIELD, Paths, Taking, Texts, known_secrets, matches_of, values_in
 from reenact.projections.verification.answer_check import COMPACTED, DELTAS
 
+_HEARD: Final = {kind.event_type: kind for kind in heard.NOTIFICATIONS}
+_OF_COMMANDS: Final[tuple[FieldPath, ...]] = (("arguments",), ("value",), ("result",))
+"""What of a command may be a call's own, and stands in none of its events."""
+_NO_DIGEST: Final = mark(FIELD)  # without the key: nobody has to recognise a digest
+_Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
-class Called:
-    """What is to be taken out of calls. A call of which only the id is told, and that nobody has seen, may be any."""
+
+class _OfCall(msgspec.Struct, frozen=True, gc=False):
+    """The fields of a value that say of a call: its arguments, what holds them in another form, and its result."""
+
+    arguments: tuple[str, ...] = ()
+    as_a_whole: tuple[str, ...] = ()
+    result: tuple[str, ...] = ()
+
+
+_OF_CALLS: Final[dict[type, _OfCall]] = {
+    ToolUseBlock: _OfCall(("input",), ("extra",)),
+    heard.ToolCall: _OfCall(("input",)),
+    Call: _OfCall(("arguments",)),
+    loop.AskedCall: _OfCall(("arguments",), ("original", "reason")),
+    loop.ToolEdited: _OfCall(("original", "edited")),
+    loop.HumanPromptRequired: _OfCall(as_a_whole=("prompt", "metadata")),
+    loop.HumanSelectRequired: _OfCall(as_a_whole=("prompt", "options", "metadata")),
+    loop.ToolResult: _OfCall(result=("result",)),
+    heard.ToolResult: _OfCall(result=("result",)),
+    loop.HumanResponded: _OfCall(result=("value",)),
+    ToolResultBlock: _OfCall(result=("content",)),
+}
+
+
+class Calls:
+    """What is to be taken out of calls of tools that a policy names, wherever in a history they stand.
+
+    A call of which only the id is told, and that nobody has seen, may be any. Of a call that leaves without some of its
+    arguments the digest goes, too, for it would prove a guess right; nobody can approve such a call any more.
+    """
 
     def __init__(self, tools: Sequence[ToolRedaction]) -> None:
         """Take what a policy says of tools."""
         self._tools = [(tool, [tuple(path.split(".")) for path in tool.arguments]) for tool in tools]
-        self._streams: dict[str, dict[str, str]] = {}
-        self._names: dict[str, str] = {}
+        self._names: dict[str, dict[str, str]] = {}  # of the calls in a stream
+        self._changed: dict[str, set[str]] = {}  # those that have left without some of their arguments
+        self._stream = ""
 
     def enter(self, stream: str) -> None:
         """Take note that what comes is a row of this stream."""
-        if self._tools:
-            self._names = self._streams.setdefault(stream, {})
+        self._stream = stream
 
     def branch(self, origin: str) -> None:
         """Take note that the row's stream goes on with the calls of another one."""
-        if self._tools:
-            self._names.update(self._streams.get(origin, {}))
+        self._names.setdefault(self._stream, {}).update(self._names.get(origin, {}))
+        if origin in self._changed:
+            self._changed[self._stream] = set(self._changed[origin])
 
-    def forget(self, stream: str, ids: Iterable[str]) -> None:
+    def forget(self, ids: Iterable[str]) -> None:
         """Take note that these calls are answered."""
         for each in ids:
-            self._streams.get(stream, {}).pop(each, None)
+            self._names.get(self._stream, {}).pop(each, None)
 
     def paths(self, value: msgspec.Struct) -> Paths:
         """Return what is to be taken out of the value."""
-        if not self._tools:
+        of = _OF_CALLS.get(type(value)) if self._tools else None
+        if of is None:
             return ()
-        match value:
-            case ToolUseBlock(id=call_id, name=name):
-                self._names[call_id] = name
-                return self._arguments(name, "input", and_whole=("extra",))
-            case heard.ToolCall(id=call_id, name=name):
-                if call_id is not None:
-                    self._names[call_id] = name
-                return self._arguments(name, "input")
-            case loop.AskedCall(name=name):
-                return self._arguments(name, "arguments", and_whole=("original", "reason"))
-            case _:
-                return self._of_known(value)
-
-    def _of_known(self, value: msgspec.Struct) -> Paths:
-        """Return the same for what names a call by its id."""
-        match value:
-            case Call(id=call_id):
-                return self._arguments(self._names.get(call_id), "arguments")
-            case loop.ToolEdited(id=call_id):
-                return self._arguments(self._names.get(call_id), "original", "edited")
-            case loop.HumanPromptRequired(id=known):
-                return self._arguments(self._name_of(known), and_whole=("prompt", "metadata"))
-            case loop.HumanSelectRequired(id=known):
-                return self._arguments(self._name_of(known), and_whole=("prompt", "options", "metadata"))
-            case loop.ToolResult(id=call_id, name=name):
-                return self._result(name or self._names.get(call_id), "result")
-            case heard.ToolResult(id=known, name=called):
-                return self._result(called or self._name_of(known), "result")
-            case loop.HumanResponded(id=known):
-                return self._result(self._name_of(known), "value")
-            case ToolResultBlock(tool_use_id=call_id):
-                return self._result(self._names.get(call_id), "content")
-            case _:
-                return ()
-
-    def _name_of(self, call_id: str | None) -> str | None:
-        return None if call_id is None else self._names.get(call_id)
-
-    def _arguments(self, name: str | None, *fields: str, and_whole: Sequence[str] = ()) -> Paths:
+        names = self._names.setdefault(self._stream, {})
+        id_: str = getattr(value, "tool_use_id", None) or getattr(value, "id", None) or ""
+        name = getattr(value, "name", None) or names.get(id_)
+        if id_ and name and isinstance(value, ToolUseBlock | heard.ToolCall):
+            names[id_] = name
         found: list[FieldPath] = []
         for tool, arguments in self._tools:
-            if arguments and (name is None or fnmatchcase(name, tool.name)):
-                found += ((field, *path) for field in fields for path in arguments)
-                found += ((field,) for field in and_whole)
+            if name is None or fnmatchcase(name, tool.name):
+                found += ((field, *path) for field in of.arguments for path in arguments)
+                found += ((field,) for field in of.as_a_whole if arguments)
+                found += ((field,) for field in of.result if tool.result)
         return found
 
-    def _result(self, name: str | None, field: str) -> Paths:
-        return [(field,) for tool, _ in self._tools if tool.result and (name is None or fnmatchcase(name, tool.name))]
-
-
-_NO_DIGEST: Final = mark(FIELD)  # without the key: nobody has to recognise a digest
-
-
-_Struct = TypeVar("_Struct", bound=msgspec.Struct)
-
-
-class Approvals:
-    """Follows the calls that people are asked about, as they were and as they leave, in the order of an export."""
-
-    def __init__(self) -> None:
-        self._changed: dict[str, set[str]] = {}
-
-    def branch(self, stream: str, origin: str) -> None:
-        """Take note that the stream goes on with the calls of another one."""
-        if origin in self._changed:
-            self._changed[stream] = set(self._changed[origin])
-
-    def without_digests(self, stream: str, before: msgspec.Struct, left: msgspec.Struct) -> msgspec.Struct:
+    def without_digests(self, before: _Struct, left: _Struct) -> _Struct:
         """Return what is left of an event without digests of calls that have changed."""
-        match left:
-            case loop.HumanApproveRequired() if isinstance(before, loop.HumanApproveRequired):
-                if before is not left:
-                    calls = [self._asked(stream, *pair) for pair in zip(before.calls, left.calls, strict=True)]
-                    return msgspec.structs.replace(left, calls=tuple(calls))
-            case loop.ToolEdited() if isinstance(before, loop.ToolEdited):
-                if before.edited is not left.edited:
-                    self._changed.setdefault(stream, set()).add(left.id)
-            case loop.ToolApproved() if left.id in self._changed.get(stream, ()):
-                return msgspec.structs.replace(left, digest=_NO_DIGEST)
+        match before, left:
+            case loop.HumanApproveRequired(calls=were), loop.HumanApproveRequired(calls=calls) if left is not before:
+                return replace(left, calls=tuple(map(self._asked, were, calls)))
+            case loop.ToolEdited(edited=was), loop.ToolEdited(edited=edited, id=id_) if edited is not was:
+                self._changed.setdefault(self._stream, set()).add(id_)
+            case _, loop.ToolApproved(id=id_) if id_ in self._changed.get(self._stream, ()):
+                return replace(left, digest=_NO_DIGEST)
             case _:
                 pass
         return left
 
-    def without_digest(self, stream: str, command: _Struct) -> _Struct:
+    def without_digest(self, command: _Struct) -> _Struct:
         """Return what is left of a command, without the digest that it names if it may be that of such a call."""
-        if stream in self._changed and isinstance(getattr(command, "digest", None), str):
-            return msgspec.structs.replace(command, digest=_NO_DIGEST)
+        if self._stream in self._changed and isinstance(getattr(command, "digest", None), str):
+            return replace(command, digest=_NO_DIGEST)
         return command
 
-    def _asked(self, stream: str, before: loop.AskedCall, left: loop.AskedCall) -> loop.AskedCall:
+    def _asked(self, before: loop.AskedCall, left: loop.AskedCall) -> loop.AskedCall:
         if left.arguments is before.arguments:
             return left
-        self._changed.setdefault(stream, set()).add(left.id)
-        return msgspec.structs.replace(left, digest=_NO_DIGEST)
-
-
-_HEARD: Final = {kind.event_type: kind for kind in heard.NOTIFICATIONS}
-_OF_CALLS: Final[tuple[FieldPath, ...]] = (("arguments",), ("value",), ("result",))
-"""What of a command may be a call's own, and stands in none of its events."""
+        self._changed.setdefault(self._stream, set()).add(left.id)
+        return replace(left, digest=_NO_DIGEST)
 
 
 class _Entry(msgspec.Struct, array_like=True, gc=False):
@@ -190,18 +164,15 @@ class Redactor:
             ConfigurationError: one of its patterns cannot be read.
         """
         check_redaction(policy)
-        finders: list[Finder] = [Values(policy.values), Patterns(policy.patterns)]
-        if policy.secrets:
-            finders.append(KnownSecrets())
+        finders = [values_in(policy.values), matches_of(policy.patterns), *([known_secrets] if policy.secrets else [])]
         self._texts = Texts(finders, policy.hash_key)
         self._forms = forms
-        self._called = Called(policy.tools)
-        self._approvals = Approvals()
-        self._taking = Taking(self._texts, self._called.paths)
+        self._calls = Calls(policy.tools)
+        self._taking = Taking(self._texts, self._calls.paths)
         self._paths: dict[str, list[FieldPath]] = {}
         for name, *path in with_causes(with_copies(paths_of(policy.fields, STORED))):
             self._paths.setdefault(name, []).append(tuple(path))
-        self._of_calls = _OF_CALLS if policy.tools else ()
+        self._of_commands = _OF_COMMANDS if policy.tools else ()
         self._found_in = lru_cache(maxsize=10_000)(self._texts.found_in)
         self._answered: list[str] = []
 
@@ -223,49 +194,37 @@ class Redactor:
             RedactionError: something would have to be taken out of what must stay.
             LogUnusableError: the row cannot be read.
         """
-        self._called.enter(row.stream)
+        self._calls.enter(row.stream)
         events = [self._event(row, index, *pair) for index, pair in enumerate(events_of(row))]
         encoded = _encode(events) if events else None
         cause = None if row.cause is None else self._cause(row, row.cause)
         feed = None if row.feed is None else self._feed(row, row.feed)
-        self._called.forget(row.stream, self._answered)
+        self._calls.forget(self._answered)
         self._answered.clear()
         if (encoded, feed, cause) == (row.events, row.feed, row.cause):
             return row
         return row.replaced(previous, cause=cause, events=encoded, feed=feed, cursor=row.cursor, heard=row.heard)
 
     def _event(self, row: Row, index: int, topic: str, state: bytes) -> tuple[str, bytes]:
-        what = f"event {(row.version or 0) + index} of {row.stream!r}"
+        event: msgspec.Struct
         recorded_at, event = self._forms.decode(topic, state)
         name = topic.rpartition(":")[0]
         if isinstance(event, SessionBranched):
-            self._called.branch(stream_of(event.origin))
-            self._approvals.branch(row.stream, stream_of(event.origin))
-        try:
-            left = self._approvals.without_digests(
-                row.stream, event, self._taking.struct(event, self._paths.get(name, ()), name)
-            )
+            self._calls.branch(stream_of(event.origin))
+        with _naming(f"event {(row.version or 0) + index} of {row.stream!r}"):
+            left = self._calls.without_digests(event, self._taking.struct(event, self._paths.get(name, ()), name))
             if isinstance(event, ResultsRecorded):
                 self._answered += (block.tool_use_id for block in event.content)
             return (topic, state) if left is event else self._forms.encode(left, recorded_at)
-        except RedactionError as error:
-            raise RedactionError(f"{what}: {error}") from None
-        except (TypeError, ValueError) as error:
-            self._refuse(what, error)
 
     def _cause(self, row: Row, stored: bytes) -> bytes:
         """Return the command of a step as it may leave; what its events say is taken out of them."""
-        what = f"the command behind event {row.version} of {row.stream!r}"
-        try:
+        with _naming(f"the command behind event {row.version} of {row.stream!r}"):
             command = read_cause(stored)
-            paths = [*self._paths.get(command.name, ()), *self._of_calls]
+            paths = [*self._paths.get(command.name, ()), *self._of_commands]
             there = [path for path in paths if getattr(command.fields, path[0], UNSET) is not UNSET]
-            left = self._approvals.without_digest(row.stream, self._taking.struct(command.fields, there, command.name))
-            return stored if left is command.fields else msgspec.structs.replace(command, fields=left).stored()
-        except RedactionError as error:
-            raise RedactionError(f"{what}: {error}") from None
-        except (TypeError, ValueError) as error:
-            self._refuse(what, error)
+            left = self._calls.without_digest(self._taking.struct(command.fields, there, command.name))
+            return stored if left is command.fields else replace(command, fields=left).stored()
 
     def _feed(self, row: Row, feed: bytes) -> bytes:
         what = f"row {row.cursor} of the feed of {row.stream!r}"
@@ -275,7 +234,7 @@ class Redactor:
             message = f"{what} cannot be decoded ({error})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error
         cursor, changed = row.cursor or 0, False
-        try:
+        with _naming(what):
             for context, entries in part.segments:
                 for name in context.values():
                     self.check_name(name)
@@ -283,10 +242,6 @@ class Redactor:
                 changed = changed or has_changed
             needs = self._needs(part, what)
             return pack_feed(part.segments, part.version, needs) if changed or needs is not part.needs else feed
-        except RedactionError as error:
-            raise RedactionError(f"{what}: {error}") from None
-        except (TypeError, ValueError) as error:
-            self._refuse(what, error)
 
     def _needs(self, part: FeedPart[_Segment], what: str) -> bytes | msgspec.Raw:
         """Return what a row needs to announce its events, as it may leave."""
@@ -328,6 +283,14 @@ class Redactor:
         left = self._taking.struct(said, self._paths.get(f"@{entry.type}", ()), entry.type)
         return entry.data if left is said else left
 
-    def _refuse(self, what: str, error: Exception) -> NoReturn:
+
+@contextmanager
+def _naming(what: str) -> Generator[None]:
+    """Have errors name the record that they are about."""
+    try:
+        yield
+    except RedactionError as error:
+        raise RedactionError(f"{what}: {error}") from None
+    except (TypeError, ValueError) as error:
         message = f"{what} cannot be read any more without what the policy takes out ({error})"
         raise RedactionError(f"{message}; name other fields") from error

@@ -12,13 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote, quote_plus
 
 import msgspec
 
 from reenact.domain.errors import RedactionError
-from reenact.domain.loop.matchers.linear import Search, Span
+from reenact.domain.loop.matchers.linear import Search
 from reenact.domain.marks import REDACTED, mark
 from reenact.domain.messages import OpaqueBlock, ThinkingBlock
 from reenact.domain.plain import is_mapping, is_sequence
@@ -73,69 +73,47 @@ KNOWN: Final[Mapping[str, tuple[tuple[str, ...], re.Pattern[str]]]] = {
 """What has the form of a secret: keys of Anthropic and others, tokens, AWS keys, passwords in URLs, private keys."""
 
 
-class Finder(Protocol):
-    """Finds what must not stay in a text."""
-
-    def find(self, text: str) -> Iterable[Found]:
-        """Yield the places, in any order."""
-        ...
+Finder: TypeAlias = Callable[[str], Iterable[Found]]
+"""Yields the places in a text of what must not stay, in any order."""
 
 
-class KnownSecrets:
-    """Finds what has the form of a secret."""
-
-    def find(self, text: str) -> Iterator[Found]:
-        """Yield the places."""
-        if len(text) < _SHORTEST_SECRET:
-            return
-        for name, (needed, pattern) in KNOWN.items():
-            if not any(one in text for one in needed):
-                continue
+def known_secrets(text: str) -> Iterator[Found]:
+    """Yield the places of what has the form of a secret."""
+    if len(text) < _SHORTEST_SECRET:
+        return
+    for name, (needed, pattern) in KNOWN.items():
+        if any(one in text for one in needed):
             for match in pattern.finditer(text):
                 group = "secret" if match.groupdict().get("secret") is not None else 0
                 yield (*match.span(group), name)
 
 
-class Patterns:
-    """Finds what regular expressions match, all that any of them could match."""
+def matches_of(patterns: Mapping[str, str]) -> Finder:
+    """Return what finds all that any of the regular expressions, by the names of what they find, could match.
 
-    def __init__(self, patterns: Mapping[str, str]) -> None:
-        """Take the expressions by the names of what they find.
-
-        Raises:
-            ConfigurationError: one is none, or cannot be matched in bounded time.
-        """
-        self._searches = {name: Search(pattern) for name, pattern in patterns.items()}
-
-    def find(self, text: str) -> Iterator[Found]:
-        """Yield the places."""
-        for name, search in self._searches.items():
-            spans: list[Span] = search.spans(text)
-            yield from ((begin, end, name) for begin, end in spans)
+    Raises:
+        ConfigurationError: one is none, or cannot be matched in bounded time.
+    """
+    searches = [(name, Search(pattern)) for name, pattern in patterns.items()]
+    return lambda text: ((*span, name) for name, search in searches for span in search.spans(text))
 
 
-class Values:
-    """Finds texts that are known, also as JSON, URLs and base64 write them."""
+def values_in(values: Sequence[str]) -> Finder:
+    """Return what finds the texts, also as JSON, URLs and base64 write them.
 
-    def __init__(self, values: Sequence[str]) -> None:
-        """Take the texts.
-
-        Raises:
-            RedactionError: one is too short.
-        """
-        for place, value in enumerate(values):
-            if len(value) < SHORTEST:
-                msg = f"value {place + 1} of the policy has less than {SHORTEST} characters, and stands in many texts"
-                raise RedactionError(f"{msg}; make a pattern of it that says what stands around it")
-        written = sorted(set(chain.from_iterable(map(_spellings, values))), key=len, reverse=True)
-        self._pattern = re.compile("|".join(map(re.escape, written)) or r"(?!)")
-
-    def find(self, text: str) -> Iterator[Found]:
-        """Yield the places."""
-        begin = 0
-        while found := self._pattern.search(text, begin):
-            yield (*found.span(), "value")
-            begin = found.start() + 1  # the next one may overlap with it
+    Raises:
+        RedactionError: one is too short.
+    """
+    for place, value in enumerate(values, 1):
+        if len(value) < SHORTEST:
+            message = f"value {place} of the policy has less than {SHORTEST} characters, and stands in many texts"
+            raise RedactionError(f"{message}; make a pattern of it that says what stands around it")
+    if not values:
+        return lambda _text: ()
+    written = sorted(set(chain.from_iterable(map(_spellings, values))), key=len, reverse=True)
+    # Those that overlap are found, too: nothing is taken up by the look ahead.
+    pattern = re.compile(f"(?=({'|'.join(map(re.escape, written)) or '(?!)'}))")
+    return lambda text: ((*found.span(1), "value") for found in pattern.finditer(text))
 
 
 class Texts:
@@ -148,7 +126,7 @@ class Texts:
 
     def cleaned(self, text: str) -> str:
         """Return the text with marks in the places of what was found; the text itself if nothing was."""
-        found = sorted(place for finder in self._finders for place in finder.find(text))
+        found = sorted(place for finder in self._finders for place in finder(text))
         if not found:
             return text
         parts: list[str] = []
@@ -160,7 +138,7 @@ class Texts:
 
     def found_in(self, text: str) -> str | None:
         """Return the name of something that is found in the text, None if nothing is."""
-        return next((name for finder in self._finders for _, _, name in finder.find(text)), None)
+        return next((name for finder in self._finders for _, _, name in finder(text)), None)
 
     def mark(self, name: str, content: str) -> str:
         """Return what stands in the place of a content."""
