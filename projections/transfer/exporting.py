@@ -101,8 +101,6 @@ class Export:
         self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions)
         self._feeds = feeds
         self._redacted = 0
-        self._written = 0
-        timers = sum(1 for _ in log.timers(self._streams))
         self.header = Header(
             format=FORMAT,
             software=software,
@@ -113,7 +111,7 @@ class Export:
             feeds=feeds,
             events=log.count_events(self._streams),
             rows=self._count_rows(),
-            timers=timers,
+            timers=sum(1 for _ in log.timers(self._streams)),
         )
 
     @property

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Final, NoReturn, Protocol, TypeAlias
+from io import BufferedIOBase
+from typing import BinaryIO, Final, NoReturn, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -35,22 +36,12 @@ from reenact.projections.transfer.lines import (
 )
 from reenact.projections.verification.feed_check import decode_part
 
+File: TypeAlias = BinaryIO | BufferedIOBase
 Item: TypeAlias = Row | Timer
 _NO_EXPORT: Final = "the file is no export; name one that `reenact export` has written"
 _NO_FEED: Final = pack_feed(())
+_ANOTHER: Final = "the event there is another one"
 _CUT: Final = "the file is cut off here; export again, or copy it again"
-
-
-class Source(Protocol):
-    """A file that is open for reading, in binary mode, at its beginning."""
-
-    def readline(self, size: int = -1, /) -> bytes:
-        """Return the next line, or as many bytes of it."""
-        ...
-
-    def read(self, size: int = -1, /) -> bytes:
-        """Return the next bytes."""
-        ...
 
 
 class ExportReader:
@@ -60,7 +51,7 @@ class ExportReader:
     """
 
     def __init__(
-        self, file: Source, name: str, *, forms: Forms | None = None, progress: OnProgress | None = None
+        self, file: File, name: str, *, forms: Forms | None = None, progress: OnProgress | None = None
     ) -> None:
         """Read the first line.
 
@@ -185,9 +176,9 @@ class ExportReader:
             self._progress(Progress("reading", done, total))
 
     def _refuse(self, problem: str) -> NoReturn:
-        here = self._here
-        stream = None if here is None else here.stream
-        version = None if here is None else here.cursor if here.version is None else here.version
+        stream = version = None
+        if self._here is not None:
+            stream, version = self._here.stream, self._here.cursor if self._here.version is None else self._here.version
         raise ExportUnusableError(self.name, self._line, problem, stream=stream, version=version) from None
 
 
@@ -239,21 +230,6 @@ class Lacking(msgspec.Struct):
         return number > self.rows.get(row.stream, 0)
 
 
-def look_at(reader: ExportReader, standing: Standing | None) -> Lacking:
-    """Read the export to its end and return what the log lacks of it; None is a log that there is not yet.
-
-    Raises:
-        ExportUnusableError: the file is no whole and true export.
-        HistoryDiffersError: the log has another history in the same place.
-        StorageError: the log cannot be read.
-    """
-    comparison = _Comparison(standing)
-    for item in reader.items():
-        if isinstance(item, Row):
-            comparison.take(item)
-    return comparison.result()
-
-
 class _Stream(msgspec.Struct):
     """A stream of an export beside the one in the log, which ends at `end`."""
 
@@ -268,57 +244,58 @@ class _Stream(msgspec.Struct):
     last: Row | None = None
 
 
-class _Comparison:
-    """What the log has of each stream, held against what the export says of it."""
+def look_at(reader: ExportReader, standing: Standing | None) -> Lacking:
+    """Read the export to its end and return what the log lacks of it; None is a log that there is not yet.
 
-    def __init__(self, standing: Standing | None) -> None:
-        self._standing = standing
-        self._streams: dict[str, _Stream] = {}
-
-    def take(self, row: Row) -> None:
-        standing = self._standing
-        if standing is None:
-            return
-        stream = self._streams.get(row.stream)
-        if stream is None:
-            stream = self._streams[row.stream] = _Stream(standing.stream_end(row.stream))
-        if stream.end is None or stream.is_met:
-            return
-        version, cursor, digest = stream.end
-        stream.is_met = row.digest == digest
-        stream.version = stream.version if row.last_version is None else row.last_version
-        stream.cursor = stream.cursor if row.last_cursor is None else row.last_cursor
-        if not stream.is_met and (stream.version > version or stream.cursor > cursor):
-            if row.version is not None and row.version <= version:
-                raise _differs(standing, row, row.version, "the event there is another one")
-            raise _differs(standing, row, cursor, f"what subscribers saw was packed otherwise around cursor {cursor}")
-        stream.there += 1
-        stream.last = row
-        stream.last_event = row if row.count else stream.last_event
-
-    def result(self) -> Lacking:
-        """Return what is lacking, once all that the log has more of has been held against it."""
-        ahead: set[str] = set()
-        for name, stream in self._streams.items():
-            if stream.end is not None and not stream.is_met:
-                ahead.add(name)
-                self._check_ahead(stream)
-        return Lacking(rows={name: stream.there for name, stream in self._streams.items()}, ahead=ahead)
-
-    def _check_ahead(self, stream: _Stream) -> None:
-        """Refuse what the log does not have, though it has more than the export."""
-        standing, event, last = self._standing, stream.last_event, stream.last
-        if standing is None or last is None:
-            return
-        if event is not None and standing.digest_at(event.stream, stream.version) != event.digest:
-            raise _differs(standing, event, event.version or 0, "the event there is another one")
-        # Where rows were packed anew, none need end here any more.
-        if last is not event and standing.digest_at_cursor(last.stream, stream.cursor) not in (last.digest, None):
-            raise _differs(standing, last, last.cursor or 0, "subscribers saw something else")
+    Raises:
+        ExportUnusableError: the file is no whole and true export.
+        HistoryDiffersError: the log has another history in the same place.
+        StorageError: the log cannot be read.
+    """
+    streams: dict[str, _Stream] = {}
+    ahead: set[str] = set()
+    for row in reader.items():
+        if standing is not None and isinstance(row, Row):
+            if row.stream not in streams:
+                streams[row.stream] = _Stream(standing.stream_end(row.stream))
+            _compare(standing, streams[row.stream], row)
+    for name, stream in streams.items():
+        if standing is not None and stream.end is not None and not stream.is_met:
+            ahead.add(name)
+            _check_ahead(standing, stream)
+    return Lacking(rows={name: stream.there for name, stream in streams.items()}, ahead=ahead)
 
 
-def _differs(standing: Standing, row: Row, at: int, why: str) -> HistoryDiffersError:
-    return HistoryDiffersError(standing.name, row.stream, at, why)
+def _compare(standing: Standing, stream: _Stream, row: Row) -> None:
+    """Refuse a row that stands where the log has another one."""
+    if stream.end is None or stream.is_met:
+        return
+    version, cursor, digest = stream.end
+    stream.is_met = row.digest == digest
+    stream.version = stream.version if row.last_version is None else row.last_version
+    stream.cursor = stream.cursor if row.last_cursor is None else row.last_cursor
+    if not stream.is_met and (stream.version > version or stream.cursor > cursor):
+        if row.version is not None and row.version <= version:
+            raise HistoryDiffersError(standing.name, row.stream, row.version, _ANOTHER)
+        problem = f"what subscribers saw was packed otherwise around cursor {cursor}"
+        raise HistoryDiffersError(standing.name, row.stream, cursor, problem)
+    stream.there += 1
+    stream.last = row
+    stream.last_event = row if row.count else stream.last_event
+
+
+def _check_ahead(standing: Standing, stream: _Stream) -> None:
+    """Refuse what the log does not have, though it has more than the export."""
+    event, last = stream.last_event, stream.last
+    if event is not None and standing.digest_at(event.stream, stream.version) != event.digest:
+        raise HistoryDiffersError(standing.name, event.stream, event.version or 0, _ANOTHER)
+    # Where rows were packed anew, none need end here any more.
+    if (
+        last is not None
+        and last is not event
+        and standing.digest_at_cursor(last.stream, stream.cursor) not in (last.digest, None)
+    ):
+        raise HistoryDiffersError(standing.name, last.stream, last.cursor or 0, "subscribers saw something else")
 
 
 def log_of(reader: ExportReader, forms: Forms) -> InMemoryLog[InMemoryRow]:

@@ -116,21 +116,14 @@ class RowLine(msgspec.Struct, frozen=True, kw_only=True, tag="row", forbid_unkno
         events = [(event.topic, event.state.packed) for event in self.events]
         return Row(
             number=0,
-            stream=self.stream,
-            recorded_at=self.recorded_at,
-            version=self.version,
-            position=self.position,
             count=len(events),
-            cursor=self.cursor,
-            heard=self.heard,
-            key=self.key,
-            epoch=self.epoch,
             digest=bytes.fromhex(self.digest),
             original=None if self.original is None else bytes.fromhex(self.original),
             seal=None if self.seal is None else bytes.fromhex(self.seal),
             cause=None if self.cause is None else self.cause.packed,
             events=_pack(events) if events else None,
             feed=None if self.feed is None else self.feed.packed,
+            **_same(self),
         )
 
 
@@ -198,24 +191,23 @@ def row_line(row: Row, events: Sequence[tuple[str, bytes, dict[str, Any] | None]
     if row.events is not None and _pack([(topic, state) for topic, state, _ in events]) != row.events:
         raise ValueError("its events are not in their shortest form")
     return RowLine(
-        stream=row.stream,
-        recorded_at=row.recorded_at,
-        version=row.version,
-        position=row.position,
         events=tuple(
             EventPart(topic=topic, fields=UNSET if fields is None else fields, state=content_of(state))
             for topic, state, fields in events
         ),
         cause=None if row.cause is None else content_of(row.cause),
-        cursor=row.cursor,
-        heard=row.heard,
         feed=None if row.feed is None else content_of(row.feed),
-        key=row.key,
-        epoch=row.epoch,
         digest=row.digest.hex(),
         original=None if row.original is None else row.original.hex(),
         seal=None if row.seal is None else row.seal.hex(),
+        **_same(row),
     )
+
+
+def _same(row: Row | RowLine) -> dict[str, Any]:
+    """Return what a row and its line say alike."""
+    names = "stream", "recorded_at", "version", "position", "cursor", "heard", "key", "epoch"
+    return {name: getattr(row, name) for name in names}
 
 
 def content_of(content: bytes) -> Content:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import tempfile
@@ -10,7 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import BinaryIO, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -29,12 +28,11 @@ from reenact.domain.errors import ConfigurationError, LogUnusableError
 from reenact.domain.messages import instant
 from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
 from reenact.projections.transfer.exporting import Export, Exported
-from reenact.projections.transfer.importing import ExportReader, Lacking, log_of, look_at
+from reenact.projections.transfer.importing import ExportReader, File, Lacking, log_of, look_at
 from reenact.projections.transfer.lines import Forms
 from reenact.projections.transfer.policy import Redaction
 from reenact.projections.transfer.redacting import Redactor
 
-File: TypeAlias = BinaryIO | io.BufferedIOBase
 Place: TypeAlias = str | os.PathLike[str] | File
 """A file, by its path or open in binary mode."""
 
