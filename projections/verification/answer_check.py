@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from struct import Struct
@@ -26,8 +26,9 @@ from reenact.domain.events import (
     ToolCall,
     ToolResult,
 )
+from reenact.domain.marks import alike
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.plain import is_mapping
 
 Entry: TypeAlias = tuple[str, msgspec.Raw]
 """The type of what was said, and what."""
@@ -93,7 +94,7 @@ class Said:
         if is_cut:
             self._texts.append(None)
             self._thoughts.append(None)
-        equal = agree if is_redacted else same
+        equal = same_but_for_marks if is_redacted else same
         stop = self.stop
         wrong: list[str] = []
         if not equal(self.start.message_id, answer.message_id):
@@ -116,7 +117,7 @@ class Said:
 
     def unlike_end(self, completed: TurnCompleted, *, is_redacted: bool, is_answered: bool) -> str | None:
         """Return in what the turn has ended in another way, None if it has ended in this way."""
-        equal, error, unsaid = agree if is_redacted else same, self.error, completed.unsaid
+        equal, error, unsaid = same_but_for_marks if is_redacted else same, self.error, completed.unsaid
         if error is not None:
             failed = completed.failure or Failure("", "")
             if not equal([error.type, error.message, error.retryable], [failed.type, failed.message, failed.retryable]):
@@ -164,7 +165,7 @@ class Said:
         given = Counter(call.id or "" for call in self._calls)
 
         def is_same(call: ToolCall, block: ToolUseBlock) -> bool:
-            id_, equal = call.id or "", agree if is_redacted else same
+            id_, equal = call.id or "", same_but_for_marks if is_redacted else same
             is_renamed = not id_.strip() or id_ in known or given[id_] > 1
             return (
                 (id_ == block.id or is_renamed) and call.name == block.name and equal(_object(call.input), block.input)
@@ -249,9 +250,6 @@ def _object(value: object) -> object:
     return {str(name): one for name, one in value.items()} if is_mapping(value) else {"input": value}
 
 
-MARK: Final = "[redacted: "
-"""What every mark begins with."""
-
 _encode: Final = msgspec.msgpack.Encoder(enc_hook=repr).encode
 
 
@@ -260,35 +258,6 @@ def same(one: object, other: object) -> bool:
     return one == other or _encode(one) == _encode(other)
 
 
-def agree(one: object, other: object) -> bool:
+def same_but_for_marks(one: object, other: object) -> bool:
     """Return whether plain values are the same but for what was taken out of one of them, or of both."""
-    if _is_mark(one) or _is_mark(other):
-        return True
-    if _is_nothing(one) or _is_nothing(other):  # what was taken out without a mark
-        return True
-    if is_mapping(one) and is_mapping(other):
-        return _mappings(one, other)
-    if is_sequence(one) and is_sequence(other):
-        return _sequences(one, other)
-    return same(one, other)
-
-
-def _mappings(one: Mapping[object, object], other: Mapping[object, object]) -> bool:
-    if any(_is_mark(key) for key in (*one, *other)):
-        return True
-    return one.keys() == other.keys() and all(agree(value, other[key]) for key, value in one.items())
-
-
-def _sequences(one: Sequence[object], other: Sequence[object]) -> bool:
-    return len(one) == len(other) and all(map(agree, one, other))
-
-
-def _is_nothing(value: object) -> bool:
-    return value is None or ((is_mapping(value) or is_sequence(value)) and not value)
-
-
-def _is_mark(value: object) -> bool:
-    """Return whether it is text with a mark in it, or what stands in the place of a whole object."""
-    if isinstance(value, str):
-        return MARK in value
-    return is_mapping(value) and "redacted" in value and _is_mark(value["redacted"])
+    return same(one, other) or alike(one, other)

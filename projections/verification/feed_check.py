@@ -27,11 +27,12 @@ from reenact.domain.events import AgentStateChanged, Context, DeltasCompacted, T
 from reenact.domain.feed import FeedPart
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.marks import alike
 from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
 from reenact.domain.session_state import SNAPSHOT_VERSION, taken_from
 from reenact.projections.explain.history import SESSION_EVENTS, believe, stream_of
 from reenact.projections.log import Row
-from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, Entry, Said, agree
+from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, Entry, Said
 
 Deviation: TypeAlias = tuple[Literal["stream", "feed", "snapshot", "timer"], int, str, int | None]
 """What it is about, the version or cursor, what is wrong, and the position in the log if it is about an event."""
@@ -388,7 +389,7 @@ def _is_unheard(stream: str, state: Session, step: Sequence[Walked], passed: Pas
     else:
         is_unheard = False
         is_changed = answers.is_redacted or passed.is_sealed
-        if stored != needs and not (is_changed and agree(*map(msgspec.to_builtins, (stored, needs)))):
+        if stored != needs and not (is_changed and alike(stored, needs)):
             raise in_feed(cursor, "what it announces is not what follows from the events before it")
         answers.cursor += announced
     if answers.cursor != cursor + passed.heard:
