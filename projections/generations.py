@@ -14,12 +14,12 @@ from contextlib import closing, contextmanager, suppress
 from glob import escape
 from pathlib import Path
 from typing import ClassVar, Final, Literal, Protocol, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 
 from reenact.projections.errors import ProjectionFailedError, ReadModelError
 from reenact.projections.log import Log, Progress, Row
-from reenact.projections.read_model.connections import connect
 
 Health: TypeAlias = Literal["running", "troubled", "stopped", "rebuilding", "closed"]
 """`troubled`: the last try to read the log or to write the tables failed, the next may work; `stopped`: none will;
@@ -64,6 +64,10 @@ def failure_of(error: ReadModelError) -> ProjectionFailure:
 
 NAME: Final = "reenact"
 """What the runtime's own tables are called."""
+
+BUSY_TIMEOUT: Final = 5.0
+CHECKPOINT_PAGES: Final = 4000
+"""Pages that the write-ahead log grows to before it goes home; most are written again and again until then."""
 
 SMALL: Final = 1024 * 1024
 """Bytes up to which a file is looked through at each opening; a larger one only if there is a reason to."""
@@ -388,3 +392,30 @@ def _look_at(generations: Generations, number: int) -> Kept | None:
         return generations.kept(number)
     except ReadModelError:  # it is not there, or not finished
         return None
+
+
+def connect(path: Path, mode: str, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
+    """Return a connection to a file: `rw` is for one that is there, `rwc` makes it if there is none."""
+    return sqlite3.connect(
+        f"file:{quote(str(path))}?mode={mode}",
+        uri=True,
+        timeout=BUSY_TIMEOUT,
+        isolation_level=None,
+        check_same_thread=False,
+        factory=factory,
+    )
+
+
+def connect_to_write(
+    path: Path, mode: str = "rwc", factory: type[sqlite3.Connection] = sqlite3.Connection
+) -> sqlite3.Connection:
+    """Return a connection whose transactions go to a write-ahead log."""
+    connection = connect(path, mode, factory)
+    try:
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=NORMAL")  # a tail lost with the power is projected again
+        connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

@@ -8,45 +8,14 @@ from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias
-from urllib.parse import quote
 
 from reenact.domain.errors import RuntimeClosedError
 from reenact.projections.errors import ReadModelError
+from reenact.projections.generations import NAME, connect_to_write
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.rows import Value
 
-BUSY_TIMEOUT: Final = 5.0
-CHECKPOINT_PAGES: Final = 4000
-"""Pages that the write-ahead log grows to before it goes home; most are written again and again until then."""
-
 _KEPT_OPEN: Final = 8
-
-
-def connect(path: Path, mode: str, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
-    """Return a connection to a file: `rw` is for one that is there, `rwc` makes it if there is none."""
-    return sqlite3.connect(
-        f"file:{quote(str(path))}?mode={mode}",
-        uri=True,
-        timeout=BUSY_TIMEOUT,
-        isolation_level=None,
-        check_same_thread=False,
-        factory=factory,
-    )
-
-
-def connect_to_write(
-    path: Path, mode: str = "rwc", factory: type[sqlite3.Connection] = sqlite3.Connection
-) -> sqlite3.Connection:
-    """Return a connection whose transactions go to a write-ahead log."""
-    connection = connect(path, mode, factory)
-    try:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")  # a tail lost with the power is projected again
-        connection.execute(f"PRAGMA wal_autocheckpoint={CHECKPOINT_PAGES}")
-    except BaseException:
-        connection.close()
-        raise
-    return connection
 
 
 class Store:
@@ -174,6 +143,7 @@ class Readers:
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables and their indices, empty."""
+    """Make the tables and their indices, empty; they are made when the row is there that says how far they are."""
     for statement in compiled.TABLES:
         connection.execute(statement)
+    connection.execute(compiled.ADD_PROGRESS, (NAME, 0, "", compiled.VERSION, 0))

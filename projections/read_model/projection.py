@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Sequence
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import islice
 from typing import Final
@@ -46,12 +46,11 @@ class Projection(Moving):
         self._conversations: dict[str, Conversing] = {}
         self.is_closed = False
         try:
-            self._connection = store.connect()
-            try:
-                self.position = self._begin()
-            except BaseException:
-                self._connection.close()
-                raise
+            with ExitStack() as undo:
+                self._connection = undo.enter_context(closing(store.connect()))
+                self._connection.execute(compiled.SAY_CLOSED, (0, NAME))
+                self.position = self._reached()
+                undo.pop_all()
         except sqlite3.Error as error:
             raise ReadModelError(f"the projections in {store.path} cannot be written: {error}") from error
 
@@ -68,17 +67,11 @@ class Projection(Moving):
             self._connection.close()
             self.is_closed = True
 
-    def _begin(self) -> int:
-        found = self._reached()
-        if found is None:
-            self._connection.execute(compiled.ADD_PROGRESS, (NAME, 0, "", compiled.VERSION, 0))
-            return 0
-        self._connection.execute(compiled.SAY_CLOSED, (0, NAME))
-        return found
-
-    def _reached(self) -> int | None:
+    def _reached(self) -> int:
         found: tuple[int] | None = self._connection.execute(compiled.PROGRESS_OF, (NAME,)).fetchone()
-        return None if found is None else found[0]
+        if found is None:
+            raise ReadModelError("the row that says how far the projections are is gone")
+        return found[0]
 
     def _apply(self, rows: Sequence[Row]) -> None:
         try:
@@ -102,8 +95,6 @@ class Projection(Moving):
         row = rows[-1]
         if not self._move(self.position, row):
             reached = self._reached()
-            if reached is None:
-                raise ReadModelError("the row that says how far the projections are is gone")
             connection.execute("ROLLBACK")
             self._conversations.clear()  # they are behind the tables now
             return reached

@@ -19,8 +19,7 @@ from sqlalchemy.exc import DBAPIError
 
 from reenact.domain.errors import RuntimeClosedError
 from reenact.projections.errors import ProjectionsLockedError, ReadModelError
-from reenact.projections.generations import OF_USERS, Generations, remove
-from reenact.projections.read_model.connections import connect, connect_to_write
+from reenact.projections.generations import OF_USERS, Generations, connect, connect_to_write, remove
 from reenact.projections.views.transactions import OWN, begin, guard, is_damage, only_commit, trouble
 
 KEPT_OPEN: Final = 4

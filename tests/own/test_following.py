@@ -369,7 +369,7 @@ def test_a_log_that_cannot_be_read_for_a_while_is_read_later(tmp_path: Path) -> 
 def test_tables_that_somebody_has_locked_are_written_later(
     tmp_path: Path, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.projections.read_model.connections.BUSY_TIMEOUT", 0.01)
+    monkeypatch.setattr("reenact.projections.generations.BUSY_TIMEOUT", 0.01)
     with Projections.open(tmp_path, log, [Words()]) as projections:
         other = sqlite3.connect(tmp_path / "words.db", isolation_level=None)
         other.execute("BEGIN IMMEDIATE")

@@ -12,6 +12,8 @@ import pytest
 from reenact import Image, Runtime
 from reenact.projections import Projections
 from reenact.projections.generations import Generations
+from reenact.projections.log import Log
+from reenact.projections.read_model.connections import Store
 from reenact.projections.read_model.projection import Projection as OwnTables
 from reenact.projections.views.files import Files
 from reenact.testing import MockEnvironmentFactory, wait_until
@@ -119,11 +121,11 @@ def write_containers(directory: Path) -> tuple[Path, Path]:
 def note_beginnings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list of where tables are when they are opened from now on."""
     begun: list[int] = []
-    begin = OwnTables._begin
+    begin = OwnTables.__init__
 
-    def note(tables: OwnTables) -> int:
-        begun.append(begin(tables))
-        return begun[-1]
+    def note(tables: OwnTables, log: Log, store: Store, number: int) -> None:
+        begin(tables, log, store, number)
+        begun.append(tables.position)
 
-    monkeypatch.setattr(OwnTables, "_begin", note)
+    monkeypatch.setattr(OwnTables, "__init__", note)
     return begun

@@ -192,7 +192,7 @@ def test_the_write_ahead_log_goes_home_when_it_has_grown(
     path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pages = 60
-    monkeypatch.setattr("reenact.projections.read_model.connections.CHECKPOINT_PAGES", pages)
+    monkeypatch.setattr("reenact.projections.generations.CHECKPOINT_PAGES", pages)
     store = open_store(path)
     with Runner(world.log, Projection(world.log, store)) as runner:
         (page,) = tables_of(runner)._connection.execute("PRAGMA page_size").fetchone()
