@@ -14,7 +14,6 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from reenact.domain.chain import DIGEST_SIZE, ORIGINAL_SIZE, Row
-from reenact.domain.messages import instant
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.tools import is_array, is_object
 
@@ -266,33 +265,11 @@ class Forms(Protocol):
 
 
 def named(value: object) -> Any:  # noqa: ANN401 - plain data of any type
-    """Return the value as plain data, with the fields of structs by their names."""
-    try:
-        return _named(value)
-    except RecursionError:  # the log holds what is nested more deeply than Python's functions may be
-        return _named_however_deep(value)
+    """Return the value as plain data, with the fields of structs by their names.
 
-
-def _named(value: object) -> Any:  # noqa: ANN401 - likewise
-    if type(value) in _PLAIN:
-        return value
-    if isinstance(value, msgspec.Struct):
-        tag, names = _known(type(value))
-        fields = {} if tag is None else {tag[0]: tag[1]}
-        for name in names:
-            fields[name] = _named(getattr(value, name))
-        return fields
-    if isinstance(value, float):
-        return value if isfinite(value) else None
-    if is_mapping(value):
-        return {str(key): _named(one) for key, one in value.items()}
-    if is_sequence(value):
-        return [_named(one) for one in value]
-    return msgspec.to_builtins(value)
-
-
-def _named_however_deep(value: object) -> Any:  # noqa: ANN401 - likewise
-    """Return the same, slower: each container is made with its places, which are filled one after the other."""
+    Each container is made with its places, which are filled one after the other: a log may hold what is nested more
+    deeply than Python's functions may be.
+    """
     whole: list[Any] = [value]
     places: list[tuple[Any, Any]] = [(whole, 0)]
     while places:
@@ -300,18 +277,24 @@ def _named_however_deep(value: object) -> Any:  # noqa: ANN401 - likewise
         one = container[place]
         if isinstance(one, msgspec.Struct):
             tag, names = _known(type(one))
-            made: Any = ({} if tag is None else {tag[0]: tag[1]}) | {name: getattr(one, name) for name in names}
-            inner: Any = names
+            made: Any = {} if tag is None else {tag[0]: tag[1]}
+            for name in names:
+                made[name] = getattr(one, name)
+            inner: Any = made.items()
         elif is_mapping(one):
             made = {str(key): part for key, part in one.items()}
-            inner = made
+            inner = made.items()
         elif is_sequence(one):
             made = list(one)
-            inner = range(len(made))
+            inner = enumerate(made)
+        elif isinstance(one, float):
+            made, inner = one if isfinite(one) else None, ()
         else:
-            made, inner = _named(one), ()
+            made, inner = msgspec.to_builtins(one), ()
         container[place] = made
-        places.extend((made, part) for part in inner)
+        for name, part in inner:
+            if type(part) not in _PLAIN:
+                places.append((made, name))
     return whole[0]
 
 
@@ -340,14 +323,6 @@ def agree(shown: object, own: object) -> bool:
         elif one != other:
             return False
     return True
-
-
-def time_of(recorded_at: int) -> datetime | None:
-    """Return the time that is so many microseconds after 1970-01-01 UTC, None if no calendar has it."""
-    try:
-        return instant(recorded_at)
-    except OverflowError:
-        return None
 
 
 def events_of(row: Row) -> list[tuple[str, bytes]]:
