@@ -57,7 +57,7 @@ _Pieces: TypeAlias = list[str | None]
 """Text that follows each other; None is a gap, of which nobody knows the text."""
 
 
-class Said:
+class StreamedAnswer:
     """What the last attempt at an answer has said, as far as it is kept."""
 
     def __init__(self, entries: Iterable[Entry]) -> None:
@@ -81,7 +81,7 @@ class Said:
                 self._thoughts.append(_joined(run))
             elif kind != _JSON:
                 for _, data in run:
-                    self._hear(kind, data)
+                    self._take(kind, data)
 
     def unlike(self, answer: AnswerRecorded, known: Collection[str], *, is_redacted: bool, is_cut: bool) -> str | None:
         """Return in what the answer is another one, None if it is this one.
@@ -92,8 +92,7 @@ class Said:
         if self.start is None:
             return None if is_cut else "nobody has said the answer"
         if is_cut:
-            self._texts.append(None)
-            self._thoughts.append(None)
+            self._leave_gap()
         equal = same_but_for_marks if is_redacted else same
         stop = self.stop
         wrong: list[str] = []
@@ -109,7 +108,8 @@ class Said:
             wrong.append("the text")
         if not is_redacted and not _is_told(self._thoughts, answer.content, ThinkingBlock):
             wrong.append("the thoughts")
-        if not is_redacted and not _signatures(answer.content).issuperset(self._signatures):
+        signatures = {block.signature for block in answer.content if isinstance(block, ThinkingBlock)}
+        if not is_redacted and not signatures.issuperset(self._signatures):
             wrong.append("the signature of a thought")
         if not self._same_calls(answer.content, known, is_redacted=is_redacted, is_cut=is_cut):
             wrong.append("the calls of tools")
@@ -134,29 +134,28 @@ class Said:
             return "there is an answer, and none was recorded"
         return None
 
-    def _hear(self, kind: str, data: msgspec.Raw) -> None:
+    def _take(self, kind: str, data: msgspec.Raw) -> None:
         if kind == COMPACTED:
-            self._texts.append(None)
-            self._thoughts.append(None)
-        elif kind in _decoders:
-            self._take(_decoders[kind](data))
-
-    def _take(self, said: object) -> None:
-        match said:
-            case MessageStart():
+            self._leave_gap()
+        match _decoders[kind](data) if kind in _decoders else None:
+            case MessageStart() as said:
                 self.start = said
-            case MessageStop():
+            case MessageStop() as said:
                 self.stop = said
-            case StreamError():
+            case StreamError() as said:
                 self.error = said
-            case MessageDelta():
+            case MessageDelta() as said:
                 self._usage = said.usage
             case ThinkingEnd(signature=str(signature)):
                 self._signatures.append(signature)
-            case ToolCall():
+            case ToolCall() as said:
                 self._calls.append(said)
             case _:
                 pass
+
+    def _leave_gap(self) -> None:
+        self._texts.append(None)
+        self._thoughts.append(None)
 
     def _same_calls(self, content: Sequence[Block], known: Collection[str], *, is_redacted: bool, is_cut: bool) -> bool:
         recorded = [block for block in content if isinstance(block, ToolUseBlock)]
@@ -197,23 +196,15 @@ def _joined(deltas: Iterable[Entry]) -> str:
 
 def _is_told(pieces: Sequence[str | None], content: Sequence[Block], of: type[TextBlock | ThinkingBlock]) -> bool:
     """Return whether the pieces are the text, or the thoughts, of the content."""
-    blocks = [text for block in content if (text := _words(block, of)) is not None]
+    blocks = [
+        block.text if isinstance(block, TextBlock) else block.thinking
+        for block in content
+        if isinstance(block, TextBlock | ThinkingBlock) and isinstance(block, of)
+    ]
     if any(isinstance(block, OpaqueBlock) and isinstance(block.data.get("content"), str) for block in content):
         # What deltas say of a block that nobody interprets stands in it, behind what it has begun with.
         return None in pieces or _stand_in("".join(piece or "" for piece in pieces), blocks)
-    if None not in pieces:
-        return "".join(piece or "" for piece in pieces) == "".join(blocks)
     return _fits(pieces, "".join(blocks))
-
-
-def _words(block: Block, of: type[TextBlock | ThinkingBlock]) -> str | None:
-    match block:
-        case TextBlock() if of is TextBlock:
-            return block.text
-        case ThinkingBlock() if of is ThinkingBlock:
-            return block.thinking
-        case _:
-            return None
 
 
 def _stand_in(text: str, parts: Iterable[str]) -> bool:
@@ -228,21 +219,19 @@ def _stand_in(text: str, parts: Iterable[str]) -> bool:
 
 
 def _fits(pieces: Sequence[str | None], text: str) -> bool:
-    """Return whether the text is these pieces, with anything in the places of the gaps, of which there are some."""
+    """Return whether the text is these pieces, with anything in the places of the gaps."""
     runs = [""]
     for piece in pieces:
         if piece is None:
             runs.append("")
         else:
             runs[-1] += piece
-    first, *middle, last = runs
-    if len(first) + len(last) > len(text) or not (text.startswith(first) and text.endswith(last)):
-        return False
-    return _stand_in(text[len(first) : len(text) - len(last)], middle)
-
-
-def _signatures(content: Sequence[Block]) -> set[str | None]:
-    return {block.signature for block in content if isinstance(block, ThinkingBlock)}
+    first, *rest = runs
+    if not rest or not text.startswith(first):
+        return text == first
+    *middle, last = rest
+    end = len(text) - len(last)
+    return len(first) <= end and text.endswith(last) and _stand_in(text[len(first) : end], middle)
 
 
 def _object(value: object) -> object:

@@ -32,7 +32,7 @@ from reenact.domain.session import Session, SessionBranched, SessionEvent, evolv
 from reenact.domain.session_state import SNAPSHOT_VERSION, taken_from
 from reenact.projections.explain.history import SESSION_EVENTS, believe, stream_of
 from reenact.projections.log import Row
-from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, Entry, Said
+from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, Entry, StreamedAnswer
 
 Deviation: TypeAlias = tuple[Literal["stream", "feed", "snapshot", "timer"], int, str, int | None]
 """What it is about, the version or cursor, what is wrong, and the position in the log if it is about an event."""
@@ -98,7 +98,7 @@ _STATE_CHANGED: Final = AgentStateChanged.event_type
 _RESPONDS: Final = AgentStateChanged(previous="thinking", current="responding")
 
 
-class Answers:
+class IncomingAnswers:
     """The answers of a session as they come in, row by row."""
 
     def __init__(self) -> None:
@@ -117,7 +117,7 @@ class Answers:
         self._begun_at = 0
         self._responds = False
         self._awaits_text = False
-        self._ended: Said | None = None
+        self._ended: StreamedAnswer | None = None
 
     def take(self, state: Session, part: Part, *, is_sealed: bool) -> None:
         """Take in what was said before the events of a row.
@@ -144,27 +144,23 @@ class Answers:
         self.is_cut = self._awaits_text = False
 
     def must_be_answered(self, state: Session, row: Row, answer: AnswerRecorded) -> None:
-        """Hold what was said to the answer, if all of it stands here."""
-        if self._said is not None and not (self._said or self._is_there):
-            self._said = None
-        if self._said is not None:
-            said = self._ended = self._gathered(row)
-            problem = said.unlike(answer, state.known_calls, is_redacted=self.is_redacted, is_cut=self.is_cut)
+        """Compare the answer with what was said, if all of that stands here."""
+        if self._said or (self._said is not None and self._is_there):
+            self._ended = streamed = self._streamed(row)
+            problem = streamed.unlike(answer, state.known_calls, is_redacted=self.is_redacted, is_cut=self.is_cut)
             if problem is not None:
                 raise in_feed(self._begun_at, problem, row)
-            self._said = None
+        self._said = None
 
     def must_be_completed(self, row: Row, completed: TurnCompleted) -> None:
-        """Hold what was said to how the turn has ended."""
-        is_answered, said = self._said is None, self._ended
-        if self._said is not None:
-            said, self._said = self._gathered(row), None
-        self._ended = None
-        problem = None
-        if said is not None:
-            problem = said.unlike_end(completed, is_redacted=self.is_redacted, is_answered=is_answered)
-        if problem is not None:
-            raise in_feed(self._begun_at, problem, row)
+        """Compare how the turn has ended with what was said."""
+        is_answered = self._said is None
+        streamed = self._ended if is_answered else self._streamed(row)
+        self._said = self._ended = None
+        if streamed is not None:
+            problem = streamed.unlike_end(completed, is_redacted=self.is_redacted, is_answered=is_answered)
+            if problem is not None:
+                raise in_feed(self._begun_at, problem, row)
 
     def _take(self, kind: str, data: msgspec.Raw) -> None:
         said, self._awaits_text = self._said, False
@@ -174,25 +170,18 @@ class Answers:
                 self._begun_at = self.cursor
             said.append((kind, data))
 
-    def _gathered(self, row: Row) -> Said:
+    def _streamed(self, row: Row) -> StreamedAnswer:
         try:
-            return Said(self._said or ())
+            return StreamedAnswer(self._said or ())
         except (ValueError, RecursionError) as error:
             raise in_feed(self._begun_at, f"what was said cannot be decoded: {error}", row) from error
 
     def _begins_to_respond(self, entry: _Entry) -> bool:
         """Return whether this is where the text of the answer begins, which it does once."""
-        if self._responds or self._awaits_text or entry.type != _STATE_CHANGED or not _is_response(entry.data):
+        if self._responds or self._awaits_text or entry.type != _STATE_CHANGED or _changed(entry.data) != _RESPONDS:
             return False
         self._responds = self._awaits_text = True
         return True
-
-
-def _is_response(data: msgspec.Raw) -> bool:
-    try:
-        return _changed(data) == _RESPONDS
-    except (ValueError, RecursionError):
-        return False
 
 
 _KINDS: Final = {
@@ -207,7 +196,7 @@ _GO_ON: Final = (MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning
 """Events behind which an answer begins to come in, and those that it goes on behind; any other ends it."""
 
 
-class Kept(Protocol):
+class Snapshot(Protocol):
     """A snapshot."""
 
     @property
@@ -226,7 +215,7 @@ class Kept(Protocol):
         ...
 
 
-class Walked(Row, Protocol):
+class InspectedRow(Row, Protocol):
     """An event on its way past."""
 
     @property
@@ -235,7 +224,7 @@ class Walked(Row, Protocol):
         ...
 
 
-class Records(Protocol):
+class OtherStreams(Protocol):
     """Records of other streams."""
 
     def records(self, stream: str) -> Iterator[Row]:
@@ -250,7 +239,7 @@ class Records(Protocol):
 class Conversations:
     """Looks at one stream of a log of sessions after the other."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: OtherStreams) -> None:
         """Look up in the records what a branch shares with other sessions."""
         self.begun_later = 0
         """Sessions whose feeds do not begin with them: after an import without feeds, or if all of one is lost."""
@@ -263,8 +252,8 @@ class Conversations:
     def inspect(
         self,
         stream: str,
-        rows: Iterator[Passed[Walked]],
-        snapshots: Iterator[Kept],
+        rows: Iterator[Passed[InspectedRow]],
+        snapshots: Iterator[Snapshot],
         due: int | None,
     ) -> Iterator[Deviation]:
         """Yield what does not follow from the events of the stream.
@@ -288,11 +277,11 @@ class Conversations:
     def _compare(
         self,
         stream: str,
-        rows: Iterator[Passed[Walked]],
-        snapshots: Mapping[int, Kept],
+        rows: Iterator[Passed[InspectedRow]],
+        snapshots: Mapping[int, Snapshot],
         wrong: dict[int, str],
     ) -> None:
-        answers, state, begins_later = Answers(), Session(), False
+        answers, state, begins_later = IncomingAnswers(), Session(), False
         kinds = _KINDS.get(stream.partition("/")[0], frozenset())
         for passed in rows:
             for row in passed.events:
@@ -313,7 +302,7 @@ class Conversations:
             state = states[-1]
         self.begun_later += begins_later
 
-    def _hold(self, answers: Answers, state: Session, row: Row) -> None:
+    def _hold(self, answers: IncomingAnswers, state: Session, row: Row) -> None:
         """Hold what the environment has said to what the event says; `state` is as it was before."""
         match row.event:
             case TurnStarted() | StepStarted():
@@ -355,14 +344,20 @@ class Conversations:
             yield from takewhile(lambda one: one.version <= until, self._records.records(stream))  # noqa: B023 - taken at once
 
 
-def _evolved(session: Session, row: Walked) -> Session:
+def _evolved(session: Session, row: InspectedRow) -> Session:
     try:
         return evolve(session, row.event) if _is_of_session(row.event) else session
     except Exception as error:
         raise in_stream(row, f"it does not follow from what precedes it: {error!r:.200}") from error
 
 
-def _is_unheard(stream: str, state: Session, step: Sequence[Walked], passed: Passed[Walked], answers: Answers) -> bool:
+def _is_unheard(
+    stream: str,
+    state: Session,
+    step: Sequence[InspectedRow],
+    passed: Passed[InspectedRow],
+    answers: IncomingAnswers,
+) -> bool:
     """Hold what a row says in the feed to the state before it; return whether nothing announces its events.
 
     Raises:
@@ -401,7 +396,7 @@ def _is_of_session(event: object) -> TypeGuard[SessionEvent]:
     return type(event) in SESSION_EVENTS
 
 
-def _problem_of(snapshot: Kept, session: Session) -> str | None:
+def _problem_of(snapshot: Snapshot, session: Session) -> str | None:
     category, _, version = snapshot.topic.rpartition(":")
     if category != "session" or version not in map(str, range(1, SNAPSHOT_VERSION + 1)):
         return f"it is of the unknown form {snapshot.topic!r:.100}"

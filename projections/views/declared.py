@@ -84,23 +84,22 @@ class Storing(Protocol):
         ...
 
 
-def check(projections: Sequence[Projection], storing: Storing | None) -> None:
+def check(projections: Sequence[object], storing: Storing | None) -> None:
     """Raise for the first thing in these projections that cannot work.
 
     Raises:
         ProjectionMistakeError: there is one.
     """
-    names: dict[str, Projection] = {}
+    names: set[str] = set()
     for projection in projections:
-        _check_one(projection)
-        if projection.name in names:
-            raise _mistake(projection, f"has the name {projection.name!r}, as another has; give it one of its own")
-        names[projection.name] = projection
-        for function, events in _marked(type(projection)):
-            _check_function(projection, function)
-            for event in events:
-                if storing is not None and not storing.stores(event):
-                    raise _mistake(projection, _no_event(function, event))
+        if isinstance(projection, type):
+            raise ProjectionMistakeError(f"{projection.__name__} is a class; give an instance: {projection.__name__}()")
+        if not isinstance(projection, Projection):
+            message = f"{projection!r} is no projection; its class must be one of Projection's subclasses"
+            raise ProjectionMistakeError(message)
+        for problem in _problems(projection, names, storing):
+            raise ProjectionMistakeError(f"the projection {type(projection).__name__} {problem}")
+        names.add(projection.name)
 
 
 def functions_of(projection: Projection) -> Functions:
@@ -125,36 +124,39 @@ def shape_of(projection: Projection, dialect: Dialect) -> str:
     return hashlib.sha256("\n".join(described).encode()).hexdigest()[:32]
 
 
-def _check_one(projection: object) -> None:
-    if isinstance(projection, type):
-        raise ProjectionMistakeError(f"{projection.__name__} is a class; give an instance: {projection.__name__}()")
-    if not isinstance(projection, Projection):
-        raise ProjectionMistakeError(
-            f"{projection!r} is no projection; its class must be one of Projection's subclasses"
-        )
+def _problems(projection: Projection, names: Collection[str], storing: Storing | None) -> Iterator[str]:
     name, version, tables = (_declared(projection, one) for one in ("name", "version", "tables"))
     if not name:
-        raise _mistake(projection, 'has no name; give it one, such as name = "words"')
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise _mistake(
-            projection,
-            f"has the name {name!r}; a name has small letters, digits and '_', a letter first, and at most 30",
-        )
-    if name == NAME:
-        raise _mistake(projection, f"has the name {name!r}, which is that of the runtime's own tables; take another")
+        yield 'has no name; give it one, such as name = "words"'
+    elif not isinstance(name, str) or not _NAME.fullmatch(name):
+        yield f"has the name {name!r}; a name has small letters, digits and '_', a letter first, and at most 30"
+    elif name == NAME:
+        yield f"has the name {name!r}, which is that of the runtime's own tables; take another"
+    elif name in names:
+        yield f"has the name {name!r}, as another has; give it one of its own"
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise _mistake(projection, f"has the version {version!r}; a version is a number from 1 on")
+        yield f"has the version {version!r}; a version is a number from 1 on"
     if not isinstance(tables, MetaData) or not tables.tables:
-        raise _mistake(projection, "has no tables; give it tables = MetaData(), and Table objects in that")
-    for table in tables.tables.values():
-        if table.schema is not None:
-            raise _mistake(
-                projection, f"has the table {table.name!r} in a schema; its place is not for the class to say"
-            )
-        if table.name == PROGRESS.name:
-            raise _mistake(projection, f"has a table {table.name!r}, which is that of its position; take another name")
-    if not any(True for _ in _marked(type(projection))):
-        raise _mistake(projection, "has no function; write @on(SomeEvent) above one")
+        yield "has no tables; give it tables = MetaData(), and Table objects in that"
+    else:
+        for table in tables.tables.values():
+            if table.schema is not None:
+                yield f"has the table {table.name!r} in a schema; its place is not for the class to say"
+            if table.name == PROGRESS.name:
+                yield f"has a table {table.name!r}, which is that of its position; take another name"
+    marked = list(_marked(type(projection)))
+    if not marked:
+        yield "has no function; write @on(SomeEvent) above one"
+    for function, events in marked:
+        yield from _problems_of_function(projection, function)
+        for event in events:
+            if storing is not None and not storing.stores(event):
+                where = f"{event.__module__}.{event.__qualname__}"
+                yield (
+                    f"has {function!r} for {where}, which the log does not hold; the events of a runtime's log are in "
+                    "reenact.projections.events, and those of actors of your own are known once their class is "
+                    "registered"
+                )
 
 
 def _declared(projection: Projection, attribute: str) -> object:
@@ -162,28 +164,19 @@ def _declared(projection: Projection, attribute: str) -> object:
     return value
 
 
-def _check_function(projection: Projection, name: str) -> None:
-    function: Callable[..., object] = getattr(projection, name)
+def _problems_of_function(projection: Projection, name: str) -> Iterator[str]:
+    function = _declared(projection, name)
     if not callable(function):
-        raise _mistake(projection, f"has {name!r}, which cannot be called")
+        yield f"has {name!r}, which cannot be called"
+        return
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
-        raise _mistake(projection, f"has the async function {name!r}; rows are written by a plain one")
+        yield f"has the async function {name!r}; rows are written by a plain one"
     if inspect.isgeneratorfunction(function):
-        raise _mistake(
-            projection, f"has the generator {name!r}, which would do nothing; rows are written by a function"
-        )
+        yield f"has the generator {name!r}, which would do nothing; rows are written by a function"
     try:
         inspect.signature(function).bind(*_ARGUMENTS)
     except TypeError as error:
-        raise _mistake(projection, f"has {name!r}, which cannot be called with (write, event, row): {error}") from None
-
-
-def _no_event(function: str, event: type) -> str:
-    where = f"{event.__module__}.{event.__qualname__}"
-    return (
-        f"has {function!r} for {where}, which the log does not hold; the events of a runtime's log are in "
-        "reenact.projections.events, and those of actors of your own are known once their class is registered"
-    )
+        yield f"has {name!r}, which cannot be called with (write, event, row): {error}"
 
 
 def _marked(kind: type[Projection]) -> Iterator[tuple[str, Collection[type]]]:
@@ -197,7 +190,3 @@ def _marked(kind: type[Projection]) -> Iterator[tuple[str, Collection[type]]]:
             raise ProjectionMistakeError(
                 f"{kind.__name__} overrides {name!r}, and does not say for which events; write @on(…) above it, too"
             )
-
-
-def _mistake(projection: Projection, what: str) -> ProjectionMistakeError:
-    return ProjectionMistakeError(f"the projection {type(projection).__name__} {what}")

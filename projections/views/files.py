@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError
 from reenact.domain.errors import RuntimeClosedError
 from reenact.projections.errors import ProjectionsLockedError, ReadModelError
 from reenact.projections.generations import OF_USERS, Generations, connect, connect_to_write, remove
-from reenact.projections.views.transactions import OWN, begin, guard, is_damage, only_commit, trouble
+from reenact.projections.views.transactions import guard, is_damage, make, only_commit, trouble
 
 KEPT_OPEN: Final = 4
 """So many connections of readers stay open for the next ones."""
@@ -91,9 +91,7 @@ class ProjectionFiles(Generations):
         engine = writer_of(path, create=True)
         try:
             with engine.begin() as connection:
-                OWN.create_all(connection, checkfirst=False)
-                tables.create_all(connection, checkfirst=False)
-                begin(connection, version, shape)
+                make(connection, tables, version, shape)
         except DBAPIError as error:
             raise trouble(error) from error
         finally:

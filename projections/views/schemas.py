@@ -20,7 +20,7 @@ from sqlalchemy.exc import DBAPIError, NoResultFound
 from reenact.domain.errors import ConfigurationError
 from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import DamagedError, Kept
-from reenact.projections.views.transactions import OWN, PROGRESS, Replaced, begin, guard, look, only_commit, trouble
+from reenact.projections.views.transactions import PROGRESS, Replaced, guard, look, make, only_commit, trouble
 
 DEFAULT_SCHEMA: Final = "reenact"
 SUFFIX: Final = "_own"
@@ -133,9 +133,7 @@ class ProjectionSchemas:
                 return
             connection.execute(text(f"CREATE SCHEMA {schema}"))
             self.enter(connection, number)
-            OWN.create_all(connection, checkfirst=False)
-            tables.create_all(connection, checkfirst=False)
-            begin(connection, version, shape)
+            make(connection, tables, version, shape)
 
     @contextmanager
     def writing(self, number: int) -> Generator[Connection]:
@@ -167,18 +165,6 @@ class ProjectionSchemas:
             DamagedError: it is missing, or nobody has finished making it.
             ReadModelError: it cannot be read.
         """
-        with self._schemas.transaction() as connection:
-            if not _exists(connection, self._schema(number)):
-                raise DamagedError("it is missing")
-        return self.kept(number)
-
-    def kept(self, number: int) -> Kept:
-        """Return how far a generation is.
-
-        Raises:
-            DamagedError: nobody has finished making it.
-            ReadModelError: it cannot be read.
-        """
         try:
             with self._snapshot() as connection, connection.begin():
                 self.enter(connection, number)
@@ -189,6 +175,8 @@ class ProjectionSchemas:
             if getattr(error.orig, "sqlstate", None) == _NO_TABLE:
                 raise DamagedError(str(trouble(error))) from error
             raise trouble(error) from error
+
+    kept = check
 
     def suspect(self, number: int) -> None:
         """Do nothing: likewise."""

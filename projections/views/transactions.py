@@ -199,8 +199,10 @@ PROGRESS: Final = Table(
 )
 
 
-def begin(connection: Connection, version: int, shape: str) -> None:
-    """Note that the tables hold nothing yet."""
+def make(connection: Connection, tables: MetaData, version: int, shape: str) -> None:
+    """Make the tables, and note that they hold nothing yet."""
+    OWN.create_all(connection, checkfirst=False)
+    tables.create_all(connection, checkfirst=False)
     connection.execute(insert(PROGRESS).values(position=0, mark="", version=version, shape=shape))
 
 
