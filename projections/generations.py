@@ -227,17 +227,8 @@ class Generations:
         Raises:
             ReadModelError: the disk forbids it.
         """
-        if number == 1:
-            return
-        try:
-            with closing(sqlite3.connect(self.file(number), isolation_level=None)) as connection:
-                connection.execute("PRAGMA wal_checkpoint(FULL)")  # what is committed survives a loss of power
-            with self._draft.open("wb") as file:
-                file.write(b"%d\n" % number)
-                file.flush()
-                os.fsync(file.fileno())
-        except (OSError, sqlite3.Error) as error:
-            raise ReadModelError(f"{self._draft} cannot be written: {error}") from error
+        with self._opened(number) as connection:
+            connection.execute("PRAGMA wal_checkpoint(FULL)")  # what is committed survives a loss of power
 
     def point_to(self, number: int) -> None:
         """Make the generation, which is settled, the live one: at once, and for all.
@@ -248,8 +239,10 @@ class Generations:
         if number == 1:
             return
         try:
-            if self._draft.read_bytes() != b"%d\n" % number:
-                raise ReadModelError(f"generation {number} of {self._path.name} is not settled")
+            with self._draft.open("wb") as file:
+                file.write(b"%d\n" % number)
+                file.flush()
+                os.fsync(file.fileno())
             self._draft.replace(self._pointer)
         except OSError as error:
             raise ReadModelError(f"{self._pointer} cannot be written: {error}") from error

@@ -90,17 +90,10 @@ def retrace(
 
 
 class _Followed(Protocol):
-    """What follows a history."""
+    """What follows a history: how many steps it has followed, and how many of them nobody can decide anew."""
 
-    @property
-    def steps(self) -> int:
-        """How many steps it has followed."""
-        ...
-
-    @property
-    def undecided(self) -> int:
-        """How many of them are redacted, so that nobody can decide them anew."""
-        ...
+    steps: int
+    undecided: int
 
     def follow(self, cause: bytes | None, events: Sequence[Any]) -> Divergence | None:
         """Take in a step; return where today's code parts from it."""
