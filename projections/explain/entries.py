@@ -16,8 +16,8 @@ from reenact.domain.messages import EPOCH, instant
 from reenact.domain.plain import is_sayable, is_sequence
 from reenact.domain.stored import STORED
 from reenact.domain.tools import MCPServer, is_object
-from reenact.projections.explain.history import lineage_of, stream_of
-from reenact.projections.log import AuditedLog, Row, name_of, stretches
+from reenact.projections.explain.history import lineage_of
+from reenact.projections.log import AuditedLog, Row, name_of, stream_of, stretches
 
 Fields: TypeAlias = dict[str, Any]
 Streams: TypeAlias = Sequence[tuple[str, int | None]]
@@ -159,65 +159,60 @@ class _Look:
         self._log = log
         self._wanted = wanted
         self._backwards = backwards
-        self._find = partial(log.find, backwards=backwards, limit=_PAGE)
         head = log.head()
         self._until = head if wanted.before is None else min(head, wanted.before - 1)
-        self._since = None if wanted.since is None else _microseconds(wanted.since)
-        self._before = None if wanted.until is None else _microseconds(wanted.until) + 1
+        self._find = partial(
+            log.find,
+            names=wanted.types,
+            since=None if wanted.since is None else _microseconds(wanted.since),
+            before=None if wanted.until is None else _microseconds(wanted.until) + 1,
+            backwards=backwards,
+            limit=_PAGE,
+        )
 
     def __iter__(self) -> Iterator[Row]:
         wanted = self._wanted
         if not all(id_ is None or is_sayable(id_) for id_ in (wanted.session, wanted.agent)):
-            return iter(())
-        if self._until - wanted.after <= _PAGE:  # less than it takes to find out where to look
-            return self._of_page()
-        if wanted.session is not None:
-            return self._of_streams(wanted.session)
-        return self._of_log() if wanted.agent is None else self._of_agent(wanted.agent)
-
-    def _of_page(self) -> Iterator[Row]:
-        session_id, rows = self._wanted.session, list(self._of_log())
-        if session_id is None or not rows:
-            return iter(rows)
-        streams = self._streams(session_id)
-        return (row for row in rows if _is_in(row, streams))
+            return
+        is_page = self._until - wanted.after <= _PAGE  # less than it takes to find out where to look
+        if wanted.session is None and (wanted.agent is None or is_page):
+            yield from self._of_log(self._find, wanted.after)
+        elif wanted.session is None:
+            yield from self._of_agent(wanted.agent)
+        elif is_page:
+            rows = list(self._of_log(self._find, wanted.after))
+            streams = self._streams(wanted.session) if rows else ()
+            yield from (row for row in rows if any(_is_in(row, *one) for one in streams))
+        else:
+            streams = self._streams(wanted.session)
+            for stream, last in reversed(streams) if self._backwards else streams:
+                yield from self._of_stream(stream, 0, last)
 
     def _streams(self, session_id: str) -> Streams:
         """Return where the session's events are."""
-        return [(stream_of(session_id), None)] if not self._wanted.lineage else lineage_of(self._log, session_id)
+        return lineage_of(self._log, session_id) if self._wanted.lineage else [(stream_of(session_id), None)]
 
-    def _of_log(self) -> Iterator[Row]:
-        wanted = self._wanted
-        return self._stretches(names=wanted.types, after=wanted.after, since=self._since, before=self._before)
+    def _of_log(self, find: Callable[..., Sequence[Row]], after: int) -> Iterator[Row]:
+        for first, last in stretches(self._log, after, self._until, backwards=self._backwards):
+            yield from self._pages(lambda low, high: find(after=low, until=high), first, last, lambda row: row.position)
 
-    def _stretches(
-        self, *, names: frozenset[str], after: int = 0, since: int | None = None, before: int | None = None
-    ) -> Iterator[Row]:
-        find = partial(self._find, names=names, since=since, before=before)
-        for lower, upper in stretches(self._log, after, self._until, backwards=self._backwards):
-            yield from self._pages(
-                lambda low, high: find(after=low, until=high), lower, upper, lambda row: row.position
-            )
-
-    def _of_streams(self, session_id: str) -> Iterator[Row]:
-        streams = self._streams(session_id)
-        for stream, last in reversed(streams) if self._backwards else streams:
-            yield from self._of_stream(stream, last=last)
-
-    def _of_stream(self, stream: str, *, first: int = 0, last: int | None = None) -> Iterator[Row]:
+    def _of_stream(self, stream: str, first: int, last: int | None) -> Iterator[Row]:
         """Return the stream's rows with versions above `first`, `last` included."""
-        find = partial(
-            self._find,
-            after=self._wanted.after,
-            until=self._until,
-            stream=stream,
-            names=self._wanted.types,
-            since=self._since,
-            before=self._before,
-        )
+        find = partial(self._find, after=self._wanted.after, until=self._until, stream=stream)
         return self._pages(
             lambda low, high: find(after_version=low, until_version=high), first, last, lambda row: row.version
         )
+
+    def _of_agent(self, agent_id: str | None) -> Iterator[Row]:
+        """Yield the rows of the agent's life."""
+        find = partial(self._log.find, names=["agent-started"], backwards=self._backwards, limit=_PAGE)
+        for began in self._of_log(find, 0):
+            if isinstance(began.event, AgentStarted) and began.event.agent_id == agent_id:
+                ends = self._log.find(
+                    stream=began.stream, after_version=began.version, names=["agent-stopped"], limit=1
+                )
+                yield from self._of_stream(began.stream, began.version - 1, ends[0].version if ends else None)
+                return
 
     def _pages(
         self,
@@ -237,20 +232,9 @@ class _Look:
             else:
                 first = place(rows[-1])
 
-    def _of_agent(self, agent_id: str) -> Iterator[Row]:
-        """Yield the rows of the agent's life."""
-        for began in self._stretches(names=frozenset({"agent-started"})):
-            if isinstance(began.event, AgentStarted) and began.event.agent_id == agent_id:
-                ends = self._log.find(
-                    stream=began.stream, after_version=began.version, names=("agent-stopped",), limit=1
-                )
-                last = ends[0].version if ends else None
-                yield from self._of_stream(began.stream, first=began.version - 1, last=last)
-                return
 
-
-def _is_in(row: Row, streams: Streams) -> bool:
-    return any(row.stream == stream and (last is None or row.version <= last) for stream, last in streams)
+def _is_in(row: Row, stream: str, last: int | None) -> bool:
+    return row.stream == stream and (last is None or row.version <= last)
 
 
 class _Life(msgspec.Struct, frozen=True):

@@ -15,8 +15,6 @@ from reenact.domain.session import Session, SessionEvent, evolve
 from reenact.domain.stored import STORED
 from reenact.projections.log import Log, Row, shared_before, stream_of
 
-__all__ = ["SESSION_EVENTS", "History", "Moment", "believe", "history_of", "lineage_of", "moment_of", "stream_of"]
-
 History: TypeAlias = Sequence[Row]
 _BEGINNING = Session()
 SESSION_EVENTS: Final = frozenset(STORED.values()) - {ContainerCreated, ImageRegistered}

@@ -13,8 +13,7 @@ import msgspec
 from reenact.domain.chain import DIGEST_SIZE, GENESIS, Row, Timer
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError, UnstorableError
 from reenact.domain.session import SessionBranched, SessionCreated
-from reenact.projections.explain.history import stream_of
-from reenact.projections.log import OnProgress, Progress
+from reenact.projections.log import OnProgress, Progress, stream_of
 from reenact.projections.transfer.lines import (
     FORMAT,
     MOST_BYTES,

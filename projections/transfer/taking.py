@@ -9,7 +9,7 @@ import json
 import re
 from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import chain
 from typing import Any, Final, TypeAlias, TypeVar
@@ -192,20 +192,11 @@ FIELD: Final = "field"
 
 _NAMES: Final = frozenset({"type", "name"})
 """What a field that is taken out keeps of what it holds, though a policy may name it, or find something in it."""
-_MARK: Final = mark("x")
+_FORMS: Final = {"text": mark("x"), "mapping": {REDACTED: mark("x")}, "empty": (), "nothing": None}
 _EMPTIED: Final = frozenset({"original", "extra", "citations"})
 """What goes without a mark where it may be missing: it is read by others, who expect its form."""
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
-
-
-class Forms(msgspec.Struct, frozen=True, gc=False):
-    """What a field may be, by its type."""
-
-    text: bool
-    mapping: bool
-    empty: bool
-    nothing: bool
 
 
 class Taking:
@@ -279,7 +270,7 @@ class Taking:
         paths = [path for path in paths if path and not stays(type(owner), field)]
         if isinstance(value, str):
             return self._cleaned(owner, field, value, name)
-        if isinstance(value, int | float | None) and not may_be(type(owner), field).text:
+        if isinstance(value, int | float | None) and not may_be(type(owner), field, "text"):
             return value
         try:
             return self.free(value, paths, name)
@@ -287,7 +278,7 @@ class Taking:
             return self._taken(type(owner), field, value, paths, name)
 
     def _cleaned(self, owner: msgspec.Struct, field: str, value: str, name: str) -> str:
-        if not may_be(type(owner), field).text:
+        if not may_be(type(owner), field, "text"):
             return value
         if not stays(type(owner), field):
             return self._texts.cleaned(value)
@@ -301,20 +292,19 @@ class Taking:
 
     def _taken(self, owner: type, field: str, value: object, paths: Paths, name: str) -> Any:  # noqa: ANN401 - as it is
         """Return what stands in the place of a field's value."""
-        forms = may_be(owner, field)
         if isinstance(value, msgspec.Struct):
             return self._emptied(value, paths, name)
         if is_sequence(value) and value and all(isinstance(one, msgspec.Struct) for one in value):
             items = tuple(self._emptied(one, paths, name) for one in value if isinstance(one, msgspec.Struct))
             return items if isinstance(value, tuple) else list(items)
-        if value is None or (field in _EMPTIED and forms.nothing):
+        if value is None or (field in _EMPTIED and may_be(owner, field, "nothing")):
             return None
         told = self._texts.mark(FIELD, _written(value))
-        if forms.text:
+        if may_be(owner, field, "text"):
             return told
-        if forms.mapping and is_mapping(value):
+        if is_mapping(value) and may_be(owner, field, "mapping"):
             return {REDACTED: told}
-        if forms.empty and is_sequence(value):
+        if is_sequence(value) and may_be(owner, field, "empty"):
             return ()
         return value
 
@@ -332,19 +322,15 @@ def below(paths: Paths, name: str) -> Paths:
     return [path[1:] for path in paths if path and path[0] in (name, ANY)] if paths else ()
 
 
-@lru_cache(maxsize=2048)
-def may_be(owner: type, field: str) -> Forms:
-    """Return what the field may be."""
+@cache
+def may_be(owner: type, field: str, form: str) -> bool:
+    """Return whether the field may have this form."""
     kind: Any = next((one.type for one in msgspec.structs.fields(owner) if one.name == field), None)
-
-    def takes(candidate: object) -> bool:
-        try:
-            msgspec.convert(candidate, kind, strict=True)
-        except msgspec.ValidationError:
-            return False
-        return True
-
-    return Forms(takes(_MARK), takes({REDACTED: _MARK}), takes([]), takes(None))
+    try:
+        msgspec.convert(_FORMS[form], kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _written(value: object) -> str:

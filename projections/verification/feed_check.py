@@ -30,8 +30,8 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.marks import alike
 from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
 from reenact.domain.session_state import SNAPSHOT_VERSION, taken_from
-from reenact.projections.explain.history import SESSION_EVENTS, believe, stream_of
-from reenact.projections.log import Row
+from reenact.projections.explain.history import SESSION_EVENTS, believe
+from reenact.projections.log import Row, stream_of
 from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, Entry, StreamedAnswer
 
 Deviation: TypeAlias = tuple[Literal["stream", "feed", "snapshot", "timer"], int, str, int | None]

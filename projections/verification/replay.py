@@ -22,8 +22,8 @@ from reenact.domain.marks import is_marked
 from reenact.domain.retracing import Divergence, Retracing, command_of, failed, parting
 from reenact.domain.session import Session, SessionBranched
 from reenact.projections.explain.entries import fields_of, session_of
-from reenact.projections.explain.history import believe, history_of, steps_of, stream_of
-from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, name_of, stretches
+from reenact.projections.explain.history import believe, history_of, steps_of
+from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, name_of, stream_of, stretches
 
 _PAGE: Final = 1000
 """So many events are read at once."""
