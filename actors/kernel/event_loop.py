@@ -140,9 +140,9 @@ class EventLoopThread:
         """Cancel what runs, wait for its clean-up and end the thread. Idempotent; returns when it is done."""
         with self._lock:
             loop, thread = self._loop, self._thread
-            if not self._closed and loop is not None:
+            was_closed, self._closed = self._closed, True  # before the loop stops: what ends with it looks at this
+            if not was_closed and loop is not None:
                 loop.call_soon_threadsafe(loop.stop)
-            self._closed = True
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
