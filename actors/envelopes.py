@@ -62,7 +62,7 @@ def segments_of(heard: Iterable[tuple[Context, EventData]], at: int) -> tuple[Se
     )
 
 
-def derived(part: FeedPart[Segment], stream: str, at: int, events: Sequence[Any], row: str) -> tuple[Segment, ...]:
+def derived(part: FeedPart, stream: str, at: int, events: Sequence[Any], row: str) -> tuple[Segment, ...]:
     """Return what subscribers hear of the events of a session's step.
 
     Raises:

@@ -1,29 +1,140 @@
-"""What the part `feed` of a row holds: segments that stand there in full, and what others are derived from."""
+"""What the part `feed` of a row holds: segments that stand there in full, and what others are derived from.
+
+In a stored segment, texts of the same type that follow each other are a run: their type, their times, their texts. The
+times are one number if they are equal, or else the first one and what is added each time, in microseconds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Generic, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, repeat
+from typing import Any, Final
 
 import msgspec
 
-Segment = TypeVar("Segment")
+from reenact.domain.events import TextDelta, ThinkingDelta
 
 
-class FeedPart(msgspec.Struct, Generic[Segment], frozen=True, array_like=True, gc=False):
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One thing that a subscriber of a topic sees.
+
+    `at` is microseconds since 1970-01-01 UTC; `data` is anything msgspec encodes (a Struct becomes
+    a map), and comes back from the log as plain builtins, or as it was if it is derived from events.
+    """
+
+    type: str
+    at: int
+    data: Any
+
+
+class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Entries that follow each other and share a context, such as the session, agent and turn they are of."""
+
+    context: dict[str, str]
+    entries: tuple[Entry, ...]
+
+
+class FeedPart(msgspec.Struct, frozen=True, gc=False):
     """What stands in a row: segments in full, then what is announced of its events.
 
     `version` is that of what derives it, 0 if nothing is derived, and `needs` what that needs beside the events.
     """
 
-    segments: Sequence[Segment]
+    segments: tuple[Segment, ...] = ()
     version: int = 0
     needs: msgspec.Raw = msgspec.Raw()
 
 
+class _Stored(msgspec.Struct, array_like=True, gc=False):
+    """An entry, or a run if `data` is a list."""
+
+    type: str
+    at: int | list[int]
+    data: Any
+
+
+class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    segments: list[tuple[dict[str, str], list[_Stored]]]
+    version: int = 0
+    needs: msgspec.Raw = msgspec.Raw()
+
+
+_TYPES: Final = frozenset({TextDelta, ThinkingDelta})
+_NAMES: Final = frozenset(kind.event_type for kind in _TYPES)
+_FIELDS: Final = {"text"}
 _encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(_StoredPart).decode
 
 
-def pack_feed(segments: object, version: int = 0, needs: bytes | msgspec.Raw = b"") -> bytes:
-    """Return the part as it is stored."""
+def pack_segments(segments: Iterable[tuple[Mapping[str, str], Sequence[Entry]]]) -> msgspec.Raw:
+    """Return contexts and their entries as they are stored."""
+    return msgspec.Raw(_encode([(context, _runs(entries)) for context, entries in segments]))
+
+
+def pack_feed(segments: msgspec.Raw, version: int = 0, needs: bytes | msgspec.Raw = b"") -> bytes:
+    """Return the part as it is stored, with segments that were packed."""
     return _encode((segments, version, msgspec.Raw(needs)) if version else (segments,))
+
+
+def unpack_feed(feed: bytes) -> FeedPart:
+    """Return the part that is stored.
+
+    Raises:
+        ValueError: there is no such part.
+    """
+    part = _decode(feed)
+    segments = tuple(Segment(context, tuple(_entries(stored))) for context, stored in part.segments)
+    return FeedPart(segments, part.version, part.needs)
+
+
+def _runs(entries: Sequence[Entry]) -> list[object]:
+    stored: list[object] = []
+    runs: list[_Stored] = []
+    kind, last = "", 0
+    times: list[int] = []
+    texts: list[str] = []
+    for entry in entries:
+        text = _text(entry)
+        if text is None:
+            kind = ""
+            stored.append(entry)
+        elif entry.type == kind:
+            texts.append(text)
+            times.append(entry.at - last)
+            last = entry.at
+        else:
+            kind, last = entry.type, entry.at
+            times, texts = [last], [text]
+            run = _Stored(kind, times, texts)
+            runs.append(run)
+            stored.append(run)
+    for run in runs:
+        if isinstance(run.at, list) and not any(run.at[1:]):
+            run.at = run.at[0]
+    return stored
+
+
+def _text(entry: Entry) -> str | None:
+    """Return the text that is all that the entry says, None if it says anything else."""
+    data = entry.data
+    if type(data) in _TYPES:
+        return data.text  # type: ignore[no-any-return]
+    if type(data) is dict and entry.type in _NAMES and data.keys() == _FIELDS and type(data["text"]) is str:
+        return data["text"]
+    return None
+
+
+def _entries(stored: Iterable[_Stored]) -> Iterator[Entry]:
+    for each in stored:
+        type_, at, texts = each.type, each.at, each.data
+        if type(texts) is not list:
+            if type(at) is not int:
+                raise msgspec.ValidationError(f"an entry of type {type_!r} has several times")
+            yield Entry(type_, at, texts)
+            continue
+        times = repeat(at, len(texts)) if isinstance(at, int) else accumulate(at)
+        is_whole = isinstance(at, int) or len(at) == len(texts)
+        if not (is_whole and type_ in _NAMES and all(type(text) is str for text in texts)):
+            raise msgspec.ValidationError(f"entries of type {type_!r} are not texts, each with its time")
+        for time, text in zip(times, texts, strict=True):
+            yield Entry(type_, time, {"text": text})

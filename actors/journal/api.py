@@ -7,24 +7,8 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
-
-class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One thing that a subscriber of a topic sees.
-
-    `at` is microseconds since 1970-01-01 UTC; `data` is anything msgspec encodes (a Struct becomes
-    a map), and comes back from the log as plain builtins, or as it was if it is derived from events.
-    """
-
-    type: str
-    at: int
-    data: Any
-
-
-class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Entries that follow each other and share a context, such as the session, agent and turn they are of."""
-
-    context: dict[str, str]
-    entries: tuple[Entry, ...]
+from reenact.domain.feed import Entry as Entry  # noqa: PLC0414 - part of the promise
+from reenact.domain.feed import Segment as Segment  # noqa: PLC0414 - likewise
 
 
 class Derived(msgspec.Struct, frozen=True, gc=False):

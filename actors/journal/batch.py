@@ -44,7 +44,7 @@ from reenact.actors.journal.requests import (
 )
 from reenact.actors.journal.store import Changes, Store, Values
 from reenact.domain.errors import ConflictError, RequestReusedError, StorageError
-from reenact.domain.feed import pack_feed
+from reenact.domain.feed import pack_feed, pack_segments
 
 MOST_PACKED: Final = 500
 """Announcements without events that are so many are a row: whoever reads one has all of it in memory."""
@@ -211,12 +211,12 @@ class Batch:
         for segment in step.kept:
             self._pack(stream, packing, segment, is_derived=version > 0)
         segments, count = packing.segments, packing.count
-        feed = pack_feed(segments, version, needs) if count else None
+        feed = pack_feed(pack_segments(segments), version, needs) if count else None
         if before and feed is not None and len(feed) > MOST_BYTES:
             deltas, segments = _parted(segments, before)
             self._write_announced(stream, packing.recorded_at, deltas, before)
             count -= before
-            feed = pack_feed(segments, version, needs) if count else None
+            feed = pack_feed(pack_segments(segments), version, needs) if count else None
         return self._write(
             stream, recorded_at, count=len(step.events), events=events, heard=count, feed=feed, cause=step.cause
         )
@@ -379,7 +379,7 @@ class _Packing:
 
 def _rows_of(segments: _Open, count: int) -> Iterator[tuple[int, bytes]]:
     """Yield what rows hold the segments, each with the number of its entries."""
-    encoded = pack_feed(segments)
+    encoded = pack_feed(pack_segments(segments))
     if len(encoded) <= MOST_BYTES or count == 1:
         yield count, encoded
         return

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.api import Recorded, Segment
+from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.packed import unpack
 from reenact.domain.errors import LogTooNewError, LogUnusableError
-from reenact.domain.feed import FeedPart
+from reenact.domain.feed import FeedPart, Segment
 
 Fields: TypeAlias = list[Any]
 """The fields of an event as they were stored, in the order of their declaration."""
@@ -20,7 +20,7 @@ Fields: TypeAlias = list[Any]
 Upcast: TypeAlias = Callable[[Fields], Fields]
 """Turns the fields of one version into those of the next."""
 
-Derive: TypeAlias = Callable[[FeedPart[Segment], str, int, Sequence[Any], str], tuple[Segment, ...]]
+Derive: TypeAlias = Callable[[FeedPart, str, int, Sequence[Any], str], tuple[Segment, ...]]
 """Returns what is derived of the events of a step: of its feed, its stream, when it was recorded, and the row's name.
 
 Raises `LogTooNewError` if the version that is to derive it is unknown.
@@ -149,9 +149,7 @@ class EventCodec:
         except LogUnusableError as error:
             raise type(error)(f"{error} (event {version} of {stream!r})") from error
 
-    def derived(
-        self, part: FeedPart[Segment], stream: str, recorded_at: int, events: bytes, row: str
-    ) -> tuple[Segment, ...]:
+    def derived(self, part: FeedPart, stream: str, recorded_at: int, events: bytes, row: str) -> tuple[Segment, ...]:
         """Return what is announced of the packed events of a row, which messages call `row`.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The events of a row, packed together: each its topic and its state; and what a row holds of a feed."""
+"""The events of a row, packed together: each its topic and its state."""
 
 from __future__ import annotations
 
@@ -8,9 +8,7 @@ from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.api import Segment
 from reenact.domain.errors import LogUnusableError
-from reenact.domain.feed import FeedPart
 
 Cells: TypeAlias = tuple[Any, ...]
 """Of an event the stream, version, position, topic, state, and what caused it; a file can hold anything in some."""
@@ -19,8 +17,6 @@ EVENTS: Final = "SELECT stream, version, position, cause, events FROM steps"
 """Reads the rows that hold events, for `cells_of`."""
 
 unpack: Final = msgspec.msgpack.Decoder(Annotated[list[tuple[str, bytes]], msgspec.Meta(min_length=1)]).decode
-
-unpack_feed: Final = msgspec.msgpack.Decoder(FeedPart[Segment]).decode
 
 
 def cells_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[Cells]:

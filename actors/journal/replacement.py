@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from reenact.actors.journal.chain import GENESIS
-from reenact.actors.journal.packed import unpack_feed
 from reenact.actors.journal.requests import Replacement
 from reenact.actors.journal.store import Store
 from reenact.domain.errors import LogUnusableError
-from reenact.domain.feed import pack_feed
+from reenact.domain.feed import pack_feed, unpack_feed
 
 
 def replace(store: Store, request: Replacement) -> Exception | None:
@@ -47,7 +44,7 @@ def replace(store: Store, request: Replacement) -> Exception | None:
         behind=digests[begin],
         cause=last.cause,
         events=last.events,
-        feed=pack_feed(msgspec.Raw(request.segments), part.version, part.needs),
+        feed=pack_feed(request.segments, part.version, part.needs),
         cursor=first_cursor,
         heard=last_cursor - first_cursor + 1,
     )

@@ -104,7 +104,7 @@ class Replacement(msgspec.Struct, frozen=True):
     topic: str
     first_cursor: int
     last_cursor: int
-    segments: bytes
+    segments: msgspec.Raw
     done: Done
 
     @property

@@ -10,11 +10,11 @@ import msgspec
 
 from reenact.actors.journal.api import Done, FeedRow, Mark, Outcome, Remembered, Segment
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.packed import unpack_feed
 from reenact.actors.journal.reader import Reader
 from reenact.actors.journal.requests import Deleted, MarkDeletion, Marking, Replacement, RequestDeletion
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError, StorageError, UnstorableError, reading
+from reenact.domain.feed import pack_segments, unpack_feed
 
 _FEED = "SELECT stream, cursor, recorded_at, count, events, feed FROM steps"
 _READ_FEED = f"""
@@ -44,8 +44,6 @@ _READ_OLD_REQUESTS = "SELECT id FROM requests WHERE id > ? AND at < ? ORDER BY i
 _BACKWARDS_PAGE = 16
 _DELETION_PAGE = 500
 _MAX_INTEGER = 2**63 - 1
-
-_encode_segments = msgspec.msgpack.Encoder().encode
 
 
 class StoredFeeds:
@@ -158,7 +156,7 @@ class StoredFeeds:
             StorageError: the log cannot be written, or was opened for reading only.
         """
         try:
-            encoded = _encode_segments(tuple(segments))
+            encoded = pack_segments((segment.context, segment.entries) for segment in segments)
         except Exception as error:
             raise UnstorableError(f"{self.name}: this cannot be stored: {error}") from error
         must(self.writer.wait(partial(Replacement, topic, first_cursor, last_cursor, encoded)))

@@ -16,7 +16,7 @@ from msgspec import UNSET
 from reenact.domain.announce import TODAY, version_of
 from reenact.domain.chain import DIGEST_SIZE, Row, Timer
 from reenact.domain.errors import ExportUnusableError, HistoryDiffersError, LogTooNewError, LogUnusableError
-from reenact.domain.feed import pack_feed
+from reenact.domain.feed import FeedPart, unpack_feed
 from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
 from reenact.projections.transfer.exporting import TOLD_EVERY, Ends
 from reenact.projections.transfer.lines import (
@@ -34,12 +34,10 @@ from reenact.projections.transfer.lines import (
     events_of,
     named,
 )
-from reenact.projections.verification.feed_check import decode_part
 
 File: TypeAlias = BinaryIO | BufferedIOBase
 Item: TypeAlias = Row | Timer
 _NO_EXPORT: Final = "the file is no export; name one that `reenact export` has written"
-_NO_FEED: Final = pack_feed(())
 _ANOTHER: Final = "the event there is another one"
 _CUT: Final = "the file is cut off here; export again, or copy it again"
 
@@ -132,7 +130,7 @@ class ExportReader:
         if problem is not None:
             self._refuse(f"{problem}; export again")
         try:
-            part = decode_part(row.feed or _NO_FEED)
+            part = FeedPart() if row.feed is None else unpack_feed(row.feed)
             version_of(part.version or TODAY, f"row {row.cursor} of the feed of {row.stream!r}")
         except LogTooNewError as error:
             self._refuse(str(error))

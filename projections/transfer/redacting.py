@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -18,7 +18,7 @@ from reenact.domain.announce import Call, version_of
 from reenact.domain.causes import read_cause
 from reenact.domain.chain import Row
 from reenact.domain.errors import LogUnusableError, RedactionError
-from reenact.domain.feed import FeedPart, pack_feed
+from reenact.domain.feed import Entry, FeedPart, pack_feed, pack_segments, unpack_feed
 from reenact.domain.loop import events as loop
 from reenact.domain.marks import REDACTED, mark
 from reenact.domain.messages import ToolResultBlock, ToolUseBlock
@@ -142,14 +142,6 @@ class Calls:
         return replace(left, digest=_NO_DIGEST)
 
 
-class _Entry(msgspec.Struct, array_like=True, gc=False):
-    type: str
-    at: int
-    data: Any
-
-
-_Segment: TypeAlias = tuple[dict[str, str], list[_Entry]]
-_decode = msgspec.msgpack.Decoder(FeedPart[_Segment]).decode
 _encode = msgspec.msgpack.Encoder().encode
 
 
@@ -229,21 +221,24 @@ class Redactor:
     def _feed(self, row: Row, feed: bytes) -> bytes:
         what = f"row {row.cursor} of the feed of {row.stream!r}"
         try:
-            part = _decode(feed)
+            part = unpack_feed(feed)
         except (ValueError, RecursionError) as error:
             message = f"{what} cannot be decoded ({error})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error
         cursor, changed = row.cursor or 0, False
         with _naming(what):
-            for context, entries in part.segments:
-                for name in context.values():
+            left: list[tuple[dict[str, str], list[Entry]]] = []
+            for segment in part.segments:
+                for name in segment.context.values():
                     self.check_name(name)
-                cursor, has_changed = self._clean(entries, cursor)
+                entries, cursor, has_changed = self._clean(segment.entries, cursor)
+                left.append((segment.context, entries))
                 changed = changed or has_changed
             needs = self._needs(part, what)
-            return pack_feed(part.segments, part.version, needs) if changed or needs is not part.needs else feed
+            is_as_it_was = not changed and needs is part.needs
+            return feed if is_as_it_was else pack_feed(pack_segments(left), part.version, needs)
 
-    def _needs(self, part: FeedPart[_Segment], what: str) -> bytes | msgspec.Raw:
+    def _needs(self, part: FeedPart, what: str) -> bytes | msgspec.Raw:
         """Return what a row needs to announce its events, as it may leave."""
         if not part.version:
             return part.needs
@@ -251,28 +246,27 @@ class Redactor:
         left = self._taking.struct(needs, self._paths.get(NEEDS, ()), NEEDS)
         return part.needs if left is needs else left.stored()
 
-    def _clean(self, entries: list[_Entry], cursor: int) -> tuple[int, bool]:
-        """Clean the entries of a segment, which begin at the cursor; return the one behind, and if any has changed."""
-        left: list[_Entry] = []
+    def _clean(self, entries: Sequence[Entry], cursor: int) -> tuple[list[Entry], int, bool]:
+        """Return what is left of the entries from the cursor on, the cursor behind them, and if any has changed."""
+        left: list[Entry] = []
         changed = False
         for entry in entries:
             if entry.type in DELTAS:
                 first = cursor
                 if left and left[-1].type == COMPACTED:
                     first = left.pop().data["first_cursor"]
-                left.append(_Entry(COMPACTED, entry.at, {"first_cursor": first, "last_cursor": cursor}))
+                left.append(Entry(COMPACTED, entry.at, {"first_cursor": first, "last_cursor": cursor}))
                 changed = True
             else:
                 if entry.type == COMPACTED:
                     cursor = entry.data["last_cursor"]
                 data = self._said(entry)
                 changed = changed or data is not entry.data
-                left.append(_Entry(entry.type, entry.at, data))
+                left.append(Entry(entry.type, entry.at, data))
             cursor += 1
-        entries[:] = left
-        return cursor, changed
+        return left, cursor, changed
 
-    def _said(self, entry: _Entry) -> Any:  # noqa: ANN401 - data of any type
+    def _said(self, entry: Entry) -> Any:  # noqa: ANN401 - data of any type
         kind = _HEARD.get(entry.type)
         try:
             said = None if kind is None else msgspec.convert(entry.data, kind)

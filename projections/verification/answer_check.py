@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from struct import Struct
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -18,6 +17,7 @@ from reenact.domain.events import (
     MessageDelta,
     MessageStart,
     MessageStop,
+    StreamData,
     StreamError,
     TextDelta,
     ThinkingDelta,
@@ -30,7 +30,7 @@ from reenact.domain.marks import alike
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.plain import is_mapping
 
-Entry: TypeAlias = tuple[str, msgspec.Raw]
+Entry: TypeAlias = tuple[str, object]
 """The type of what was said, and what."""
 
 DELTAS: Final = frozenset(kind.event_type for kind in (TextDelta, ThinkingDelta, InputJsonDelta))
@@ -45,12 +45,8 @@ STARTS: Final = MessageStart.event_type
 _TEXT: Final = TextDelta.event_type
 _THOUGHT: Final = ThinkingDelta.event_type
 _JSON: Final = InputJsonDelta.event_type
-_texts: Final = msgspec.msgpack.Decoder(list[TextDelta]).decode
-_COUNT: Final = Struct(">BI").pack
-"""What a list begins with in MessagePack, and how many are in it."""
-_decoders: Final = {
-    kind.event_type: msgspec.msgpack.Decoder(kind).decode
-    for kind in (MessageStart, MessageDelta, MessageStop, ThinkingEnd, ToolCall, StreamError)
+_KINDS: Final[dict[str, type[StreamData]]] = {
+    kind.event_type: kind for kind in (MessageStart, MessageDelta, MessageStop, ThinkingEnd, ToolCall, StreamError)
 }
 
 _Pieces: TypeAlias = list[str | None]
@@ -134,10 +130,10 @@ class StreamedAnswer:
             return "there is an answer, and none was recorded"
         return None
 
-    def _take(self, kind: str, data: msgspec.Raw) -> None:
+    def _take(self, kind: str, data: object) -> None:
         if kind == COMPACTED:
             self._leave_gap()
-        match _decoders[kind](data) if kind in _decoders else None:
+        match msgspec.convert(data, _KINDS[kind]) if kind in _KINDS else None:
             case MessageStart() as said:
                 self.start = said
             case MessageStop() as said:
@@ -189,9 +185,8 @@ def _is_end(
 
 
 def _joined(deltas: Iterable[Entry]) -> str:
-    """Return the text of pieces of text, or of a thought, which are decoded together: there are many."""
-    parts = [data for _, data in deltas]
-    return "".join([delta.text for delta in _texts(_COUNT(0xDD, len(parts)) + b"".join(parts))])
+    """Return the text of pieces of text, or of a thought, which are read together: there are many."""
+    return "".join([delta.text for delta in msgspec.convert([data for _, data in deltas], list[TextDelta])])
 
 
 def _is_told(pieces: Sequence[str | None], content: Sequence[Block], of: type[TextBlock | ThinkingBlock]) -> bool:

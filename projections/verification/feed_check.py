@@ -24,7 +24,7 @@ from reenact.domain.chain import Passed
 from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.events import AgentStateChanged, Context, DeltasCompacted, TextDelta
-from reenact.domain.feed import FeedPart
+from reenact.domain.feed import Entry, FeedPart, unpack_feed
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.marks import alike
@@ -32,7 +32,7 @@ from reenact.domain.session import Session, SessionBranched, SessionEvent, evolv
 from reenact.domain.session_state import SNAPSHOT_VERSION, taken_from
 from reenact.projections.explain.history import SESSION_EVENTS, believe
 from reenact.projections.log import Row, stream_of
-from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, Entry, StreamedAnswer
+from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, StreamedAnswer
 
 Deviation: TypeAlias = tuple[Literal["stream", "feed", "snapshot", "timer"], int, str, int | None]
 """What it is about, the version or cursor, what is wrong, and the position in the log if it is about an event."""
@@ -60,40 +60,25 @@ def in_feed(cursor: int, problem: str, row: Row | None = None) -> DeviatesError:
     return DeviatesError(("feed", cursor, problem, None if row is None else row.position))
 
 
-class _Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    type: str
-    at: int
-    data: msgspec.Raw
-
-
-class _Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    context: Context
-    entries: list[_Entry]
-
-
-Part: TypeAlias = FeedPart[_Segment]
-
-
-def said(part: Part, cursor: int) -> Iterator[tuple[int, Context, _Entry]]:
+def said(part: FeedPart, cursor: int) -> Iterator[tuple[int, Context, Entry]]:
     """Yield what was said, the first of which has the cursor; what stands for a gap has the last of its cursors.
 
     Raises:
         DeviatesError: a gap is not where it says.
+        msgspec.ValidationError: a context, or a gap, is none.
     """
     for segment in part.segments:
+        context = msgspec.convert(segment.context, Context)
         for entry in segment.entries:
             if entry.type == COMPACTED:
-                gap = _compacted(entry.data)
+                gap = msgspec.convert(entry.data, DeltasCompacted)
                 if gap.first_cursor != cursor or gap.last_cursor < cursor:
                     raise in_feed(cursor, "what was compacted does not stand in its place")
                 cursor = gap.last_cursor
-            yield cursor, segment.context, entry
+            yield cursor, context, entry
             cursor += 1
 
 
-decode_part: Final = msgspec.msgpack.Decoder(FeedPart[_Segment]).decode
-_compacted: Final = msgspec.msgpack.Decoder(DeltasCompacted).decode
-_changed: Final = msgspec.msgpack.Decoder(AgentStateChanged).decode
 _STATE_CHANGED: Final = AgentStateChanged.event_type
 _RESPONDS: Final = AgentStateChanged(previous="thinking", current="responding")
 
@@ -112,14 +97,14 @@ class IncomingAnswers:
         """Whether the feed has."""
         self.cursor = 1
         """That of what comes next."""
-        self._said: list[Entry] | None = None
+        self._said: list[tuple[str, object]] | None = None
         self._is_there = False
         self._begun_at = 0
         self._responds = False
         self._awaits_text = False
         self._ended: StreamedAnswer | None = None
 
-    def take(self, state: Session, part: Part, *, is_sealed: bool) -> None:
+    def take(self, state: Session, part: FeedPart, *, is_sealed: bool) -> None:
         """Take in what was said before the events of a row.
 
         Raises:
@@ -162,7 +147,7 @@ class IncomingAnswers:
             if problem is not None:
                 raise in_feed(self._begun_at, problem, row)
 
-    def _take(self, kind: str, data: msgspec.Raw) -> None:
+    def _take(self, kind: str, data: object) -> None:
         said, self._awaits_text = self._said, False
         if said is not None:
             if kind == STARTS:  # another attempt, of which alone the answer is made
@@ -176,9 +161,11 @@ class IncomingAnswers:
         except (ValueError, RecursionError) as error:
             raise in_feed(self._begun_at, f"what was said cannot be decoded: {error}", row) from error
 
-    def _begins_to_respond(self, entry: _Entry) -> bool:
+    def _begins_to_respond(self, entry: Entry) -> bool:
         """Return whether this is where the text of the answer begins, which it does once."""
-        if self._responds or self._awaits_text or entry.type != _STATE_CHANGED or _changed(entry.data) != _RESPONDS:
+        if self._responds or self._awaits_text or entry.type != _STATE_CHANGED:
+            return False
+        if msgspec.convert(entry.data, AgentStateChanged) != _RESPONDS:
             return False
         self._responds = self._awaits_text = True
         return True
@@ -366,7 +353,7 @@ def _is_unheard(
     answers.is_redacted = answers.is_redacted or any(row.is_redacted for row in step)
     cursor, events = answers.cursor, [row.event for row in step]
     try:
-        part = Part([]) if passed.feed is None else decode_part(passed.feed)
+        part = FeedPart() if passed.feed is None else unpack_feed(passed.feed)
         if passed.cursor is not None:
             answers.take(state, part, is_sealed=passed.is_sealed)
         version = version_of(part.version or TODAY, f"row {cursor} of the feed of {stream!r}")

@@ -53,7 +53,10 @@ def say_otherwise(connection: sqlite3.Connection, topic: str, kind: str, field: 
         decoded: list[Any] = [[]] if row.feed is None else msgspec.msgpack.decode(row.feed)
         of_kind = [entry[2] for _, entries in decoded[0] for entry in entries if entry[0] == kind]
         for data in of_kind:
-            data[field] = said
+            if isinstance(data, list):  # a run of texts
+                data[:] = [said] * len(data)
+            else:
+                data[field] = said
         return msgspec.structs.replace(row, feed=msgspec.msgpack.encode(decoded)) if of_kind else row
 
     _rewrite(connection, topic, say, seals=True)

@@ -19,7 +19,7 @@ from reenact.domain.agent import (
 from reenact.domain.announce import TODAY, VERSIONS, about, announce, needed, of_turn
 from reenact.domain.chain import Passed
 from reenact.domain.events import DeltasCompacted, EventData
-from reenact.domain.feed import pack_feed
+from reenact.domain.feed import Entry, pack_feed, pack_segments
 from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
 from reenact.projections.verification.feed_check import Conversations, Deviation
 from tests.projections.histories import ListLog, Recorded, Step, lineage, play, steps, steps_of
@@ -100,7 +100,7 @@ def packed(told: Sequence[Told], sizes: Sequence[int] = (), *, is_sealed: bool =
 
     def add(announced: Announced | None) -> None:
         nonlocal cursor, waiting, version
-        segments = [(context, [entry]) for context, entry in waiting]
+        segments = pack_segments((context, [Entry(*entry)]) for context, entry in waiting)
         version = version if announced is None else announced.version
         by, needs, more, events = (0, b"", 0, 0)
         if announced is not None:
@@ -220,7 +220,9 @@ ROWS: list[tuple[Any, int, bool, str]] = [
 
 @pytest.mark.parametrize(("segments", "count", "is_sealed", "problem"), ROWS)
 def test_a_feed_without_events_is_named(segments: Any, count: int, is_sealed: bool, problem: str) -> None:  # noqa: ANN401, FBT001 - anything
-    encoded = segments if isinstance(segments, bytes) else pack_feed(segments)
+    encoded = segments
+    if not isinstance(segments, bytes):
+        encoded = pack_feed(pack_segments((context, [Entry(*one) for one in entries]) for context, entries in segments))
 
     ((about, cursor, said, _),) = deviations(ListLog(), "s", [Packed(1, count, encoded, is_sealed)])
 

@@ -27,12 +27,16 @@ MADE_AT: Final = 1_700_000_000_000_000
 CAUSE: Final = b"\x81\xa1a\x01"
 TWO: Final = Added(2, "zwei – 二")  # noqa: RUF001 - more than ASCII on purpose
 GONE: Final = Segment({"agent": "a1"}, (Entry("gone", 5, {"word": "…"}),))
+DELTAS: Final = Segment(
+    {"agent": "a1"},
+    (Entry("text_delta", MADE_AT, {"text": "de"}), Entry("text_delta", MADE_AT + 1, {"text": "lta"})),
+)
 BYE: Final = announced("ses_1", MADE_AT + 2, Cleared(), agent="a2")
 SECRET: Final = Added(3, "secret")
 LESS: Final = Added(3, "[redacted: value]")
 STEPS: Final = (
     Append("ses_1", 0, MADE_AT, (Added(1, "one"), TWO), (said("hello", "world"),), cause=CAUSE),
-    Append("ses_1", None, MADE_AT + 1, (), (said("de", "lta"),)),
+    Append("ses_1", None, MADE_AT + 1, (), (DELTAS,)),
     Append("ses_2", 0, MADE_AT + 1, (Added(-(2**40)),)),
     Append("ses_1", 2, MADE_AT + 2, (Cleared(),), BYE, due=MADE_AT + 60_000_000),
     Append("ses_2", None, MADE_AT + 3, (), (said("a", "b"),)),

@@ -56,7 +56,7 @@ class Unregistered(msgspec.Struct, frozen=True, array_like=True):
     pass
 
 
-def derived(part: FeedPart[Segment], stream: str, at: int, events: Sequence[Any], row: str) -> tuple[Segment, ...]:
+def derived(part: FeedPart, stream: str, at: int, events: Sequence[Any], row: str) -> tuple[Segment, ...]:
     """Derive an entry of each event; the needs are its context."""
     if part.version != 1:
         raise LogTooNewError(f"{row} was announced by version {part.version}")
@@ -67,7 +67,7 @@ def derived(part: FeedPart[Segment], stream: str, at: int, events: Sequence[Any]
 def announced(stream: str, at: int, *events: object, version: int = 1, agent: str = "a1") -> Derived:
     """Return what a step announces that is derived from its events."""
     needs = msgspec.msgpack.encode({"agent": agent})
-    part: FeedPart[Segment] = FeedPart((), 1, msgspec.Raw(needs))
+    part: FeedPart = FeedPart((), 1, msgspec.Raw(needs))
     return Derived(version, needs, derived(part, stream, at, events, ""))
 
 

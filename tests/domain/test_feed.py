@@ -1,0 +1,87 @@
+"""What a row holds of a feed is read as it was packed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reenact.domain.events import InputJsonDelta, TextDelta, ThinkingDelta
+from reenact.domain.feed import Entry, FeedPart, Segment, pack_feed, pack_segments, unpack_feed
+
+A, B = {"turn_id": "a"}, {"turn_id": "b"}
+
+datas = st.one_of(
+    st.builds(lambda text: ("text_delta", TextDelta(text=text)), st.text(max_size=5)),
+    st.builds(lambda text: ("text_delta", {"text": text}), st.text(max_size=5)),
+    st.builds(lambda text: ("thinking_delta", ThinkingDelta(text=text)), st.text(max_size=5)),
+    st.builds(lambda text: ("input_json_delta", InputJsonDelta(id="c", partial_json=text)), st.text(max_size=5)),
+    st.sampled_from([("text_delta", {"text": 1}), ("text_delta", {"text": "a", "more": 1}), ("text_delta", {})]),
+    st.tuples(st.sampled_from(["own", ""]), st.none() | st.integers(0, 9) | st.just({"text": "a"})),
+)
+entries = st.builds(lambda of, at: Entry(of[0], at, of[1]), datas, st.integers(0, 3) | st.integers(-(2**62), 2**62))
+segments = st.lists(st.tuples(st.sampled_from([A, B, {}]), st.lists(entries, max_size=6)), max_size=3)
+
+
+def stored(packed: bytes) -> Any:  # noqa: ANN401 - MessagePack
+    return msgspec.msgpack.decode(packed)
+
+
+@given(segments)
+def test_what_is_packed_is_read_as_it_was(given: list[tuple[dict[str, str], list[Entry]]]) -> None:
+    part = unpack_feed(pack_feed(pack_segments(given)))
+
+    assert part.segments == tuple(
+        Segment(context, tuple(Entry(each.type, each.at, msgspec.to_builtins(each.data)) for each in of_segment))
+        for context, of_segment in given
+    )
+
+
+def test_what_derives_the_rest_stands_behind_the_segments() -> None:
+    part = unpack_feed(pack_feed(pack_segments([]), 7, msgspec.msgpack.encode([1])))
+
+    assert part == FeedPart((), 7, msgspec.Raw(b"\x91\x01"))
+
+
+def test_texts_of_a_type_that_follow_each_other_are_a_run() -> None:
+    said = [
+        Entry("message_start", 5, {"model": None}),
+        *(Entry("text_delta", 5, TextDelta(text=text)) for text in "abc"),
+        Entry("thinking_delta", 6, ThinkingDelta(text="h")),
+        *(Entry("text_delta", at, {"text": str(at)}) for at in (7, 9, 8)),
+    ]
+
+    assert stored(pack_feed(pack_segments([(A, said), (B, said[1:2])]))) == [
+        [
+            [
+                A,
+                [
+                    ["message_start", 5, {"model": None}],
+                    ["text_delta", 5, ["a", "b", "c"]],
+                    ["thinking_delta", 6, ["h"]],
+                    ["text_delta", [7, 2, -1], ["7", "9", "8"]],
+                ],
+            ],
+            [B, [["text_delta", 5, ["a"]]]],
+        ]
+    ]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        ["text_delta", [1, 0], ["a"]],
+        ["text_delta", [1], ["a", "b"]],
+        ["text_delta", [], ["a"]],
+        ["text_delta", [1, 0], {"text": "a"}],
+        ["text_delta", 1, [1]],
+        ["text_delta", None, ["a"]],
+        ["own", 1, ["a"]],
+    ],
+)
+def test_what_nobody_has_packed_is_refused(entry: list[object]) -> None:
+    with pytest.raises(ValueError, match=r"entr(y|ies) of type|Expected"):
+        unpack_feed(msgspec.msgpack.encode([[[A, [entry]]]]))
