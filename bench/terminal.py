@@ -22,7 +22,7 @@ import pyte
 
 from bench.measure import Line, Side, Workload, must, versus
 from reenact.terminal import ANSIParser, Engine, TerminalEmulator
-from reenact.terminal.screen.engines import engine_named
+from reenact.terminal.screen.model import engine_named
 
 MEGABYTE: Final = 1_000_000
 CHUNK: Final = 4096

@@ -28,7 +28,6 @@ USERS_OF_EXTRAS = (
     "reenact.terminal.plugin",
     "reenact.terminal.screen.ghostty",
     "reenact.terminal.screen.libghostty",
-    "reenact.terminal.screen.mended",
     "reenact.terminal.screen.pyte",
     "reenact.testing.machine",
     "reenact.testing.plugin",

@@ -20,7 +20,7 @@ from reenact.cli.interrupts import around_stops
 from reenact.cli.keyboard import TypedAhead
 from reenact.cli.live_line import LiveLine
 from reenact.terminal import SpecialKey, TerminalEmulator
-from reenact.terminal.screen.engines import engine_named
+from reenact.terminal.screen.model import engine_named
 from reenact.testing import wait_until
 from tests.cli.conftest import PROMPT, Chat
 from tests.cli.prose.kit import plain, screen_of

@@ -30,7 +30,7 @@ def quickly(programs: Programs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     def start(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
         return (programs.at_terminal if argv[0] == "reenact" else spawn)(argv, env, cwd, terminal)
 
-    monkeypatch.setattr("reenact.terminal.session.session.spawn", start)
+    monkeypatch.setattr("reenact.terminal.session.emulator.spawn", start)
     program = tmp_path / "reenact"
     source = Path(reenact.__file__).parent.parent
     program.write_text(f'#!/bin/sh\nPYTHONPATH="{source}" exec "{sys.executable}" -P -m reenact "$@"\n')

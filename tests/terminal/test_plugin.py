@@ -12,8 +12,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from reenact.terminal.fixture import keeping
-from reenact.terminal.fixture.keeping import name_of, printable
+from reenact.terminal.fixture import programs
+from reenact.terminal.fixture.programs import name_of, printable
 from tests.docs.pages import ROOT, blocks
 
 pytest_plugins = ["pytester"]
@@ -212,7 +212,7 @@ def test_what_cannot_be_told_or_kept_hides_no_failure(user: pytest.Pytester, mon
     failing = "def test_fails(terminal):\n    terminal('/bin/cat')\n    assert 1 == 2\n"
 
     not_kept = run(user, failing)
-    monkeypatch.setattr(keeping, "_tail", fail)
+    monkeypatch.setattr(programs, "_tail", fail)
     not_told = run(user, failing)
 
     not_kept.stdout.fnmatch_lines(["*assert 1 == 2", "*terminal: /bin/cat*", "nothing could be kept of it: *"])
@@ -251,7 +251,7 @@ def test_nothing_is_imported_before_a_fixture_is_asked_for() -> None:
 
     done = subprocess.run(
         [sys.executable, "-c", dedent(look)],
-        env={"PYTHONPATH": str(Path(keeping.__file__).parents[3])},
+        env={"PYTHONPATH": str(Path(programs.__file__).parents[3])},
         capture_output=True,
         text=True,
         check=True,

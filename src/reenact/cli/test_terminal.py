@@ -25,7 +25,7 @@ from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.matching.shown import on_a_line
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestResult, TestSuiteResult
-from reenact.terminal.screen.engines import engine_named
+from reenact.terminal.screen.model import engine_named
 from reenact.terminal.script.plain import Plain
 
 T = TypeVar("T")

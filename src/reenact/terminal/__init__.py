@@ -9,10 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from reenact.terminal.ansi.parser import ANSIParser
-    from reenact.terminal.ansi.stripper import ANSIStripper
-    from reenact.terminal.ansi.tokenizer import ANSITokenizer
-    from reenact.terminal.ansi.tokens import ANSIToken
+    from reenact.terminal.ansi.parser import ANSIParser, ANSIStripper
+    from reenact.terminal.ansi.tokens import ANSIToken, ANSITokenizer
     from reenact.terminal.cases.case import TerminalTestCase, TestCategory
     from reenact.terminal.cases.loading import CaseFile, load_cases, load_config
     from reenact.terminal.cases.runner import run_cases
@@ -36,14 +34,12 @@ if TYPE_CHECKING:
     from reenact.terminal.matching.options import AssertionOptions, AssertionResult
     from reenact.terminal.report.generator import ReportGenerator, ReportOptions
     from reenact.terminal.report.results import TestResult, TestSuiteResult
-    from reenact.terminal.screen.engines import engine_named
-    from reenact.terminal.screen.model import Cell, Cursor, Engine, Modes, Screen
+    from reenact.terminal.screen.model import Cell, Cursor, Engine, Modes, Screen, engine_named
     from reenact.terminal.screen.recording import Recording
     from reenact.terminal.script.controller import InteractionController
     from reenact.terminal.script.reading import load_script, read_script, script_of
     from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep, StepResult
-    from reenact.terminal.session.aio import AsyncTerminalEmulator
-    from reenact.terminal.session.emulator import TerminalEmulator, TerminalState
+    from reenact.terminal.session.emulator import AsyncTerminalEmulator, TerminalEmulator, TerminalState
     from reenact.terminal.session.keys import SpecialKey
     from reenact.terminal.session.locator import Locator
     from reenact.terminal.status import ExitStatus
@@ -114,15 +110,15 @@ __all__ = [
 
 _LATER: Final = {
     "ANSIParser": "ansi.parser",
-    "ANSIStripper": "ansi.stripper",
+    "ANSIStripper": "ansi.parser",
     "ANSIStyle": "style",
     "ANSIToken": "ansi.tokens",
-    "ANSITokenizer": "ansi.tokenizer",
+    "ANSITokenizer": "ansi.tokens",
     "AgentDefinition": "fixture.options",
     "AssertionMatcher": "matching.matcher",
     "AssertionOptions": "matching.options",
     "AssertionResult": "matching.options",
-    "AsyncTerminalEmulator": "session.aio",
+    "AsyncTerminalEmulator": "session.emulator",
     "CaseFile": "cases.loading",
     "Cell": "screen.model",
     "CommandDefinition": "fixture.options",
@@ -166,7 +162,7 @@ _LATER: Final = {
     "TestResult": "report.results",
     "TestSuiteResult": "report.results",
     "WaitTimeoutError": "errors",
-    "engine_named": "screen.engines",
+    "engine_named": "screen.model",
     "load_cases": "cases.loading",
     "load_config": "cases.loading",
     "load_script": "script.reading",

@@ -1,15 +1,23 @@
-"""What holds for all terminal tests of a project. Times are in seconds."""
+"""The configuration of all terminal tests of a project. Times are in seconds."""
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeGuard
 
 import msgspec
 
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.errors import invalid
 from reenact.terminal.matching.shown import described
-from reenact.terminal.screen.size import checked_size
-from reenact.terminal.times import LONGEST, is_time
+from reenact.terminal.screen.model import checked_size
+
+LONGEST: Final = 86_400
+"""A day: no test waits for longer, and clocks and locks do not know all numbers that are larger."""
+
+
+def is_time(value: object) -> TypeGuard[float]:
+    """Return whether this can be a time: a number of seconds from 0 to a day."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LONGEST
+
 
 ReportFormat: TypeAlias = Literal["junit", "html", "json", "console"]
 EngineName: TypeAlias = Literal["ghostty", "pyte"]
@@ -47,7 +55,7 @@ class Parallel(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
 
     def __post_init__(self) -> None:
         if self.max_workers < 1:
-            raise _invalid(f"maxWorkers is 1 or more, not {self.max_workers}")
+            raise invalid(f"maxWorkers is 1 or more, not {self.max_workers}")
 
     @property
     def workers(self) -> int:
@@ -76,8 +84,4 @@ class TerminalTestConfig(msgspec.Struct, frozen=True, kw_only=True, rename="came
     def __post_init__(self) -> None:
         if not (is_time(self.global_timeout) and self.global_timeout > 0):
             seconds = f"a number of seconds above 0, {LONGEST:,} (a day) at most"
-            raise _invalid(f"globalTimeout is {seconds}, not {described(self.global_timeout)}")
-
-
-def _invalid(problem: str) -> TerminalTestError:
-    return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, problem)
+            raise invalid(f"globalTimeout is {seconds}, not {described(self.global_timeout)}")

@@ -66,6 +66,16 @@ class ExpectationError(TerminalTestError, AssertionError):
         super().__init__(TerminalTestErrorType.ASSERTION_FAILED, message, seen=seen)
 
 
+def invalid(message: str, cause: BaseException | None = None) -> TerminalTestError:
+    """Return the error for an argument, an option or a file that cannot be used (`INVALID_CONFIG`)."""
+    return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, message, cause)
+
+
+def not_possible(message: str, cause: BaseException | None = None, *, seen: str | None = None) -> TerminalTestError:
+    """Return the error for a call that the present state does not allow (`SCRIPT_EXECUTION_ERROR`)."""
+    return TerminalTestError(TerminalTestErrorType.SCRIPT_EXECUTION_ERROR, message, cause, seen=seen)
+
+
 def _excerpt(seen: str) -> str:
     if not seen.strip():
         return "nothing was shown"

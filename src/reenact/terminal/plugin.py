@@ -95,7 +95,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _sections(item: pytest.Item, terminals: Terminals) -> list[tuple[str, str]]:
-    from reenact.terminal.fixture.keeping import sections  # noqa: PLC0415 - see above
+    from reenact.terminal.fixture.programs import sections  # noqa: PLC0415 - see above
 
     try:
         return list(sections(terminals, lambda: _directory(item)))
@@ -116,7 +116,7 @@ def _seconds(config: pytest.Config) -> float:
 
 def _directory(item: pytest.Item) -> Path:
     """Make the directory for what is kept of the test, and return its path."""
-    from reenact.terminal.fixture.keeping import name_of  # noqa: PLC0415 - see above
+    from reenact.terminal.fixture.programs import name_of  # noqa: PLC0415 - see above
 
     config = item.config
     keep = str(config.getini(_KEEP))

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from reenact.cli.prose.prose import Prose
 from reenact.terminal import ANSIParser, ANSIStyle, Screen
-from reenact.terminal.screen.engines import engine_named
+from reenact.terminal.screen.model import engine_named
 
 ROWS = 200
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import ANSIParser
-from reenact.terminal.ansi.stripper import ANSIStripper
+from reenact.terminal.ansi.parser import ANSIStripper
 from reenact.terminal.screen.ghostty import GhosttyEngine
 from tests.terminal.ansi.reference import simple_tokens
 from tests.terminal.ansi.streams import in_pieces, plain_texts, sequences, wild

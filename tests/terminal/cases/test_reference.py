@@ -19,7 +19,7 @@ from reenact.terminal.fixture.options import (
     MockFixture,
     MockResponse,
 )
-from reenact.terminal.script.structs import fields_of
+from reenact.terminal.script.plain import fields_of
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "terminal-cases.md").read_text()
 

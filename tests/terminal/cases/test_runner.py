@@ -15,10 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.terminal.cases.attempt import attempt
 from reenact.terminal.cases.case import TerminalTestCase
 from reenact.terminal.cases.loading import CaseFile
-from reenact.terminal.cases.runner import run_cases
+from reenact.terminal.cases.runner import attempt, run_cases
 from reenact.terminal.config import Parallel, TerminalSize, TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.fixture.fixture import TestFixture

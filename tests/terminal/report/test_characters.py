@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.terminal.report.characters import encodable, end_of, on_one_line, plain_lines, visible
+from reenact.terminal.characters import encodable, end_of, on_one_line, plain_lines, visible
 from tests.terminal.report.samples import texts
 
 

@@ -9,9 +9,20 @@ from hypothesis import given
 from msgspec.structs import replace
 
 from reenact.terminal.matching.options import AssertionResult
-from reenact.terminal.report.html import LARGEST, LARGEST_IN_ALL, html, link_from
-from reenact.terminal.report.page import DARK, LIGHT
-from reenact.terminal.report.painting import INK, PALETTE, PAPER, Painter, color, luminance
+from reenact.terminal.report.html import (
+    DARK,
+    INK,
+    LARGEST,
+    LARGEST_IN_ALL,
+    LIGHT,
+    PALETTE,
+    PAPER,
+    Painter,
+    color,
+    html,
+    link_from,
+    luminance,
+)
 from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.style import NAMED
 from tests.terminal.report.html_rules import Page

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from reenact.terminal.characters import visible
 from reenact.terminal.matching.options import AssertionResult
-from reenact.terminal.report.characters import visible
 from reenact.terminal.report.junit import junit
 from reenact.terminal.report.results import TestSuiteResult
 from tests.terminal.report.junit_rules import violations

@@ -11,9 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.terminal.cases.attempt import Attempt, Ongoing, attempt
 from reenact.terminal.cases.case import TerminalTestCase
-from reenact.terminal.cases.runner import run_cases
+from reenact.terminal.cases.runner import Attempt, Ongoing, attempt, run_cases
 from reenact.terminal.config import TerminalTestConfig
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestSuiteResult

@@ -9,7 +9,7 @@ from typing import Protocol
 import pytest
 
 from reenact.terminal import Engine
-from reenact.terminal.screen.engines import engine_named
+from reenact.terminal.screen.model import engine_named
 
 
 class Opened(Protocol):

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import ANSIStyle, Cell, Cursor, Screen
-from reenact.terminal.screen.boxes import lines_of
-from reenact.terminal.screen.drawing import svg
+from reenact.terminal.screen.drawing import lines_of, svg
 from reenact.terminal.screen.ghostty import GhosttyEngine
 from tests.terminal.screen.test_engine_properties import WRITTEN
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import Engine, Screen
-from reenact.terminal.screen.engines import engine_named
+from reenact.terminal.screen.model import engine_named
 
 FRAGMENTS = (
     *(b"\x1b", b"\x1b[", b"\x1b]", b"\x1bP", b"\x1b_", b"\x1b\\", b"\x07", b"\x18", b"\x9b", b"?", b";", b":", b"!p"),

@@ -7,8 +7,8 @@ import sys
 import pytest
 
 from reenact.terminal import ANSIStyle, Cell, Cursor, Modes, TerminalTestError
-from reenact.terminal.screen.engines import engine_named
 from reenact.terminal.screen.ghostty import GhosttyEngine
+from reenact.terminal.screen.model import engine_named
 from reenact.terminal.screen.pyte import PyteEngine
 from tests.terminal.screen.conftest import Opened
 

@@ -13,8 +13,7 @@ import pytest
 
 from reenact.terminal.errors import TerminalTestErrorType
 from reenact.terminal.matching.options import AssertionOptions
-from reenact.terminal.script.controller import InteractionController
-from reenact.terminal.script.limit import TimeLimit
+from reenact.terminal.script.controller import InteractionController, TimeLimit
 from reenact.terminal.script.reading import script_of
 from reenact.terminal.script.steps import InteractionStep
 from reenact.terminal.session.emulator import TerminalEmulator

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
-from reenact.terminal.session.aio import AsyncTerminalEmulator
+from reenact.terminal.session.emulator import AsyncTerminalEmulator
 from reenact.terminal.status import ExitStatus
 from tests.terminal.session.programs import CAT, RAW_CAT, RAW_SLEEP, READY, Blind, exists, holdings, shell
 

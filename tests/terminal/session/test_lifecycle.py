@@ -17,10 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
-from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.session.session import EngineChoice, _clear_away
-from reenact.terminal.session.spawning import Process, spawn
-from reenact.terminal.session.vforking import CannotVforkError
+from reenact.terminal.session.emulator import EngineChoice, TerminalEmulator, _clear_away
+from reenact.terminal.session.spawning import CannotVforkError, Process, spawn
 from reenact.terminal.status import ExitStatus
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holdings, is_alive, shell

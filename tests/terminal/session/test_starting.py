@@ -14,8 +14,7 @@ import pytest
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.session.spawning import Process, spawn
-from reenact.terminal.session.vforking import CannotVforkError
+from reenact.terminal.session.spawning import CannotVforkError, Process, spawn
 from reenact.terminal.status import ExitStatus
 from tests.started.programs import Programs
 from tests.terminal.session.conftest import Start

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from reenact.terminal.session.pty import Pair
-from reenact.terminal.session.vforking import CannotVforkError, Vforked, vforked
+from reenact.terminal.session.spawning import CannotVforkError, Vforked, vforked
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere programs are started by a copy")
 ENV = {"PATH": "/usr/bin:/bin"}
@@ -130,7 +130,7 @@ def test_where_the_terminal_has_no_name_it_cannot_be_done(monkeypatch: pytest.Mo
 def test_where_threads_share_the_directory_it_cannot_be_done(
     monkeypatch: pytest.MonkeyPatch, pair: Pair, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("reenact.terminal.session.vforking._libc", object)
+    monkeypatch.setattr("reenact.terminal.session.spawning._libc", object)
 
     with pytest.raises(CannotVforkError):
         vforked(["true"], ENV, tmp_path, pair.other, ignored=())

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
-from reenact.terminal.matching.expressions import Expression
 from reenact.terminal.matching.options import AssertionOptions
+from reenact.terminal.matching.patterns import Expression
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.waiting import Changes, Question, asking, wait
 from reenact.terminal.status import ExitStatus

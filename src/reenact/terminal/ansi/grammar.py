@@ -13,7 +13,9 @@ All quantifiers are possessive: no character is looked at more than a few times,
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Literal, TypeAlias
+
+TokenKind: TypeAlias = Literal["text", "csi", "osc", "dcs", "apc", "pm", "sos", "escape", "c1", "cancelled"]
 
 ESC: Final = "\x1b"
 BEL: Final = "\x07"
@@ -64,3 +66,132 @@ WITHIN_STRING: Final = re.compile(_IN_STRING)
 def is_introducer(character: str) -> bool:
     """Whether a sequence begins with the character; no other has a meaning of its own where text stands."""
     return character == ESC or "\x80" <= character <= "\x9f"
+
+
+_State: TypeAlias = Literal["escape", "intermediate", "csi", "osc", "dcs", "apc", "pm", "sos"]
+
+_INTRODUCED: Final[dict[str, _State]] = {
+    ESC: "escape",
+    "\x90": "dcs",
+    "\x98": "sos",
+    "\x9b": "csi",
+    "\x9d": "osc",
+    "\x9e": "pm",
+    "\x9f": "apc",
+}
+_AFTER_ESCAPE: Final[dict[str, _State]] = {
+    "P": "dcs",
+    "X": "sos",
+    "[": "csi",
+    "]": "osc",
+    "^": "pm",
+    "_": "apc",
+    **{chr(intermediate): "intermediate" for intermediate in range(0x20, 0x30)},
+}
+_UNCHANGED_BY: Final[dict[_State, re.Pattern[str]]] = {
+    "escape": WITHIN_ESCAPE,
+    "intermediate": WITHIN_INTERMEDIATE,
+    "csi": WITHIN_CONTROL,
+    "osc": WITHIN_OSC,
+    "dcs": WITHIN_STRING,
+    "apc": WITHIN_STRING,
+    "pm": WITHIN_STRING,
+    "sos": WITHIN_STRING,
+}
+
+
+class Sequence:
+    """A sequence of which the first character has been read.
+
+    Attributes:
+        ended: whether it has come to its end.
+        borrowed: whether, at its end, an ESC turned out to have been taken that begins the next sequence.
+    """
+
+    def __init__(self, introducer: str) -> None:
+        """Begin with ESC or with the 8-bit introducer of a control sequence or of a string."""
+        self._state: _State = _INTRODUCED[introducer]
+        self._cancelled = False
+        self.ended = False
+        self.borrowed = False
+        self._terminating = False
+
+    @property
+    def kind(self) -> TokenKind:
+        """What kind of token it is; before its end, what kind it would be."""
+        if self._cancelled:
+            return "cancelled"
+        return "escape" if self._state == "intermediate" else self._state
+
+    def follow(self, text: str, at: int = 0) -> int:
+        """Take what belongs to the sequence, beginning at `at`; return the index behind it."""
+        while at < len(text) and not self.ended:
+            if not self._terminating and (run := _UNCHANGED_BY[self._state].match(text, at)) is not None:
+                at = run.end()
+            if at < len(text):
+                at += self._take(text[at])
+        return at
+
+    def _take(self, character: str) -> bool:
+        """Take a character that changes the state; return whether it belongs to the sequence."""
+        if self._terminating:
+            self.borrowed = character != "\\"
+            return self._end(cancelled=self.borrowed, taken=not self.borrowed)
+        if character in ENDERS:
+            return self._end(cancelled=True)
+        if self._state not in ("escape", "intermediate", "csi"):
+            self._terminating = character == ESC
+            known = character in (BEL, ST)
+            return self._terminating or self._end(cancelled=not known, taken=known)
+        if character == ESC or not character.isascii():
+            return self._end(cancelled=True, taken=False)
+        if self._state == "escape" and character in _AFTER_ESCAPE:
+            self._state = _AFTER_ESCAPE[character]
+            return True
+        return self._end()
+
+    def _end(self, *, cancelled: bool = False, taken: bool = True) -> bool:
+        self.ended = True
+        self._cancelled = cancelled
+        return taken
+
+
+Parameters: TypeAlias = tuple[tuple[int | None, ...], ...]
+
+LARGEST_PARAMETER: Final = 65_535
+"""What a larger parameter counts as, as in xterm."""
+
+_CONTROL: Final = re.compile(
+    r"(?:\x1b\[|\x9b)(?P<private>[<-?]*)(?P<parameters>[0-9:;]*)(?P<intermediates>[ -/]*)(?P<final>[@-~])"
+)
+
+_EXECUTED: Final = re.compile(r"(?!^)[\x00-\x1a\x1c-\x1f\x7f]+")
+
+_DIGITS: Final = len(str(LARGEST_PARAMETER))
+
+
+def control(content: str) -> re.Match[str] | None:
+    """Return the parts of a complete control sequence, or None if they are not in their order.
+
+    What a terminal carries out in the middle of it (C0) or passes over (DEL) is left out.
+    """
+    return _CONTROL.fullmatch(content) or _CONTROL.fullmatch(without_executed(content))
+
+
+def without_executed(content: str) -> str:
+    """Return the sequence without the control characters that stand in the middle of it."""
+    return _EXECUTED.sub("", content)
+
+
+def parameters(text: str) -> Parameters:
+    """Return the numbers of a parameter string as `ANSIToken.params` has them."""
+    if not text:
+        return ()
+    return tuple(tuple(_number(digits) for digits in parameter.split(":")) for parameter in text.split(";"))
+
+
+def _number(digits: str) -> int | None:
+    if not digits:
+        return None
+    significant = digits.lstrip("0")
+    return LARGEST_PARAMETER if len(significant) > _DIGITS else min(int(significant or "0"), LARGEST_PARAMETER)

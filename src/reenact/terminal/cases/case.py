@@ -8,12 +8,11 @@ from typing import Final
 
 import msgspec
 
-from reenact.terminal.config import TerminalSize
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.config import LONGEST, TerminalSize, is_time
+from reenact.terminal.errors import invalid
 from reenact.terminal.fixture.options import FixtureOptions
 from reenact.terminal.matching.shown import described
 from reenact.terminal.script.steps import InteractionScript
-from reenact.terminal.times import LONGEST, is_time
 
 _LARGEST_CODE: Final = 255
 
@@ -66,7 +65,7 @@ class TerminalTestCase(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if problem := _problem_of(self):
-            raise TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, problem)
+            raise invalid(problem)
 
 
 def _problem_of(case: TerminalTestCase) -> str | None:

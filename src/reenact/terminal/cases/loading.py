@@ -12,15 +12,12 @@ import msgspec
 
 from reenact.terminal.cases.case import TerminalTestCase
 from reenact.terminal.config import TerminalTestConfig
-from reenact.terminal.fixture.files import files_of
+from reenact.terminal.fixture.files import checked_prefix, files_of
 from reenact.terminal.fixture.options import FixtureOptions
-from reenact.terminal.fixture.places import checked_prefix
 from reenact.terminal.matching.shown import quoted
-from reenact.terminal.script.files import read_file
-from reenact.terminal.script.plain import Plain, is_mapping, know
+from reenact.terminal.script.plain import Plain, Readers, fields_of, is_mapping, know, read_file, struct_of
 from reenact.terminal.script.reading import script_in
 from reenact.terminal.script.steps import InteractionScript
-from reenact.terminal.script.structs import Readers, fields_of, struct_of
 from reenact.terminal.session.checking import variables
 
 HERE: Final = "${HERE}"

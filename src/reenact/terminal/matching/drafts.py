@@ -1,32 +1,171 @@
-"""The drafts of JSON Schema as `jsonschema` has them, but with exact numbers, and with rules that take no long time."""
+"""The drafts of JSON Schema as `jsonschema` has them, but with exact numbers, bounded searches and all formats."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date
 from decimal import Decimal
-from functools import cache
-from typing import Protocol
+from functools import cache, lru_cache
+from typing import Final, Protocol, TypeGuard
 
 from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError
 from jsonschema.protocols import Validator
-from jsonschema.validators import (
-    extend,  # pyright: ignore[reportUnknownVariableType] - it has no types
-    validator_for,
-)
+from jsonschema.validators import extend, validator_for
 from referencing import Registry
 from referencing.jsonschema import SchemaRegistry
 
-from reenact.terminal.matching.formats import FORMATS
-from reenact.terminal.matching.jsons import JSON, Schema, compact
-from reenact.terminal.matching.rules import (
-    draft_of,
-    expression,
-    has_equal,
-    is_integer,
-    is_multiple,
-    is_number,
-    is_written_as_integer,
+from reenact.terminal.matching.jsons import JSON, Schema, compact, is_object
+from reenact.terminal.matching.patterns import Expression
+
+_PARTS: Final = re.compile(r"\\.|\[\^?+(?:\\.|[^\]\\])*+\]|\$", re.DOTALL)
+
+
+def draft_of(schema: object) -> str | None:
+    """Return the address of the draft that the schema names."""
+    return address if is_object(schema) and isinstance(address := schema.get("$schema"), str) else None
+
+
+def is_number(value: object) -> TypeGuard[Decimal | int | float]:
+    """Whether it is a number; those of the standard's own schemas are Python's."""
+    return isinstance(value, Decimal | int | float) and not isinstance(value, bool)
+
+
+def is_integer(value: object) -> bool:
+    """Whether it is a number without a fraction, however it was written."""
+    if not isinstance(value, Decimal):
+        return isinstance(value, int) and not isinstance(value, bool)
+    digits, power = _parts(value)
+    return power >= 0 or not digits or _zeros(digits) >= -power
+
+
+def is_written_as_integer(value: object) -> bool:
+    """Whether it is a number that was written without a fraction and without an exponent, as drafts 3 and 4 want it."""
+    return _parts(value)[1] == 0 if isinstance(value, Decimal) else is_integer(value)
+
+
+def is_multiple(value: Decimal | float, of: Decimal | float) -> bool:
+    """Whether a number is a whole multiple of another one, which is more than 0. Both are as large as they may be."""
+    digits, power = _parts(value)
+    other_digits, other_power = _parts(of)
+    if not digits:
+        return True
+    divisor = _whole(other_digits)
+    if power >= other_power:
+        return _whole(digits) % divisor * pow(10, power - other_power, divisor) % divisor == 0
+    more = other_power - power
+    return _zeros(digits) >= more and _whole(digits[:-more]) % divisor == 0
+
+
+def has_equal(elements: Iterable[JSON]) -> bool:
+    """Whether two of the elements are equal, in time that is proportional to what there is."""
+    seen: set[str] = set()
+    for element in elements:
+        form = compact(element)
+        if form in seen:
+            return True
+        seen.add(form)
+    return False
+
+
+@lru_cache
+def expression(pattern: str) -> Expression:
+    """Return a pattern of a schema: an expression of Python, but for `$`, which is the end of the text alone.
+
+    Raises:
+        BadPatternError: it is none.
+    """
+    return Expression(_PARTS.sub(lambda part: r"\Z" if part[0] == "$" else part[0], pattern))
+
+
+def _parts(value: Decimal | float) -> tuple[str, int]:
+    """Return the digits of a number without its sign, none for 0, and the power of ten that they stand for."""
+    _, digits, power = (Decimal(repr(value)) if isinstance(value, float) else Decimal(value)).as_tuple()
+    return "".join(map(str, digits)).lstrip("0"), int(power)
+
+
+def _whole(digits: str) -> int:
+    return int(Decimal(digits))  # which takes as many as there are, as `int` of a text does not
+
+
+def _zeros(digits: str) -> int:
+    return len(digits) - len(digits.rstrip("0"))
+
+
+_TIME: Final = re.compile(
+    r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9]):(?P<second>[0-5][0-9]|60)(?:\.[0-9]+)?"
+    r"(?:[Zz]|(?P<sign>[+-])(?P<hours>[01][0-9]|2[0-3]):(?P<minutes>[0-5][0-9]))"
 )
+_DURATION: Final = re.compile(
+    r"P(?!\Z)(?:[0-9]+W"
+    r"|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)?"
+    r"(?:T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?)"
+)
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOSTNAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
+_IN_URI = r"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*+"
+_URI: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:{_IN_URI}")
+_URI_REFERENCE: Final = re.compile(_IN_URI)
+_POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*+)*+")
+_RELATIVE_POINTER: Final = re.compile(rf"(?:0|[1-9][0-9]*+)(?:[+-][1-9][0-9]*+)?(?:#|{_POINTER.pattern})")
+_FOREIGN = (
+    "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
+    + "".join(f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 14))
+    + "\U000e1000-\U000efffd"
+)
+_PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
+_IN_IRI = rf"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;={_FOREIGN}{_PRIVATE}-]|%[0-9A-Fa-f]{{2}})*+"
+_IRI: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:{_IN_IRI}")
+_IRI_REFERENCE: Final = re.compile(_IN_IRI)
+_VARIABLE = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*+(?::[1-9][0-9]{0,3}|\*)?"
+_TEMPLATE: Final = re.compile(
+    rf"(?:[!#$&()*+,\-./0-9:;=?@A-Z\[\]_a-z~{_FOREIGN}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
+    rf"|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*+\}})*+"
+)
+_DATE_LENGTH: Final = len("1985-04-12")
+_MINUTES_OF_DAY: Final = 24 * 60
+
+
+def _is_time(text: str) -> bool:
+    found = _TIME.fullmatch(text)
+    if found is None or found["second"] != "60":
+        return found is not None
+    minute = 60 * int(found["hour"]) + int(found["minute"])
+    ahead = 60 * int(found["hours"] or 0) + int(found["minutes"] or 0)
+    # A leap second is the last one of a day in UTC.
+    return (minute - (-ahead if found["sign"] == "-" else ahead)) % _MINUTES_OF_DAY == _MINUTES_OF_DAY - 1
+
+
+def _is_date_time(text: str) -> bool:
+    day, between, time = text[:_DATE_LENGTH], text[_DATE_LENGTH : _DATE_LENGTH + 1], text[_DATE_LENGTH + 1 :]
+    if between not in ("T", "t") or not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", day):
+        return False
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        return False
+    return _is_time(time)
+
+
+def _is(pattern: re.Pattern[str]) -> Callable[[str], bool]:
+    return lambda text: pattern.fullmatch(text) is not None
+
+
+FORMATS: Final[dict[str, Callable[[str], bool]]] = {
+    "date-time": _is_date_time,
+    "duration": _is(_DURATION),
+    "hostname": _is(_HOSTNAME),
+    "iri": _is(_IRI),
+    "iri-reference": _is(_IRI_REFERENCE),
+    "json-pointer": _is(_POINTER),
+    "relative-json-pointer": _is(_RELATIVE_POINTER),
+    "time": _is_time,
+    "uri": _is(_URI),
+    "uri-reference": _is(_URI_REFERENCE),
+    "uri-template": _is(_TEMPLATE),
+}
+"""Whether a text has the format: RFC 3339, RFC 1123, RFC 6570, RFC 6901 with its draft for relative pointers, and the
+characters and the scheme of RFC 3986 and RFC 3987."""
 
 
 class Checker(Protocol):

@@ -58,6 +58,19 @@ def read(text: str) -> JSON:
     return value
 
 
+def exact(value: JSON) -> JSON:
+    """Return the value with numbers that are shown as JSON has them.
+
+    Raises:
+        RecursionError: it is nested too deep.
+    """
+    if isinstance(value, list):
+        return [exact(element) for element in value]
+    if isinstance(value, dict):
+        return {name: exact(member) for name, member in value.items()}
+    return Number(value) if isinstance(value, Decimal) else value
+
+
 def value_of(value: object) -> JSON:
     """Return the JSON value that a Python value stands for: mappings, lists, tuples, texts, numbers, booleans and None.
 

@@ -7,13 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Final, NoReturn, get_args
 
-from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType
+from reenact.terminal.errors import ExpectationError, invalid
 from reenact.terminal.matching import jsons
 from reenact.terminal.matching.difference import first_difference, resembling, unified
-from reenact.terminal.matching.expressions import LONGEST_SEARCH, BadPatternError, Expression, SlowSearchError
-from reenact.terminal.matching.normal import folded, normal, stripped
-from reenact.terminal.matching.options import AssertionOptions, AssertionResult, AssertionType
-from reenact.terminal.matching.patterns import compiled, is_pattern
+from reenact.terminal.matching.options import AssertionOptions, AssertionResult, AssertionType, folded, normal, stripped
+from reenact.terminal.matching.patterns import (
+    LONGEST_SEARCH,
+    BadPatternError,
+    Expression,
+    SlowSearchError,
+    compiled,
+    is_pattern,
+)
 from reenact.terminal.matching.schema import BadSchemaError, Violation, schema_of, violations
 from reenact.terminal.matching.shown import quoted, shown
 
@@ -45,7 +50,7 @@ class AssertionMatcher:
         - `jsonSchema`: it is strict JSON and conforms to the schema (`reenact.terminal.matching.schema`).
 
         `strip_ansi` takes sequences out of both texts, but not out of a pattern. What `ignore_case` and
-        `ignore_whitespace` mean is said in `reenact.terminal.matching.normal`, for patterns in `...patterns`; for JSON
+        `ignore_whitespace` mean is said in `reenact.terminal.matching.options`, for patterns in `...patterns`; for JSON
         they mean nothing. In the result, `actual` is as it was given, and a compiled pattern is its text.
         """
         return _judged(actual, options, seconds)
@@ -100,7 +105,7 @@ def _check(actual: object, options: object) -> None:
 
 
 def _refuse(problem: str) -> NoReturn:
-    raise TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, problem)
+    raise invalid(problem)
 
 
 def _passed(actual: str, options: AssertionOptions) -> AssertionResult:

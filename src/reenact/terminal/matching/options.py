@@ -1,4 +1,4 @@
-"""What is expected of a text, and what came of comparing."""
+"""What is expected of a text, what of a text counts when it is compared, and what came of comparing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+
+from reenact.terminal.ansi.parser import ANSIParser
 
 AssertionType: TypeAlias = Literal["exact", "contains", "regex", "json", "jsonSchema"]
 
@@ -42,3 +44,24 @@ class AssertionResult(msgspec.Struct, frozen=True, kw_only=True):
 
 Pattern: TypeAlias = str | re.Pattern[str]
 """A text that is to stand there as it is, or a compiled regular expression that is to be found."""
+
+
+def stripped(text: str, options: AssertionOptions) -> str:
+    """Return the text without escape sequences, if they are to be taken out."""
+    return ANSIParser().strip(text) if options.strip_ansi else text
+
+
+def normal(text: str, options: AssertionOptions) -> str:
+    """Return the text in the form in which texts are equal that differ in nothing that counts.
+
+    That is, as far as the options say so: without escape sequences; then with each run of white space (as `str.split`
+    has it) as one blank and none at the ends; then casefolded.
+    """
+    return folded(stripped(text, options), options)
+
+
+def folded(text: str, options: AssertionOptions) -> str:
+    """Return what `normal` does, for a text without sequences."""
+    if options.ignore_whitespace:
+        text = " ".join(text.split())
+    return text.casefold() if options.ignore_case else text

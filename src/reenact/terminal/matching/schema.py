@@ -8,9 +8,19 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from reenact.terminal.matching.expressions import BadPatternError, SlowSearchError
-from reenact.terminal.matching.jsons import JSON, InvalidJSONError, Place, Schema, brief, compact, path, read, value_of
-from reenact.terminal.matching.rules import exact
+from reenact.terminal.matching.jsons import (
+    JSON,
+    InvalidJSONError,
+    Place,
+    Schema,
+    brief,
+    compact,
+    exact,
+    path,
+    read,
+    value_of,
+)
+from reenact.terminal.matching.patterns import BadPatternError, SlowSearchError
 from reenact.terminal.matching.shown import escaped, quoted
 
 if TYPE_CHECKING:

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TextIO
 
 from reenact.terminal.ansi.parser import ANSIParser
-from reenact.terminal.report.characters import end_of, on_one_line, plain_lines, start_of
-from reenact.terminal.report.results import TestResult, TestSuiteResult
-from reenact.terminal.report.selection import failures, holds_a_diff, unsaid
-from reenact.terminal.report.totals import spoken, totals
+from reenact.terminal.characters import end_of, on_one_line, plain_lines, start_of
+from reenact.terminal.report.results import TestResult, TestSuiteResult, failures, holds_a_diff, spoken, totals, unsaid
 
 LARGEST: Final = 4000
 """Characters that are shown of one text; of what the program wrote the last, of all else the first."""

@@ -1,8 +1,10 @@
-"""Who makes the reports: results in, text out, and a file if one is asked for."""
+"""The report generator: results in, text out, and a file if one is asked for."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import secrets
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +13,57 @@ from typing import TextIO
 import msgspec
 
 from reenact.terminal.config import ReportFormat
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.errors import invalid
 from reenact.terminal.report.console import console, wants_color, write_console
 from reenact.terminal.report.html import html
 from reenact.terminal.report.jsons import to_json
 from reenact.terminal.report.junit import junit
-from reenact.terminal.report.results import TestSuiteResult
-from reenact.terminal.report.selection import selected
-from reenact.terminal.report.writing import write_report
+from reenact.terminal.report.results import TestSuiteResult, selected
+
+
+def write_report(path: Path, text: str) -> None:
+    """Write the text to the path, making the directories above it; what was there is replaced in one step.
+
+    What is no regular file, as a device or a pipe, is written to as it is.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: it cannot be written; the message names the path and says why.
+    """
+    data = text.encode()
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a directory")
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
+        target = path.resolve()
+        _make(target.parent)
+        _replace(target, data)
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, links that lead in a circle
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise invalid(
+            f"the report cannot be written to {os.fspath(path)!r}: {why}; make room or name another file",
+            error,
+        ) from error
+
+
+def _make(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        raise NotADirectoryError(0, f"{directory} is not a directory") from error
+
+
+def _replace(target: Path, data: bytes) -> None:
+    beside = target.with_name(f".{target.name[:80]}.{secrets.token_hex(4)}.part")
+    try:
+        with beside.open("xb") as file:
+            file.write(data)
+        beside.replace(target)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            beside.unlink()
+        raise
 
 
 class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +132,6 @@ def _made(format: ReportFormat, results: Sequence[TestSuiteResult], directory: P
         case "console":
             return console(results)
         case _:
-            raise TerminalTestError(
-                TerminalTestErrorType.INVALID_CONFIG,
+            raise invalid(
                 f"there is no report format {format!r}; choose junit, html, json or console",
             )

@@ -21,11 +21,10 @@ from typing import Final, Literal, TypeGuard
 import msgspec
 from msgspec.structs import replace
 
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.characters import encodable
+from reenact.terminal.errors import invalid
 from reenact.terminal.matching.options import AssertionResult
-from reenact.terminal.report.characters import encodable
-from reenact.terminal.report.results import TestResult, TestSuiteResult
-from reenact.terminal.report.totals import Totals, totals
+from reenact.terminal.report.results import TestResult, TestSuiteResult, Totals, totals
 
 _DEEPEST: Final = 100
 _LARGEST_INTEGER: Final = 2**53
@@ -54,9 +53,7 @@ def from_json(text: str | bytes) -> Report:
     try:
         return msgspec.json.decode(text, type=Report)
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise TerminalTestError(
-            TerminalTestErrorType.INVALID_CONFIG, f"this is no JSON report of version 1: {error}", error
-        ) from error
+        raise invalid(f"this is no JSON report of version 1: {error}", error) from error
 
 
 def _fit(suite: TestSuiteResult) -> TestSuiteResult:

@@ -16,9 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from reenact.terminal.report.characters import end_of, on_one_line, visible
-from reenact.terminal.report.results import TestResult, TestSuiteResult
-from reenact.terminal.report.selection import unsaid
+from reenact.terminal.characters import end_of, on_one_line, visible
+from reenact.terminal.report.results import TestResult, TestSuiteResult, unsaid
 
 LARGEST: Final = 1_000_000
 """Characters of one text in the file: common parsers take no text of more than ten million bytes."""

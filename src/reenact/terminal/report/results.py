@@ -1,12 +1,16 @@
-"""What became of tests: the results that every report is made from. Times are in seconds."""
+"""The results of tests, which every report is made from, their sums, and what of them is reported. Times in seconds."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias
+from collections.abc import Iterator, Sequence
+from decimal import Decimal
+from math import isfinite
+from typing import ClassVar, Final, Literal, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
-from reenact.terminal.errors import TerminalTestErrorType
+from reenact.terminal.errors import TerminalTestErrorType, invalid
 from reenact.terminal.matching.options import AssertionResult
 
 Status: TypeAlias = Literal["passed", "failed", "skipped", "error"]
@@ -74,3 +78,117 @@ class TestSuiteResult(msgspec.Struct, frozen=True, kw_only=True):
     def count(self, status: Status) -> int:
         """Return how many have this status."""
         return sum(test.status == status for test in self.tests)
+
+
+class Totals(msgspec.Struct, frozen=True, kw_only=True):
+    """The sums over all suites; `duration` in seconds, from the start of the first to the end of the last."""
+
+    tests: int
+    passed: int
+    failed: int
+    errors: int
+    skipped: int
+    duration: float
+
+    @property
+    def success(self) -> bool:
+        """Whether no test failed, and every one could be tried."""
+        return not self.failed and not self.errors
+
+    def __str__(self) -> str:
+        counts = f"{self.passed} passed, {self.failed} failed, {self.errors} errors, {self.skipped} skipped"
+        return f"{counts} in {_seconds(self.duration)} s"
+
+
+def totals(results: Sequence[TestSuiteResult]) -> Totals:
+    """Return the sums."""
+    return Totals(
+        tests=sum(len(suite.tests) for suite in results),
+        passed=sum(suite.passed for suite in results),
+        failed=sum(suite.failed for suite in results),
+        errors=sum(suite.errors for suite in results),
+        skipped=sum(suite.skipped for suite in results),
+        duration=_duration(results),
+    )
+
+
+def _seconds(duration: float) -> str:
+    """Return the seconds as a decimal number without an exponent: milliseconds, or four digits if it is below one."""
+    return f"{duration:.3f}" if duration >= 1 else f"{Decimal(f'{duration:.4g}'):f}"
+
+
+def spoken(duration: float) -> str:
+    """Return the time for people: `1.25 s`, `12.3 ms`."""
+    return f"{duration:.2f} s" if duration >= 1 else f"{Decimal(f'{duration * 1000:.3g}'):f} ms"
+
+
+def _duration(results: Sequence[TestSuiteResult]) -> float:
+    """Return the time that all suites took, of which some may have run at the same time."""
+    starts = [suite.started for suite in results if suite.started is not None]
+    if not starts or len(starts) < len(results):
+        return sum(suite.duration for suite in results)
+    first = min(starts)
+    return max(start - first + suite.duration for start, suite in zip(starts, results, strict=True))
+
+
+_YEAR_10000: Final = 253_402_300_800
+
+
+def selected(
+    results: Sequence[TestSuiteResult], *, include_output: bool, include_stack: bool
+) -> tuple[TestSuiteResult, ...]:
+    """Return the results without what is not wanted.
+
+    Without output, what the program showed goes: `output`, `screen`, what assertions were about. Diffs stay.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: a time is not a number of seconds.
+    """
+    for suite in results:
+        _check(suite)
+    return tuple(
+        replace(suite, tests=tuple(_selected(test, include_output, include_stack) for test in suite.tests))
+        for suite in results
+    )
+
+
+def failures(suite: TestSuiteResult) -> tuple[TestResult, ...]:
+    """Return the tests that did not pass, and were not skipped."""
+    return tuple(test for test in suite.tests if test.status in {"failed", "error"})
+
+
+def unsaid(test: TestResult) -> Iterator[tuple[AssertionResult, str | None, str | None]]:
+    """Yield each failed assertion, with its message and its diff as far as the error does not hold them already."""
+    said = test.error or ""
+    for assertion in test.assertions:
+        if not assertion.passed:
+            message, diff = (None if not text or text in said else text for text in (assertion.message, assertion.diff))
+            if message is not None or diff is not None:
+                yield assertion, message, diff
+
+
+def holds_a_diff(test: TestResult) -> bool:
+    """Return whether the diff of an assertion is a part of the error."""
+    return any(assertion.diff and assertion.diff in (test.error or "") for assertion in test.assertions)
+
+
+def _selected(test: TestResult, include_output: bool, include_stack: bool) -> TestResult:  # noqa: FBT001 - as above
+    if not include_output:
+        assertions = tuple(replace(assertion, actual="") for assertion in test.assertions)
+        test = replace(test, output=None, screen=None, assertions=assertions)
+    return test if include_stack else replace(test, stack=None)
+
+
+def _check(suite: TestSuiteResult) -> None:
+    for what, duration in (
+        (f"suite {suite.name!r}", suite.duration),
+        *((f"test {test.name!r}", test.duration) for test in suite.tests),
+    ):
+        if not (isfinite(duration) and duration >= 0):
+            raise invalid(
+                f"the duration of {what} is {duration}; give the seconds that it took, 0 or more",
+            )
+    if suite.started is not None and not 0 <= suite.started < _YEAR_10000:
+        raise invalid(
+            f"the start of suite {suite.name!r} is {suite.started}; give seconds since 1970 in UTC, or None",
+        )

@@ -1,4 +1,4 @@
-"""A still picture of a screen, as SVG."""
+"""A still picture of a screen, as SVG: its colours, its text, and box-drawing characters as shapes without gaps."""
 
 from __future__ import annotations
 
@@ -7,10 +7,75 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
-from reenact.terminal.screen.boxes import lines_of, outline
-from reenact.terminal.screen.colors import BACKGROUND, FOREGROUND, shown_color
 from reenact.terminal.screen.model import Cell, Cursor, Screen
-from reenact.terminal.style import ANSIStyle, Underline
+from reenact.terminal.style import ANSIStyle, Underline, palette_color, rgb_color
+
+FOREGROUND: Final = "#e5e5e5"
+BACKGROUND: Final = "#16161d"
+_BASIC: Final = (
+    *("#3b3b46", "#e05561", "#8cc265", "#d1a152", "#5fa8f5", "#c678dd", "#42b3c2", "#d7dae0"),
+    *("#7d8590", "#ff7b86", "#a5e075", "#f0c674", "#7cc0ff", "#de9bff", "#5fd7e6", "#ffffff"),
+)
+"""The first sixteen have no agreed look: these can be read on the background above."""
+_CUBE: Final = (0, 95, 135, 175, 215, 255)
+_RGB: Final = re.compile(r"#[0-9a-fA-F]{6}")
+
+
+def _palette() -> dict[str, str]:
+    cube = [rgb_color(red, green, blue) for red in _CUBE for green in _CUBE for blue in _CUBE]
+    grays = [rgb_color(level, level, level) for level in range(8, 248, 10)]
+    return {palette_color(index): color for index, color in enumerate((*_BASIC, *cube, *grays))}
+
+
+_PALETTE: Final = _palette()
+
+
+def shown_color(color: str | None, default: str) -> str:
+    """Return `#rrggbb` for a colour of a style; the default for None, and for what is no colour."""
+    if color is None:
+        return default
+    if _RGB.fullmatch(color):
+        return color.lower()
+    return _PALETTE.get(color, default)
+
+
+_LIGHT: Final = "─│┌┐└┘├┤┬┴┼╴╵╶╷"
+_HEAVY: Final = "━┃┏┓┗┛┣┫┳┻╋╸╹╺╻"
+_REACHES: Final = ("lr", "ud", "rd", "ld", "ru", "lu", "rud", "lud", "lrd", "lru", "lrud", "l", "u", "r", "d")
+"""How far each of them reaches from the middle of its cell: left, right, up, down."""
+_ARCS: Final = {"╭": "rd", "╮": "ld", "╰": "ru", "╯": "lu"}
+
+
+class Lines(NamedTuple):
+    """What a character is made of: the sides that it reaches, how wide its lines are, and whether it bends."""
+
+    sides: str
+    width: int = 1
+    bends: bool = False
+
+
+_LINES: Final = {
+    **{character: Lines(sides) for character, sides in zip(_LIGHT, _REACHES, strict=True)},
+    **{character: Lines(sides, 2) for character, sides in zip(_HEAVY, _REACHES, strict=True)},
+    **{character: Lines(sides, bends=True) for character, sides in _ARCS.items()},
+}
+
+
+def lines_of(character: str) -> Lines | None:
+    """Return the lines that the character consists of, None if it is of another kind."""
+    return _LINES.get(character)
+
+
+def outline(lines: Lines, x: int, y: int, width: int, height: int) -> str:
+    """Return the path, as SVG has it, of these lines in the cell with this corner and this size."""
+    middle, center = f"{x + width / 2:g}", f"{y + height // 2}.5"
+    ends = {"l": f"{x} {center}", "r": f"{x + width} {center}", "u": f"{middle} {y}", "d": f"{middle} {y + height}"}
+    first, *others = (ends[side] for side in lines.sides)
+    if lines.bends:
+        return f"M{first}Q{middle} {center} {others[0]}"
+    through = f"M{first}L{middle} {center}" + "".join(f"L{end}" for end in others[:1])
+    return through + "".join(f"M{middle} {center}L{end}" for end in others[1:])
+
 
 _WIDE: Final = 9
 _HIGH: Final = 18

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.errors import not_possible
 from reenact.terminal.screen.libghostty import Glyph, Terminal, style_of
-from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen
-from reenact.terminal.screen.size import checked_size
+from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen, checked_size
 from reenact.terminal.style import PLAIN, ANSIStyle
 
 _REMEMBERED: Final = 20_000
@@ -80,7 +79,7 @@ class GhosttyEngine:
     def _terminal(self) -> Terminal:
         if self._live is None:
             message = "the screen's engine is closed: what it shows is asked for while the terminal lives"
-            raise TerminalTestError(TerminalTestErrorType.SCRIPT_EXECUTION_ERROR, message)
+            raise not_possible(message)
         return self._live
 
     def _look(self) -> None:

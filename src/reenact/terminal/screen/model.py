@@ -1,12 +1,38 @@
-"""What a screen shows at one moment, and what an engine that works it out must be able to do."""
+"""What a screen shows at one moment, how large it may be, and the engines that work it out."""
 
 from __future__ import annotations
 
-from typing import Protocol
+import importlib
+from collections.abc import Callable
+from typing import Final, Protocol
 
 import msgspec
 
+from reenact.terminal.errors import invalid
 from reenact.terminal.style import PLAIN, ANSIStyle
+
+LONGEST: Final = 10_000
+"""Columns and rows at most."""
+LARGEST: Final = 1_000_000
+"""Cells at most: a picture of them all is taken whenever a screen is looked at."""
+
+
+def checked_size(columns: int, rows: int) -> tuple[int, int]:
+    """Return columns and rows.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`; no screen has this size.
+    """
+    for name, value in (("cols", columns), ("rows", rows)):
+        if not 1 <= value <= LONGEST:
+            raise invalid(
+                f"{name} is {value}; a terminal has between 1 and {LONGEST:,}, 80 columns and 24 rows for instance",
+            )
+    if columns * rows > LARGEST:
+        raise invalid(
+            f"cols and rows are {columns} and {rows}; together they may make {LARGEST:,} cells at most",
+        )
+    return columns, rows
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -92,3 +118,30 @@ class Engine(Protocol):
     def close(self) -> None:
         """Release what it holds. Idempotent."""
         ...
+
+
+_KNOWN: Final = {
+    "ghostty": ("reenact.terminal.screen.ghostty", "GhosttyEngine", "terminal"),
+    "pyte": ("reenact.terminal.screen.pyte", "PyteEngine", "pyte"),
+}
+"""The module, the class in it, and the extra that brings its library."""
+
+
+def engine_named(name: str) -> Callable[[int, int], Engine]:
+    """Return what makes an engine of this name, `ghostty` or `pyte`, from columns and rows.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`; there is no such engine, or its library is not installed.
+    """
+    if name not in _KNOWN:
+        known = " or ".join(repr(each) for each in _KNOWN)
+        raise invalid(f"there is no engine {name!r}: say {known}")
+    module, made, extra = _KNOWN[name]
+    try:
+        engine: Callable[[int, int], Engine] = getattr(importlib.import_module(module), made)
+    except (ImportError, OSError) as error:  # OSError: its library cannot be loaded here
+        raise invalid(
+            f"the engine {name!r} cannot be used here: {error}. `pip install 'reenact[{extra}]'` brings what it needs",
+            error,
+        ) from error
+    return engine

@@ -1,25 +1,34 @@
-"""Plain data out of files, in which every value knows where it stands, so that what is wrong can be found."""
+"""Plain data out of YAML and JSON files, in which every value knows where it stands, and structs made of it."""
 
 from __future__ import annotations
 
+import json
+import math
+import os
+import re
+import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeGuard, TypeVar
+from sys import float_info
+from typing import Final, Literal, TypeAlias, TypeGuard, TypeVar
 
-from reenact._yaml import InvalidYAMLError, Place, read_yaml_with_places
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+import msgspec
+from msgspec import inspect
+
+from reenact._yaml import LARGEST, MOST_DIGITS, InvalidYAMLError, Place, read_yaml, read_yaml_with_places
+from reenact.terminal.errors import TerminalTestError, invalid
 from reenact.terminal.matching.shown import described, on_a_line, quoted
 
 T = TypeVar("T")
 
 
-def invalid(problem: str) -> TerminalTestError:
+def malformed(problem: str) -> TerminalTestError:
     """Return the error that something handed in cannot be used: on one line, with nothing in it that is not seen.
 
     It quotes names and values of files, which may hold what would drive the terminal that it is printed at.
     """
-    return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, on_a_line(problem))
+    return invalid(on_a_line(problem))
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,7 @@ class Plain:
         where = "" if self.source.file is None else f"{self.source.file}: "
         where += "" if place is None else f"line {place[0]}: "
         where += f"{path}: " if (path := _written(self.path)) else ""
-        return invalid(f"{where}{problem}")
+        return malformed(f"{where}{problem}")
 
     def make(self, make: Callable[[], T]) -> T:
         """Return what is made of this value; an error that says what is wrong with it, says also where."""
@@ -158,3 +167,241 @@ def camel(name: str) -> str:
 def _written(path: tuple[str | int, ...]) -> str:
     parts = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "".join(parts).removeprefix(".")
+
+
+Format: TypeAlias = Literal["yaml", "json"]
+FORMATS: Final[Mapping[str, Format]] = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
+"""How a file is read, by what its name ends with."""
+_LARGEST_FILE: Final = 4 * LARGEST + 3
+"""Bytes that so many characters can have, with the mark that a file in UTF-8 may begin with."""
+_PARTS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|(?P<number>-?[0-9][0-9.eE+-]*+)', re.DOTALL)
+"""What numbers are looked for in: texts of JSON are passed over."""
+
+
+def read_file(path: Path) -> Plain:
+    """Return what a file holds, which is YAML or JSON by its name.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: it cannot be read, or is neither.
+    """
+    if (format_ := FORMATS.get(path.suffix.lower())) is None:
+        raise malformed(f"{path}: the name of the file is to end with {', '.join(FORMATS)}")
+    try:
+        text = _content(path).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise malformed(f"{path}: this is no text in UTF-8: {error.reason} at byte {error.start}") from error
+    except OSError as error:
+        raise malformed(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:  # a NUL in its name
+        raise malformed(f"{path}: {error}") from error
+    return read_text(text.replace("\r\n", "\n").replace("\r", "\n"), format_, path)
+
+
+def _content(path: Path) -> bytes:
+    """Return what is in a regular file, as much as is read at most; others may block, or never end."""
+    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    with os.fdopen(opened, "rb") as file:
+        if not stat.S_ISREG(os.fstat(opened).st_mode):
+            raise malformed(f"{path}: this is no regular file")
+        content = file.read(_LARGEST_FILE + 1)
+    if len(content) > _LARGEST_FILE:
+        raise malformed(f"{path}: it has more than {LARGEST:,} characters; so many are read at most")
+    return content
+
+
+def read_text(text: str, format: Format, file: Path | None = None) -> Plain:  # noqa: A002 - the word for it
+    """Return what a text holds.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: it is not what it should be.
+    """
+    where = "" if file is None else f"{file}: "
+    try:
+        value = read_yaml(text) if format == "yaml" else _read_json(text)
+    except (InvalidYAMLError, _InvalidJSONError) as error:
+        raise malformed(f"{where}{error}") from error
+    return Plain(value, Source(file, text))
+
+
+class _InvalidJSONError(ValueError):
+    """The text is no JSON by RFC 8259, or its keys are not unique."""
+
+
+def _read_json(text: str) -> object:
+    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+        fields = dict(pairs)
+        if len(fields) < len(pairs):
+            names = [name for name, _ in pairs]
+            raise _InvalidJSONError(f"the key {max(names, key=names.count)!r} comes twice in an object")
+        return fields
+
+    def finite(number: str) -> float:
+        if math.isinf(value := float(number)):
+            raise _too_large(number, text)
+        return value
+
+    def whole(number: str) -> int:
+        if len(number) > MOST_DIGITS:
+            raise _too_large(number, text)
+        return int(number)
+
+    def no_number(name: str) -> object:
+        raise _InvalidJSONError(f"{name} is no JSON")
+
+    if len(text) > LARGEST:
+        raise _InvalidJSONError(f"it has {len(text):,} characters; {LARGEST:,} are read at most")
+    try:
+        value: object = json.loads(
+            text, object_pairs_hook=unique, parse_constant=no_number, parse_float=finite, parse_int=whole
+        )
+        json.dumps(value, ensure_ascii=False).encode()
+    except json.JSONDecodeError as error:
+        raise _InvalidJSONError(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except UnicodeEncodeError as error:
+        raise _InvalidJSONError("half of a surrogate pair is no character") from error
+    except RecursionError as error:
+        raise _InvalidJSONError("it is nested too deep") from error
+    return value
+
+
+def _too_large(number: str, text: str) -> _InvalidJSONError:
+    """Return the error about the first such number in the text, with where it is."""
+    at = next((found.start() for found in _PARTS.finditer(text) if found["number"] == number), 0)
+    line, column = text[:at].count("\n") + 1, at - text[:at].rfind("\n")
+    return _InvalidJSONError(f"line {line}, column {column}: the number {quoted(number)} is too large")
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+Readers: TypeAlias = Mapping[str, Callable[[Plain], object]]
+"""What reads a field, by its name in the struct."""
+_NONE: Final[Readers] = {}
+
+
+def struct_of(kind: type[S], plain: Plain, base: S | None = None, readers: Readers = _NONE) -> S:
+    """Return the struct that a mapping stands for; its fields are named in camel case or in snake case.
+
+    Fields that are not there are those of `base`: mappings and structs in it are gone through, all else is replaced.
+    `readers` read the fields of these names, which files have in a form of their own.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: a field is unknown, missing, or not what it is to be.
+    """
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    made = _struct(info, plain, base, readers)
+    assert isinstance(made, kind)
+    return made
+
+
+def fields_of(kind: type[msgspec.Struct]) -> tuple[str, ...]:
+    """Return the names of the fields, as files have them."""
+    return tuple(camel(name) for name in kind.__struct_fields__)
+
+
+def _struct(info: inspect.StructType, plain: Plain, base: object, readers: Readers = _NONE) -> object:
+    given = plain.fields(camel(field.name) for field in info.fields)
+    values: dict[str, object] = {}
+    for field in info.fields:
+        before: object = getattr(base, field.name, None)
+        if (inner := given.get(camel(field.name))) is not None:
+            read = readers.get(field.name)
+            values[field.name] = _value(field.type, inner, before) if read is None else read(inner)
+        elif base is not None:
+            values[field.name] = before
+        elif field.required:
+            raise plain.wrong(f"the field {camel(field.name)} is missing")
+    return plain.make(lambda: info.cls(**values))
+
+
+def _value(info: inspect.Type, plain: Plain, base: object = None) -> object:
+    value = plain.value
+    match info:
+        case inspect.UnionType(types=types):
+            fitting = next((one for one in types if _fits(one, value)), None)
+            if fitting is None:
+                raise _unfit(plain, *types)
+            return _value(fitting, plain, base)
+        case inspect.StructType():
+            return _struct(info, plain, base)
+        case inspect.DictType(value_type=inner):
+            made = dict(base) if is_mapping(base) else {}
+            for name, item in plain.named().items():
+                made[name] = _value(inner, item, made.get(name))
+            return made
+        case inspect.ListType(item_type=inner) | inspect.VarTupleType(item_type=inner):
+            return tuple(_value(inner, item) for item in plain.items())
+        case inspect.TupleType(item_types=inners):
+            items = plain.items()
+            if len(items) != len(inners):
+                raise plain.wrong(f"this is to be a list of {len(inners)}, not of {len(items)}")
+            return tuple(_value(inner, item) for inner, item in zip(inners, items, strict=True))
+        case inspect.EnumType(cls=cls):
+            return cls(plain.choice(str(one.value) for one in cls))
+        case inspect.LiteralType(values=values):
+            return plain.choice(str(one) for one in values)
+        case inspect.AnyType():
+            return data_of(plain)
+        case inspect.FloatType() if isinstance(value, int) and _fits(info, value):
+            if abs(value) > float_info.max:
+                raise plain.wrong(f"{called(value)} is too large")
+            return float(value)
+        case _:
+            if not _fits(info, value):
+                raise _unfit(plain, info)
+            return value
+
+
+def data_of(plain: Plain) -> object:
+    """Return the value, which is to be one that JSON has."""
+    value = plain.value
+    if is_mapping(value):
+        return {name: data_of(item) for name, item in plain.named().items()}
+    if is_list(value):
+        return [data_of(item) for item in plain.items()]
+    if value is not None and not isinstance(value, str | bool | int | float):
+        raise plain.wrong(f"JSON has no {type(value).__name__}")
+    if _is_no_number(value):
+        raise plain.wrong(f"JSON has no number {value}")
+    return value
+
+
+def _fits(info: inspect.Type, value: object) -> bool:
+    match info:
+        case inspect.NoneType():
+            return value is None
+        case inspect.BoolType():
+            return isinstance(value, bool)
+        case inspect.IntType():
+            return isinstance(value, int) and not isinstance(value, bool)
+        case inspect.FloatType():
+            return isinstance(value, int | float) and not isinstance(value, bool) and not _is_no_number(value)
+        case inspect.StrType() | inspect.EnumType() | inspect.LiteralType():
+            return isinstance(value, str)
+        case inspect.StructType() | inspect.DictType():
+            return is_mapping(value)
+        case _:
+            return is_list(value)
+
+
+def _is_no_number(value: object) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
+
+
+def _unfit(plain: Plain, *infos: inspect.Type) -> Exception:
+    advice = in_quotes(plain.value) if any(isinstance(info, inspect.StrType) for info in infos) else ""
+    wanted = " or ".join(dict.fromkeys(_WORDS.get(type(info), "a mapping") for info in infos))
+    return plain.wrong(f"this is to be {wanted}, not {called(plain.value)}{advice}")
+
+
+_WORDS: Final[Mapping[type[inspect.Type], str]] = {
+    inspect.NoneType: "null",
+    inspect.BoolType: "true or false",
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.StrType: "text",
+    inspect.EnumType: "text",
+    inspect.LiteralType: "text",
+    inspect.ListType: "a list",
+    inspect.VarTupleType: "a list",
+    inspect.TupleType: "a list",
+}

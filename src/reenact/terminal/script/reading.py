@@ -10,14 +10,22 @@ from typing import Final, get_args
 
 import msgspec
 
-from reenact.terminal.matching.expressions import BadPatternError, Expression
 from reenact.terminal.matching.options import AssertionOptions, AssertionType, Pattern
+from reenact.terminal.matching.patterns import BadPatternError, Expression
 from reenact.terminal.matching.shown import quoted
 from reenact.terminal.screen.model import Modes
-from reenact.terminal.script.files import Format, read_file, read_text
-from reenact.terminal.script.plain import Plain, called, is_mapping, know
+from reenact.terminal.script.plain import (
+    Format,
+    Plain,
+    called,
+    data_of,
+    fields_of,
+    is_mapping,
+    know,
+    read_file,
+    read_text,
+)
 from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject, is_pattern
-from reenact.terminal.script.structs import data_of, fields_of
 from reenact.terminal.session.keys import encode
 
 _ASSERTIONS: Final = get_args(AssertionType)

@@ -7,12 +7,12 @@ from typing import Any, Final, Literal, TypeAlias, TypeGuard, get_args
 
 import msgspec
 
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.matching.expressions import Expression
+from reenact.terminal.config import LONGEST, is_time
+from reenact.terminal.errors import TerminalTestErrorType, invalid
 from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Pattern
+from reenact.terminal.matching.patterns import Expression
 from reenact.terminal.matching.shown import described
 from reenact.terminal.status import ExitStatus
-from reenact.terminal.times import LONGEST, is_time
 
 StepType: TypeAlias = Literal["send", "sendKey", "wait", "waitForExit", "assert", "delay"]
 Scope: TypeAlias = Literal["new", "all", "screen"]
@@ -48,7 +48,7 @@ class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if problem := _problem_of(self):
-            raise TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, f"a step {self.type}: {problem}")
+            raise invalid(f"a step {self.type}: {problem}")
 
     @classmethod
     def send(cls, data: str | bytes) -> InteractionStep:

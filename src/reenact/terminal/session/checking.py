@@ -9,8 +9,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.screen.size import checked_size
+from reenact.terminal.errors import invalid
+from reenact.terminal.screen.model import checked_size
 
 
 def seconds(value: object, name: str, *, positive: bool = False) -> float:
@@ -101,11 +101,6 @@ def signal_number(name: str | int) -> signal.Signals:
     except (KeyError, ValueError):
         known = ", ".join(each.name for each in signal.Signals)
         raise invalid(f"signal: there is no {name!r}; there are {known}") from None
-
-
-def invalid(message: str) -> TerminalTestError:
-    """Return an error about an argument."""
-    return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, message)
 
 
 def _words(words: Sequence[str | os.PathLike[str]], name: str) -> tuple[str, ...]:

@@ -2,24 +2,517 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import math
+import os
+import re
+import secrets
+import shlex
+import signal
+import threading
+import time
+import warnings
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, nullcontext, suppress
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Self, TypeVar, Unpack
+from typing import Final, Literal, Self, TypeAlias, TypeVar, Unpack
 
-from reenact.terminal.errors import WaitTimeoutError
-from reenact.terminal.matching.expressions import Finder
+import msgspec
+
+from reenact.terminal.config import DEFAULT_COLUMNS, DEFAULT_ROWS, DEFAULT_TIMEOUT
+from reenact.terminal.errors import (
+    ExpectationError,
+    TerminalTestError,
+    TerminalTestErrorType,
+    WaitTimeoutError,
+    invalid,
+    not_possible,
+)
 from reenact.terminal.matching.options import AssertionOptions, Pattern
-from reenact.terminal.screen.model import Screen
+from reenact.terminal.matching.patterns import Finder
+from reenact.terminal.screen.model import Cell, Cursor, Engine, Screen, engine_named
+from reenact.terminal.screen.recording import Recording
 from reenact.terminal.script.steps import Scope
-from reenact.terminal.session.keys import SpecialKey, encode, paste
-from reenact.terminal.session.locator import Locator, StyleFields
-from reenact.terminal.session.session import Session, TerminalState
-from reenact.terminal.session.waiting import Asking, wait
+from reenact.terminal.session import checking
+from reenact.terminal.session.display import Display, Recorder
+from reenact.terminal.session.ending import AT_ONCE, Family
+from reenact.terminal.session.keys import SpecialKey, encode, encoded, paste
+from reenact.terminal.session.live import Live, Outgoing
+from reenact.terminal.session.locator import AsyncLocator, Locator, StyleFields
+from reenact.terminal.session.pty import Pair, unavailable
+from reenact.terminal.session.spawning import Process, Spawner, environment, returncode, spawn, started, unserved
+from reenact.terminal.session.transcript import Search, Transcript, compiled
+from reenact.terminal.session.waiting import Asking, Changes, Pause, Question, asking, wait
 from reenact.terminal.status import ExitStatus
 
-__all__ = ["TerminalEmulator", "TerminalState"]
-
 T = TypeVar("T")
+_LOST: Final = (
+    "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
+)
+_LAST_LINES: Final = 10
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Questions about a program; each is asked with the seconds it may take, None for `timeout`."""
+
+    live: Live
+    name: str
+    timeout: float
+
+    def writing(self, data: object) -> Asking[None]:
+        """Ask whether all of it was written, once that was begun."""
+        if not isinstance(data, (str, bytes)):
+            raise invalid(f"data: text or bytes are wanted, not {data!r}")
+        outgoing = Outgoing(encoded(data) if isinstance(data, str) else data)
+        if self.live.has_ended():
+            raise self._ended("it could be written to", None)
+        return self._writing(outgoing)
+
+    def finding(self, pattern: Pattern | Finder, timeout: float | None, scope: Scope) -> Asking[str]:
+        """Ask for what is there up to the end of a match."""
+        transcript = self.live.transcript
+        what = repr(pattern) if isinstance(pattern, str) else f"a match of {compiled(pattern).pattern!r}"
+        match scope:
+            case "new":
+                search = Search(transcript, pattern, only_new=True)
+                return self._asking(
+                    search,
+                    what,
+                    timeout,
+                    self._new_output,
+                    note=lambda: self._nothing_new() or self._line_ends(pattern),
+                )
+            case "all":
+                return self._asking(
+                    Search(transcript, pattern, only_new=False), what, timeout, transcript.stripped_output
+                )
+            case "screen":
+                find = self._on_screen(compiled(pattern))
+                return self._asking(find, f"{what} on the screen", timeout, self.live.display.text)
+        raise invalid(f"scope: new, all or screen is wanted, not {scope!r}")
+
+    def quieting(self, quiet: float, timeout: float | None) -> Asking[bool]:
+        """Ask whether nothing has arrived for `quiet` seconds since the question was put."""
+        checking.seconds(quiet, "quiet", positive=True)
+        begun = time.monotonic()
+
+        def quiet_at() -> float:
+            # What is being taken in is news, and its end is announced.
+            return math.inf if self.live.is_taking else max(begun, self.live.last_arrival) + quiet
+
+        def ask() -> bool | None:
+            return self.live.changes.moment.over or time.monotonic() >= quiet_at() or None
+
+        return self._asking(ask, f"{quiet:g} s without output", timeout, self.live.transcript.stripped_output, quiet_at)
+
+    def seeing(self, condition: Callable[[Screen], bool], timeout: float | None, what: str) -> Asking[Screen]:
+        """Ask for a screen for which the condition is true."""
+        return self.looking(lambda screen: screen if condition(screen) else None, timeout, what)
+
+    def looking(self, look: Callable[[Screen], T | None], timeout: float | None, what: str) -> Asking[T]:
+        """Ask for what is to be seen on the screen."""
+        return self._asking(lambda: look(self.live.display.screen()), what, timeout, self.live.display.text)
+
+    def cursor_at(self, row: int, column: int, timeout: float | None) -> Asking[Screen]:
+        """Ask for a screen whose cursor is there."""
+
+        def is_there(screen: Screen) -> bool:
+            return (screen.cursor.row, screen.cursor.column) == (row, column)
+
+        def error() -> ExpectationError:
+            cursor = self.live.display.screen().cursor
+            return ExpectationError(
+                f"the cursor of {self.name!r} was to be in row {row}, column {column}; "
+                f"it is in row {cursor.row}, column {cursor.column}",
+                seen=self.live.display.text(),
+            )
+
+        return self._expecting(is_there, error, timeout)
+
+    def showing(self, options: AssertionOptions | str, timeout: float | None) -> Asking[Screen]:
+        """Ask for a screen whose text is as expected; a text alone is to be part of it."""
+        from reenact.terminal.matching.matcher import AssertionMatcher  # noqa: PLC0415 - most tests compare no screens
+
+        expected = AssertionOptions(type="contains", expected=options) if isinstance(options, str) else options
+        matcher = AssertionMatcher()
+
+        def is_shown(screen: Screen) -> bool:
+            return matcher.assert_(screen.text, expected).passed  # noqa: PT009 - no unittest
+
+        def error() -> ExpectationError:
+            result = matcher.assert_(self.live.display.text(), expected)  # noqa: PT009 - likewise
+            said = "\n".join(filter(None, (result.message, result.diff)))
+            return ExpectationError(f"the screen of {self.name!r} is not as expected: {said}", seen=result.actual)
+
+        return self._expecting(is_shown, error, timeout)
+
+    def exiting(self, timeout: float | None) -> Asking[ExitStatus]:
+        """Ask how the program has ended, when all it has written is here."""
+
+        def ask() -> ExitStatus | None:
+            if not self.live.changes.moment.over:
+                return None
+            if self.live.is_lost and self.live.failure is None:
+                raise not_possible(
+                    f"{self.name!r} has ended, {_LOST}; have that wait for its own processes only",
+                    seen=self.live.transcript.stripped_output(),
+                )
+            return self.live.status
+
+        return self._asking(ask, "its end", timeout, self.live.transcript.stripped_output)
+
+    def _new_output(self) -> str:
+        new = self.live.transcript.new_output()
+        return new if new.strip() else _last_lines(self.live.transcript.stripped_output())
+
+    def _nothing_new(self) -> str:
+        transcript = self.live.transcript
+        is_old = not transcript.new_output().strip() and transcript.stripped_output().strip()
+        return "; nothing new was shown behind the last match" if is_old else ""
+
+    def _line_ends(self, pattern: Pattern | Finder) -> str:
+        r"""Say that lines end with `\r\n`, which the error does not show, where a compiled pattern has a newline."""
+        source = str(pattern.pattern) if isinstance(pattern, re.Pattern) else ""  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]  # of text, not of bytes
+        is_exact = "\n" in source or r"\n" in source
+        has_returns = "\r\n" in self.live.transcript.stripped_output()
+        return (
+            r"; lines end with \r\n here, which \n in a compiled pattern does not match"
+            if is_exact and has_returns
+            else ""
+        )
+
+    def _writing(self, outgoing: Outgoing) -> Asking[None]:
+        def progress() -> str:
+            return f"{outgoing.sent} of {len(outgoing.data)} bytes went"
+
+        question = Question(
+            ask=lambda: outgoing.is_sent or None,
+            ended=lambda: self._ended(f"all was written; {progress()}", None),
+            too_late=lambda: WaitTimeoutError(
+                f"waited {self.timeout:g} s for {self.name!r} to read: {progress()}, the rest does not"
+            ),
+        )
+        self.live.send(outgoing)
+        try:
+            yield from asking(self.live.changes, question, self.timeout)
+        finally:
+            self.live.take_back(outgoing)
+
+    def _on_screen(self, pattern: Finder) -> Callable[[], str | None]:
+        def find() -> str | None:
+            text = self.live.display.text()
+            match = pattern.search(text)
+            if match is None:
+                return None
+            self.live.transcript.match = match if isinstance(match, re.Match) else None
+            return text[: match.end()]
+
+        return find
+
+    def _expecting(
+        self, condition: Callable[[Screen], bool], error: Callable[[], Exception], timeout: float | None
+    ) -> Asking[Screen]:
+        limit = self.timeout if timeout is None else checking.seconds(timeout, "timeout")
+
+        def ask() -> Screen | None:
+            screen = self.live.display.screen()
+            return screen if condition(screen) else None
+
+        return asking(self.live.changes, Question(ask=ask, ended=error, too_late=error), limit)
+
+    def _asking(
+        self,
+        ask: Callable[[], T | None],
+        what: str,
+        timeout: float | None,
+        shown: Callable[[], str],
+        again: Callable[[], float] = lambda: math.inf,
+        *,
+        note: Callable[[], str] = str,
+    ) -> Asking[T]:
+        limit = self.timeout if timeout is None else checking.seconds(timeout, "timeout")
+        question = Question(
+            ask=ask,
+            ended=lambda: self._ended(f"there was {what}{note()}", shown()),
+            too_late=lambda: WaitTimeoutError(
+                f"waited {limit:g} s in vain for {what} of {self.name!r}{note()}", seen=shown()
+            ),
+            again=again,
+        )
+        return asking(self.live.changes, question, limit)
+
+    def _ended(self, what: str, seen: str | None) -> TerminalTestError:
+        status, failure = self.live.status, self.live.failure
+        if failure is not None:
+            return not_possible(
+                f"the terminal of {self.name!r} has failed, so it is not known whether {what}: {failure!r}",
+                failure,
+                seen=seen,
+            )
+        return TerminalTestError(
+            TerminalTestErrorType.PROCESS_EXITED,
+            f"{self.name!r} has ended ({_LOST if status is None else status}) before {what}",
+            seen=seen,
+        )
+
+
+def _last_lines(text: str) -> str:
+    return "\n".join(text.rstrip()[-_LAST_LINES * 200 :].splitlines()[-_LAST_LINES:])
+
+
+EngineChoice: TypeAlias = Literal["ghostty", "pyte"] | Callable[[int, int], Engine]
+MAX_OUTPUT: Final = 16 * 1024 * 1024
+
+
+class TerminalState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a program and its terminal at one moment; the output as far as it is kept."""
+
+    running: bool
+    pid: int | None
+    exit_status: ExitStatus | None
+    output: str
+    stripped_output: str
+    screen: Screen
+
+
+class Session:
+    """A program at a terminal of its own, of which everything can be looked at without waiting.
+
+    Args:
+        command: the program, by name or path, or its name and arguments. A text is one word: it is not split.
+        args: more arguments.
+        cwd: its working directory; None for ours.
+        env: variables of its environment, besides PATH, LANG, LC_*, HOME and TMPDIR of ours, and TERM.
+        inherit_env: give it all of our environment, except COLUMNS and LINES, which are about our terminal.
+        cols: columns of the terminal.
+        rows: rows of the terminal.
+        timeout: seconds that a wait may take which says nothing else.
+        term: the variable TERM.
+        engine: who works out what the screen shows: a name, or what makes one from columns and rows.
+        spawner: how the program is started, if not as a process of ours.
+        max_output: bytes and characters of the output that are kept; what comes before them is dropped.
+
+    Raises:
+        TerminalTestError: an argument cannot be what it is (`INVALID_CONFIG`).
+    """
+
+    def __init__(
+        self,
+        command: str | os.PathLike[str] | Sequence[str],
+        args: Sequence[str] = (),
+        *,
+        cwd: str | os.PathLike[str] | None = None,
+        env: Mapping[str, str] | None = None,
+        inherit_env: bool = False,
+        cols: int = DEFAULT_COLUMNS,
+        rows: int = DEFAULT_ROWS,
+        timeout: float = DEFAULT_TIMEOUT,
+        term: str = "xterm-256color",
+        engine: EngineChoice = "ghostty",
+        spawner: Spawner | None = None,
+        max_output: int = MAX_OUTPUT,
+    ) -> None:
+        self.command: tuple[str, ...] = checking.command_line(command, args)
+        self.timeout: float = checking.seconds(timeout, "timeout", positive=True)
+        self._cwd = checking.directory(cwd)
+        self._env = checking.variables(env)
+        checking.variables({"TERM": term})
+        self._term = term
+        self._inherit_env = inherit_env
+        self._cols, self._rows = checking.size(cols, rows)
+        self._make_engine = engine_named(engine) if isinstance(engine, str) else engine
+        self._spawner: Spawner = spawn if spawner is None else spawner
+        self._max_output = checking.whole(max_output, "max_output", 1)
+        self._transcript = Transcript(self._max_output)
+        self._recording = self._new_recording()
+        self._live: Live | None = None
+        self._is_disposed = False
+        self._lock = threading.RLock()
+        self._forgotten: weakref.finalize[..., Session] | None = None
+
+    # --- What is known of it ---
+
+    @property
+    def pid(self) -> int | None:
+        """The process id; None before the start."""
+        return None if self._live is None else self._live.process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the program was started and has not ended."""
+        return self._live is not None and not self._live.has_ended()
+
+    @property
+    def exit_status(self) -> ExitStatus | None:
+        """How the program has ended; None as long as it has not, or if others of this process took note of it first."""
+        return self._live.status if self._live is not None and self._live.has_ended() else None
+
+    @property
+    def screen(self) -> Screen:
+        """What the screen shows now. Blank before the start; after the end, and after `dispose`, as it was left."""
+        return _blank(self._cols, self._rows) if self._live is None else self._live.display.screen()
+
+    @property
+    def recording(self) -> Recording:
+        """What went in and came out, with times; of the output, and of the input, the first `max_output` bytes."""
+        return self._recording
+
+    @property
+    def match(self) -> re.Match[str] | None:
+        """The last match of `wait_for`."""
+        return self._transcript.match
+
+    @property
+    def dropped(self) -> int:
+        """How many bytes of the output were dropped, since there was more of it than `max_output`."""
+        return self._transcript.dropped
+
+    def get_output(self) -> str:
+        """Return what the program has written, escape sequences and all; bytes that are no UTF-8 are replaced."""
+        return self._transcript.output()
+
+    def get_output_bytes(self) -> bytes:
+        """Return what the program has written, to the byte."""
+        return self._transcript.output_bytes()
+
+    def get_stripped_output(self) -> str:
+        """Return what the program has written without escape sequences."""
+        return self._transcript.stripped_output()
+
+    def get_terminal_state(self) -> TerminalState:
+        """Return all of this, as it is now."""
+        with nullcontext() if self._live is None else self._live.display.held():
+            return TerminalState(
+                running=self.is_running,
+                pid=self.pid,
+                exit_status=self.exit_status,
+                output=self.get_output(),
+                stripped_output=self.get_stripped_output(),
+                screen=self.screen,
+            )
+
+    # --- What does not wait ---
+
+    def resize(self, cols: int, rows: int) -> None:
+        """Give the terminal another size; the program is told by SIGWINCH.
+
+        Raises:
+            TerminalTestError: no terminal has this size (`INVALID_CONFIG`).
+        """
+        self._cols, self._rows = checking.size(cols, rows)
+        if self._live is not None:
+            self._started().resize(cols, rows)
+
+    def kill(self, signal: str | int | signal.Signals = "SIGTERM") -> None:
+        """Send a signal to the process group of the program; nothing happens if it has ended.
+
+        Raises:
+            TerminalTestError: there is no such signal (`INVALID_CONFIG`), or no program (`SCRIPT_EXECUTION_ERROR`).
+        """
+        self._started().signal(checking.signal_number(signal))
+
+    # --- Start and end, blocking ---
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._live is not None or self._is_disposed:
+                raise not_possible(f"{self.command[0]!r} was started before; a terminal serves once: make another one")
+            with ExitStack() as undo:
+                engine = self._make_engine(self._cols, self._rows)
+                undo.callback(engine.close)
+                pair = Pair(self._cols, self._rows)
+                undo.callback(pair.close)
+                mark = secrets.token_hex(8)
+                env = environment(self._term, self._env, mark, inherit=self._inherit_env)
+                process = started(self._spawner, self.command, env, self._cwd, pair.other)
+                undo.callback(_undo_start, process, mark)
+                recording = self._new_recording()
+                try:
+                    live = Live(
+                        pair=pair,
+                        process=process,
+                        mark=mark,
+                        transcript=self._transcript,
+                        display=Display(engine),
+                        recorder=Recorder(recording, self._max_output),
+                    )
+                except OSError as error:
+                    raise unavailable(error) from error
+                undo.callback(live.abandon)
+                try:
+                    live.begin()
+                except RuntimeError as error:
+                    raise unserved(self.command[0], error) from error
+                self._live, self._recording = live, recording
+                # The thread knows nothing of this object: it can be forgotten, and is cleared away then or at exit.
+                self._forgotten = weakref.finalize(self, _clear_away, live, self.command[0])
+                undo.pop_all()
+
+    def _dispose(self) -> None:
+        if self._live is not None and self._live.is_foreign:
+            return  # a fork leaves the block of a program that is not its own
+        with self._lock:
+            self._is_disposed = True
+            if self._live is not None and self._forgotten is not None and self._forgotten.alive:
+                try:
+                    self._live.end()
+                except BaseException:
+                    self._live.abandon()  # somebody is in a hurry, as with Ctrl+C
+                    raise
+                finally:
+                    self._live.close()
+                # Whatever was interrupted before is left to another call, or to the end of the interpreter.
+                self._forgotten.detach()
+
+    def _end(self) -> None:
+        self._started().end()
+
+    def _new_recording(self) -> Recording:
+        return Recording(self._cols, self._rows, term=self._term, command=shlex.join(self.command))
+
+    @property
+    def _questions(self) -> Questions:
+        return Questions(self._started(), self.command[0], self.timeout)
+
+    def _started(self) -> Live:
+        if self._live is None:
+            raise not_possible(
+                f"{self.command[0]!r} is not running yet; call `start`, or use the terminal in a `with` block"
+            )
+        if self._live.is_foreign:
+            raise not_possible(
+                f"{self.command[0]!r} is a program of the process {self._live.owner}, of which this one is a fork; "
+                "use it there, or start another one here"
+            )
+        return self._live
+
+
+def _blank(cols: int, rows: int) -> Screen:
+    return Screen(columns=cols, rows=rows, lines=("",) * rows, cells=((Cell(),) * cols,) * rows, cursor=Cursor())
+
+
+def _undo_start(process: Process, mark: str) -> None:
+    def has_ended() -> bool:
+        try:
+            return returncode(process) is not None
+        except ChildProcessError:
+            return True
+
+    Family(process.pid, mark, has_ended, lambda: None).end(AT_ONCE)
+    with suppress(ChildProcessError):
+        process.wait()
+
+
+def _clear_away(live: Live, name: str) -> None:
+    if live.is_foreign:
+        return
+    was_running = not live.has_ended()
+    live.abandon()
+    if was_running:
+        warnings.warn(f"the terminal of {name!r} was not disposed of", ResourceWarning, stacklevel=2)
 
 
 class TerminalEmulator(Session):
@@ -160,3 +653,159 @@ class TerminalEmulator(Session):
 
     def _wait(self, asking: Asking[T]) -> T:
         return wait(self._started().changes, asking)
+
+
+# ruff: noqa: ASYNC109 - the names and promises are those of the blocking one; the error says what was seen
+
+
+class AsyncTerminalEmulator(Session):
+    """`TerminalEmulator`, with everything awaitable that may wait.
+
+    An `async with` block starts it, if that was not done, and ends it. A wait that is cancelled leaves nothing behind:
+    of what was to be written, nothing more goes; of what was looked for, nothing was matched. A start that is cancelled
+    has not happened, and an end is an end all the same.
+    """
+
+    async def start(self) -> Self:
+        """Start the program. Raises what `TerminalEmulator.start` raises."""
+        try:
+            await _off_the_loop(self._start)
+        except asyncio.CancelledError:
+            await _off_the_loop(self._dispose)
+            raise
+        return self
+
+    async def dispose(self) -> None:
+        """End the program with all that it has started, and close the terminal. Idempotent."""
+        await _off_the_loop(self._dispose)
+
+    async def __aenter__(self) -> Self:
+        return self if self._live is not None and not self._is_disposed else await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.dispose()
+
+    async def write(self, data: str | bytes) -> None:
+        """Send exactly this. Raises what `TerminalEmulator.write` raises."""
+        await self._wait(self._questions.writing(data))
+
+    async def send_line(self, text: str) -> None:
+        """Send the text, and press Enter. Raises what `write` raises."""
+        await self.write(text + "\r")
+
+    async def paste(self, text: str) -> None:
+        """Send the text as if it was pasted. Raises what `write` raises."""
+        await self.write(paste(text, self._started().display.modes()))
+
+    async def send_key(
+        self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False
+    ) -> None:
+        """Press a key. Raises what `TerminalEmulator.send_key` raises."""
+        await self.write(encode(key, self._started().display.modes(), shift=shift, alt=alt, ctrl=ctrl))
+
+    async def wait_for(
+        self, pattern: str | re.Pattern[str], timeout: float | None = None, *, scope: Scope = "new"
+    ) -> str:
+        """Wait until the pattern is there, as `TerminalEmulator.wait_for` does, and raise what that raises."""
+        return await self._wait(self._questions.finding(pattern, timeout, scope))
+
+    async def wait_idle(self, quiet: float = 0.1, timeout: float | None = None) -> None:
+        """Wait until nothing has arrived for `quiet` seconds. Raises what `TerminalEmulator.wait_idle` raises."""
+        await self._wait(self._questions.quieting(quiet, timeout))
+
+    async def wait_until(
+        self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str
+    ) -> Screen:
+        """Wait until the condition is true of the screen. Raises what `TerminalEmulator.wait_until` raises."""
+        return await self._wait(self._questions.seeing(condition, timeout, what))
+
+    async def watch(self, look: Callable[[Screen], T | None], timeout: float | None = None, *, what: str) -> T:
+        """Look at the screen whenever it may have changed, until that returns more than None; return it.
+
+        Raises:
+            WaitTimeoutError: there was only None in time; `what` says what was looked for.
+            TerminalTestError: the program has ended, and there is only None (`PROCESS_EXITED`).
+        """
+        return await self._wait(self._questions.looking(look, timeout, what))
+
+    async def wait_for_exit(self, timeout: float | None = None) -> ExitStatus:
+        """Wait until the program has ended. Raises what `TerminalEmulator.wait_for_exit` raises."""
+        try:
+            return await self._wait(self._questions.exiting(timeout))
+        except WaitTimeoutError:
+            await _off_the_loop(self._end)
+            raise
+
+    async def expect_cursor(self, row: int, column: int, timeout: float | None = None) -> None:
+        """Wait until the cursor is there. Raises what `TerminalEmulator.expect_cursor` raises."""
+        await self._wait(self._questions.cursor_at(row, column, timeout))
+
+    async def expect_screen(self, options: AssertionOptions | str, timeout: float | None = None) -> None:
+        """Wait until the screen is as expected. Raises what `TerminalEmulator.expect_screen` raises."""
+        await self._wait(self._questions.showing(options, timeout))
+
+    def get_by_text(self, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> AsyncLocator:
+        """Return what finds the text on the screen; what waits of it is awaited."""
+        return AsyncLocator.by_text(self, text, exact=exact, ignore_case=ignore_case)
+
+    def get_by_style(self, **fields: Unpack[StyleFields]) -> AsyncLocator:
+        """Return what finds text of this look on the screen; what waits of it is awaited."""
+        return AsyncLocator.by_style(self, **fields)
+
+    async def _wait(self, asking: Asking[T]) -> T:
+        return await _answered(self._started().changes, asking)
+
+
+async def _answered(changes: Changes, asking: Asking[T]) -> T:
+    try:
+        while True:
+            await _rest(changes, next(asking))
+    except StopIteration as answered:
+        answer: T = answered.value
+        return answer
+    finally:
+        asking.close()
+
+
+async def _rest(changes: Changes, pause: Pause) -> None:
+    loop, woken = asyncio.get_running_loop(), asyncio.Event()
+
+    def wake() -> None:
+        with suppress(RuntimeError):  # the loop was closed without waiting for its tasks
+            loop.call_soon_threadsafe(woken.set)
+
+    async def until(time_is_over: float, reached: Callable[[], bool]) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(max(0.0, time_is_over - time.monotonic())):
+                while not reached():
+                    woken.clear()
+                    if not reached():
+                        await woken.wait()
+
+    with changes.heard_by(wake):
+        await until(pause.latest, lambda: changes.moment.happened != pause.happened)
+        await until(pause.earliest, lambda: changes.moment.over)
+
+
+async def _off_the_loop(work: Callable[[], T]) -> T:
+    """Do on a thread what blocks, or here if there is none to be had; if cancelled, first let it come to its end."""
+    turns = [work]
+
+    def once() -> T:
+        return turns.pop()()
+
+    try:
+        working = asyncio.get_running_loop().run_in_executor(None, once)
+    except RuntimeError:
+        return once()  # should the executor find a thread later, its turn is over
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        while not working.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([working])
+        if not working.cancelled():
+            working.exception()  # it has been seen
+        raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final, NamedTuple
 
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.errors import TerminalTestError, invalid
 from reenact.terminal.screen.model import Modes
 
 
@@ -268,4 +268,4 @@ def _unknown(key: object) -> TerminalTestError:
 
 
 def _invalid(message: str) -> TerminalTestError:
-    return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, f"key: {message}")
+    return invalid(f"key: {message}")

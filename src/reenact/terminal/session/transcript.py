@@ -8,10 +8,10 @@ import threading
 from collections import deque
 from typing import AnyStr, Final, Generic
 
-from reenact.terminal.ansi.stripper import ANSIStripper
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.matching.expressions import Expression, Finder
+from reenact.terminal.ansi.parser import ANSIStripper
+from reenact.terminal.errors import invalid
 from reenact.terminal.matching.options import Pattern
+from reenact.terminal.matching.patterns import Expression, Finder
 
 _PIECE: Final = 4096
 
@@ -157,7 +157,6 @@ def compiled(pattern: Pattern | Finder) -> Finder:
         return Expression(pattern.pattern, pattern.flags, any_line_end=True)
     if not isinstance(pattern, str) and isinstance(getattr(pattern, "pattern", None), str):
         return pattern
-    raise TerminalTestError(
-        TerminalTestErrorType.INVALID_CONFIG,
+    raise invalid(
         f"pattern: a text that is not empty or a compiled pattern for text is wanted, not {pattern!r}",
     )
