@@ -1,5 +1,7 @@
 """A program at a terminal, as a test uses it: typed to, waited for, looked at, ended with all that it started."""
 
+# ruff: noqa: ASYNC109 - the names and promises are those of the blocking one; the error says what was seen
+
 from __future__ import annotations
 
 import asyncio
@@ -15,7 +17,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Literal, Self, TypeAlias, TypeVar, Unpack
 
@@ -30,7 +31,7 @@ from reenact.terminal.errors import (
     invalid,
     not_possible,
 )
-from reenact.terminal.matching.options import AssertionOptions, Pattern
+from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Pattern
 from reenact.terminal.matching.patterns import Finder
 from reenact.terminal.screen.model import Cell, Cursor, Engine, Screen, engine_named
 from reenact.terminal.screen.recording import Recording
@@ -44,7 +45,7 @@ from reenact.terminal.session.locator import AsyncLocator, Locator, StyleFields
 from reenact.terminal.session.pty import Pair, unavailable
 from reenact.terminal.session.spawning import Process, Spawner, environment, returncode, spawn, started, unserved
 from reenact.terminal.session.transcript import Search, Transcript, compiled
-from reenact.terminal.session.waiting import Asking, Changes, Pause, Question, asking, wait
+from reenact.terminal.session.waiting import Asking, Changes, Pause, Question, asking, blocking, wait
 from reenact.terminal.status import ExitStatus
 
 T = TypeVar("T")
@@ -52,217 +53,6 @@ _LOST: Final = (
     "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
 )
 _LAST_LINES: Final = 10
-
-
-@dataclass(frozen=True)
-class Questions:
-    """Questions about a program; each is asked with the seconds it may take, None for `timeout`."""
-
-    live: Live
-    name: str
-    timeout: float
-
-    def writing(self, data: object) -> Asking[None]:
-        """Ask whether all of it was written, once that was begun."""
-        if not isinstance(data, (str, bytes)):
-            raise invalid(f"data: text or bytes are wanted, not {data!r}")
-        outgoing = Outgoing(encoded(data) if isinstance(data, str) else data)
-        if self.live.has_ended():
-            raise self._ended("it could be written to", None)
-        return self._writing(outgoing)
-
-    def finding(self, pattern: Pattern | Finder, timeout: float | None, scope: Scope) -> Asking[str]:
-        """Ask for what is there up to the end of a match."""
-        transcript = self.live.transcript
-        what = repr(pattern) if isinstance(pattern, str) else f"a match of {compiled(pattern).pattern!r}"
-        match scope:
-            case "new":
-                search = Search(transcript, pattern, only_new=True)
-                return self._asking(
-                    search,
-                    what,
-                    timeout,
-                    self._new_output,
-                    note=lambda: self._nothing_new() or self._line_ends(pattern),
-                )
-            case "all":
-                return self._asking(
-                    Search(transcript, pattern, only_new=False), what, timeout, transcript.stripped_output
-                )
-            case "screen":
-                find = self._on_screen(compiled(pattern))
-                return self._asking(find, f"{what} on the screen", timeout, self.live.display.text)
-        raise invalid(f"scope: new, all or screen is wanted, not {scope!r}")
-
-    def quieting(self, quiet: float, timeout: float | None) -> Asking[bool]:
-        """Ask whether nothing has arrived for `quiet` seconds since the question was put."""
-        checking.seconds(quiet, "quiet", positive=True)
-        begun = time.monotonic()
-
-        def quiet_at() -> float:
-            # What is being taken in is news, and its end is announced.
-            return math.inf if self.live.is_taking else max(begun, self.live.last_arrival) + quiet
-
-        def ask() -> bool | None:
-            return self.live.changes.moment.over or time.monotonic() >= quiet_at() or None
-
-        return self._asking(ask, f"{quiet:g} s without output", timeout, self.live.transcript.stripped_output, quiet_at)
-
-    def seeing(self, condition: Callable[[Screen], bool], timeout: float | None, what: str) -> Asking[Screen]:
-        """Ask for a screen for which the condition is true."""
-        return self.looking(lambda screen: screen if condition(screen) else None, timeout, what)
-
-    def looking(self, look: Callable[[Screen], T | None], timeout: float | None, what: str) -> Asking[T]:
-        """Ask for what is to be seen on the screen."""
-        return self._asking(lambda: look(self.live.display.screen()), what, timeout, self.live.display.text)
-
-    def cursor_at(self, row: int, column: int, timeout: float | None) -> Asking[Screen]:
-        """Ask for a screen whose cursor is there."""
-
-        def is_there(screen: Screen) -> bool:
-            return (screen.cursor.row, screen.cursor.column) == (row, column)
-
-        def error() -> ExpectationError:
-            cursor = self.live.display.screen().cursor
-            return ExpectationError(
-                f"the cursor of {self.name!r} was to be in row {row}, column {column}; "
-                f"it is in row {cursor.row}, column {cursor.column}",
-                seen=self.live.display.text(),
-            )
-
-        return self._expecting(is_there, error, timeout)
-
-    def showing(self, options: AssertionOptions | str, timeout: float | None) -> Asking[Screen]:
-        """Ask for a screen whose text is as expected; a text alone is to be part of it."""
-        from reenact.terminal.matching.matcher import AssertionMatcher  # noqa: PLC0415 - most tests compare no screens
-
-        expected = AssertionOptions(type="contains", expected=options) if isinstance(options, str) else options
-        matcher = AssertionMatcher()
-
-        def is_shown(screen: Screen) -> bool:
-            return matcher.assert_(screen.text, expected).passed  # noqa: PT009 - no unittest
-
-        def error() -> ExpectationError:
-            result = matcher.assert_(self.live.display.text(), expected)  # noqa: PT009 - likewise
-            said = "\n".join(filter(None, (result.message, result.diff)))
-            return ExpectationError(f"the screen of {self.name!r} is not as expected: {said}", seen=result.actual)
-
-        return self._expecting(is_shown, error, timeout)
-
-    def exiting(self, timeout: float | None) -> Asking[ExitStatus]:
-        """Ask how the program has ended, when all it has written is here."""
-
-        def ask() -> ExitStatus | None:
-            if not self.live.changes.moment.over:
-                return None
-            if self.live.is_lost and self.live.failure is None:
-                raise not_possible(
-                    f"{self.name!r} has ended, {_LOST}; have that wait for its own processes only",
-                    seen=self.live.transcript.stripped_output(),
-                )
-            return self.live.status
-
-        return self._asking(ask, "its end", timeout, self.live.transcript.stripped_output)
-
-    def _new_output(self) -> str:
-        new = self.live.transcript.new_output()
-        return new if new.strip() else _last_lines(self.live.transcript.stripped_output())
-
-    def _nothing_new(self) -> str:
-        transcript = self.live.transcript
-        is_old = not transcript.new_output().strip() and transcript.stripped_output().strip()
-        return "; nothing new was shown behind the last match" if is_old else ""
-
-    def _line_ends(self, pattern: Pattern | Finder) -> str:
-        r"""Say that lines end with `\r\n`, which the error does not show, where a compiled pattern has a newline."""
-        source = str(pattern.pattern) if isinstance(pattern, re.Pattern) else ""  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]  # of text, not of bytes
-        is_exact = "\n" in source or r"\n" in source
-        has_returns = "\r\n" in self.live.transcript.stripped_output()
-        return (
-            r"; lines end with \r\n here, which \n in a compiled pattern does not match"
-            if is_exact and has_returns
-            else ""
-        )
-
-    def _writing(self, outgoing: Outgoing) -> Asking[None]:
-        def progress() -> str:
-            return f"{outgoing.sent} of {len(outgoing.data)} bytes went"
-
-        question = Question(
-            ask=lambda: outgoing.is_sent or None,
-            ended=lambda: self._ended(f"all was written; {progress()}", None),
-            too_late=lambda: WaitTimeoutError(
-                f"waited {self.timeout:g} s for {self.name!r} to read: {progress()}, the rest does not"
-            ),
-        )
-        self.live.send(outgoing)
-        try:
-            yield from asking(self.live.changes, question, self.timeout)
-        finally:
-            self.live.take_back(outgoing)
-
-    def _on_screen(self, pattern: Finder) -> Callable[[], str | None]:
-        def find() -> str | None:
-            text = self.live.display.text()
-            match = pattern.search(text)
-            if match is None:
-                return None
-            self.live.transcript.match = match if isinstance(match, re.Match) else None
-            return text[: match.end()]
-
-        return find
-
-    def _expecting(
-        self, condition: Callable[[Screen], bool], error: Callable[[], Exception], timeout: float | None
-    ) -> Asking[Screen]:
-        limit = self.timeout if timeout is None else checking.seconds(timeout, "timeout")
-
-        def ask() -> Screen | None:
-            screen = self.live.display.screen()
-            return screen if condition(screen) else None
-
-        return asking(self.live.changes, Question(ask=ask, ended=error, too_late=error), limit)
-
-    def _asking(
-        self,
-        ask: Callable[[], T | None],
-        what: str,
-        timeout: float | None,
-        shown: Callable[[], str],
-        again: Callable[[], float] = lambda: math.inf,
-        *,
-        note: Callable[[], str] = str,
-    ) -> Asking[T]:
-        limit = self.timeout if timeout is None else checking.seconds(timeout, "timeout")
-        question = Question(
-            ask=ask,
-            ended=lambda: self._ended(f"there was {what}{note()}", shown()),
-            too_late=lambda: WaitTimeoutError(
-                f"waited {limit:g} s in vain for {what} of {self.name!r}{note()}", seen=shown()
-            ),
-            again=again,
-        )
-        return asking(self.live.changes, question, limit)
-
-    def _ended(self, what: str, seen: str | None) -> TerminalTestError:
-        status, failure = self.live.status, self.live.failure
-        if failure is not None:
-            return not_possible(
-                f"the terminal of {self.name!r} has failed, so it is not known whether {what}: {failure!r}",
-                failure,
-                seen=seen,
-            )
-        return TerminalTestError(
-            TerminalTestErrorType.PROCESS_EXITED,
-            f"{self.name!r} has ended ({_LOST if status is None else status}) before {what}",
-            seen=seen,
-        )
-
-
-def _last_lines(text: str) -> str:
-    return "\n".join(text.rstrip()[-_LAST_LINES * 200 :].splitlines()[-_LAST_LINES:])
-
-
 EngineChoice: TypeAlias = Literal["ghostty", "pyte"] | Callable[[int, int], Engine]
 MAX_OUTPUT: Final = 16 * 1024 * 1024
 
@@ -473,10 +263,6 @@ class Session:
     def _new_recording(self) -> Recording:
         return Recording(self._cols, self._rows, term=self._term, command=shlex.join(self.command))
 
-    @property
-    def _questions(self) -> Questions:
-        return Questions(self._started(), self.command[0], self.timeout)
-
     def _started(self) -> Live:
         if self._live is None:
             raise not_possible(
@@ -488,6 +274,369 @@ class Session:
                 "use it there, or start another one here"
             )
         return self._live
+
+    # --- What waits: on the thread that calls, unless a subclass says otherwise ---
+
+    async def _wait(self, asking: Asking[T]) -> T:
+        """Wait for an answer, and return it."""
+        return wait(self._started().changes, asking)
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        """Do what blocks."""
+        return work()
+
+    async def _answer(
+        self,
+        ask: Callable[[], T | None],
+        what: str,
+        timeout: float | None,
+        shown: Callable[[], str],
+        *,
+        again: Callable[[], float] = lambda: math.inf,
+        note: Callable[[], str] = str,
+        error: Callable[[], Exception] | None = None,
+    ) -> T:
+        """Ask until there is an answer; `note` adds to the error if none came, unless `error` makes that."""
+        limit = self.timeout if timeout is None else checking.seconds(timeout, "timeout")
+
+        def ended() -> TerminalTestError:
+            return self._ended(f"there was {what}{note()}", shown())
+
+        def too_late() -> WaitTimeoutError:
+            return WaitTimeoutError(
+                f"waited {limit:g} s in vain for {what} of {self.command[0]!r}{note()}", seen=shown()
+            )
+
+        question = Question(ask=ask, ended=error or ended, too_late=error or too_late, again=again)
+        return await self._wait(asking(self._started().changes, question, limit))
+
+    def _writing(self, data: object) -> Asking[None]:
+        live = self._started()
+        if not isinstance(data, (str, bytes)):
+            raise invalid(f"data: text or bytes are wanted, not {data!r}")
+        outgoing = Outgoing(encoded(data) if isinstance(data, str) else data)
+        if live.has_ended():
+            raise self._ended("it could be written to", None)
+
+        def progress() -> str:
+            return f"{outgoing.sent} of {len(outgoing.data)} bytes went"
+
+        question = Question(
+            ask=lambda: outgoing.is_sent or None,
+            ended=lambda: self._ended(f"all was written; {progress()}", None),
+            too_late=lambda: WaitTimeoutError(
+                f"waited {self.timeout:g} s for {self.command[0]!r} to read: {progress()}, the rest does not"
+            ),
+        )
+        live.send(outgoing)
+        try:
+            yield from asking(live.changes, question, self.timeout)
+        finally:
+            live.take_back(outgoing)
+
+    def _ended(self, what: str, seen: str | None) -> TerminalTestError:
+        live, name = self._started(), self.command[0]
+        if live.failure is not None:
+            return not_possible(
+                f"the terminal of {name!r} has failed, so it is not known whether {what}: {live.failure!r}",
+                live.failure,
+                seen=seen,
+            )
+        return TerminalTestError(
+            TerminalTestErrorType.PROCESS_EXITED,
+            f"{name!r} has ended ({_LOST if live.status is None else live.status}) before {what}",
+            seen=seen,
+        )
+
+
+class AsyncTerminalEmulator(Session):
+    """`TerminalEmulator`, with everything awaitable that may wait.
+
+    An `async with` block starts it, if that was not done, and ends it. A wait that is cancelled leaves nothing behind:
+    of what was to be written, nothing more goes; of what was looked for, nothing was matched. A start that is cancelled
+    has not happened, and an end is an end all the same.
+    """
+
+    async def start(self) -> Self:
+        """Start the program. Raises what `TerminalEmulator.start` raises."""
+        try:
+            await self._call(self._start)
+        except asyncio.CancelledError:
+            await self.dispose()
+            raise
+        return self
+
+    async def dispose(self) -> None:
+        """End the program with all that it has started, and close the terminal. Idempotent.
+
+        They are hung up, terminated, and killed, with half a second to act on each; when that is interrupted, as with
+        Ctrl+C, they are killed at once. What was shown can still be read. In a fork of the process it does nothing.
+
+        A process is known to be one of them by its session, its process group, its ancestors, by a standard stream that
+        is the terminal, or by REENACT_TERMINAL in its environment. So a daemon lives on that has left all of the first
+        four and whose environment lacks that variable (`env -i`) or may not be read (ssh-agent, unless we are root).
+        Where the system lists no processes, as Linux does, only the program's group and the one in the foreground end.
+        """
+        await self._call(self._dispose)
+
+    async def __aenter__(self) -> Self:
+        return self if self._live is not None and not self._is_disposed else await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.dispose()
+
+    async def write(self, data: str | bytes) -> None:
+        r"""Send exactly this, text as UTF-8; wait for as long as the program leaves no room for it.
+
+        Enter is `"\r"`. A program that reads whole lines is given at most 4,095 bytes of one; the kernel drops more.
+
+        Raises:
+            WaitTimeoutError: the program has not read in time; the message says how many bytes went.
+            TerminalTestError: it has ended (`PROCESS_EXITED`), or was not started (`SCRIPT_EXECUTION_ERROR`).
+        """
+        await self._wait(self._writing(data))
+
+    async def send_line(self, text: str) -> None:
+        """Send the text, and press Enter. Raises what `write` raises."""
+        await self._wait(self._writing(text + "\r"))
+
+    async def paste(self, text: str) -> None:
+        """Send the text as if it was pasted: in brackets, if the program asked for them. Raises as `write`."""
+        await self._wait(self._writing(paste(text, self._started().display.modes())))
+
+    async def send_key(
+        self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False
+    ) -> None:
+        """Press a key, a character or one with a name, as `up`, `ctrl+c` or `shift+f5`. Raises what `write` raises.
+
+        Raises:
+            TerminalTestError: there is no such key (`INVALID_CONFIG`).
+        """
+        modes = self._started().display.modes()
+        await self._wait(self._writing(encode(key, modes, shift=shift, alt=alt, ctrl=ctrl)))
+
+    async def wait_for(self, pattern: Pattern | Finder, timeout: float | None = None, *, scope: Scope = "new") -> str:
+        r"""Wait until the pattern is there; return what is there from the beginning up to the end of the match.
+
+        A text is found as it stands, its `\n` also as `\r\n` or `\r\r\n`; a compiled pattern is searched for. With the
+        scope `new` they are looked for in what has come behind the last match of such a wait, without sequences; with
+        `all` in everything, without sequences; with `screen` in the text of the screen. What is found is on the screen
+        as well. `match` is the match then. A pattern matches as soon as it can: `\d+` may find the first half of a
+        number. A compiled one that backtracks for long is not interrupted, and nothing else runs meanwhile.
+
+        Raises:
+            WaitTimeoutError: it did not come in time; the program goes on.
+            TerminalTestError: the program has ended without it (`PROCESS_EXITED`).
+        """
+        live, transcript = self._started(), self._transcript
+        what = repr(pattern) if isinstance(pattern, str) else f"a match of {compiled(pattern).pattern!r}"
+
+        def new_output() -> str:
+            new = transcript.new_output()
+            return new if new.strip() else _last_lines(transcript.stripped_output())
+
+        match scope:
+            case "new":
+                search = Search(transcript, pattern, only_new=True)
+                return await self._answer(search, what, timeout, new_output, note=lambda: _note_on(transcript, pattern))
+            case "all":
+                search = Search(transcript, pattern, only_new=False)
+                return await self._answer(search, what, timeout, transcript.stripped_output)
+            case "screen":
+                finder = compiled(pattern)
+
+                def find() -> str | None:
+                    text = live.display.text()
+                    match = finder.search(text)
+                    if match is None:
+                        return None
+                    transcript.match = match if isinstance(match, re.Match) else None
+                    return text[: match.end()]
+
+                return await self._answer(find, f"{what} on the screen", timeout, live.display.text)
+        raise invalid(f"scope: new, all or screen is wanted, not {scope!r}")
+
+    async def wait_idle(self, quiet: float = 0.1, timeout: float | None = None) -> None:
+        """Wait until nothing has arrived for `quiet` seconds, from now on, or the program has ended.
+
+        Raises:
+            WaitTimeoutError: it did not fall silent in time.
+        """
+        live, begun = self._started(), time.monotonic()
+        checking.seconds(quiet, "quiet", positive=True)
+
+        def quiet_at() -> float:
+            # What is being taken in is news, and its end is announced.
+            return math.inf if live.is_taking else max(begun, live.last_arrival) + quiet
+
+        def ask() -> bool | None:
+            return live.changes.moment.over or time.monotonic() >= quiet_at() or None
+
+        shown = self._transcript.stripped_output
+        await self._answer(ask, f"{quiet:g} s without output", timeout, shown, again=quiet_at)
+
+    async def wait_until(
+        self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str
+    ) -> Screen:
+        """Wait until the condition is true of the screen, and return that screen; `what` names it in errors.
+
+        Raises:
+            WaitTimeoutError: it did not become true in time.
+            TerminalTestError: the program has ended, and it is not true (`PROCESS_EXITED`).
+        """
+        display = self._started().display
+
+        def ask() -> Screen | None:
+            screen = display.screen()
+            return screen if condition(screen) else None
+
+        return await self._answer(ask, what, timeout, display.text)
+
+    async def watch(self, look: Callable[[Screen], T | None], timeout: float | None = None, *, what: str) -> T:
+        """Look at the screen whenever it may have changed, until that returns more than None; return it.
+
+        Raises:
+            WaitTimeoutError: there was only None in time; `what` says what was looked for.
+            TerminalTestError: the program has ended, and there is only None (`PROCESS_EXITED`).
+        """
+        display = self._started().display
+        return await self._answer(lambda: look(display.screen()), what, timeout, display.text)
+
+    async def wait_for_exit(self, timeout: float | None = None) -> ExitStatus:
+        """Wait until the program has ended and all that it wrote is here; return how it ended.
+
+        Raises:
+            WaitTimeoutError: it did not end in time; it has been ended then, with all that it had started.
+            TerminalTestError: something else in this process took note of its end first, as a handler of SIGCHLD that
+                waits for any child: it is not known how it ended (`SCRIPT_EXECUTION_ERROR`).
+        """
+        live, shown = self._started(), self._transcript.stripped_output
+
+        def ask() -> ExitStatus | None:
+            if not live.changes.moment.over:
+                return None
+            if live.is_lost and live.failure is None:
+                raise not_possible(
+                    f"{self.command[0]!r} has ended, {_LOST}; have that wait for its own processes only", seen=shown()
+                )
+            return live.status
+
+        try:
+            return await self._answer(ask, "its end", timeout, shown)
+        except WaitTimeoutError:
+            await self._call(live.end)
+            raise
+
+    async def expect_cursor(self, row: int, column: int, timeout: float | None = None) -> None:
+        """Wait until the cursor is there; both count from 0.
+
+        Raises:
+            ExpectationError: it was not, in time or at the end; the message says where it is.
+        """
+        display = self._started().display
+
+        def place() -> tuple[int, int]:
+            cursor = display.screen().cursor
+            return cursor.row, cursor.column
+
+        def error() -> ExpectationError:
+            there = "it is in row {}, column {}".format(*place())
+            wanted = f"the cursor of {self.command[0]!r} was to be in row {row}, column {column}"
+            return ExpectationError(f"{wanted}; {there}", seen=display.text())
+
+        await self._answer(lambda: place() == (row, column) or None, "the cursor", timeout, display.text, error=error)
+
+    async def expect_screen(self, options: AssertionOptions | str, timeout: float | None = None) -> None:
+        """Wait until the text of the screen is as expected; a text alone is to be found in it.
+
+        Raises:
+            ExpectationError: it was not, in time or at the end; the message says what is different.
+        """
+        from reenact.terminal.matching.matcher import AssertionMatcher  # noqa: PLC0415 - most tests compare no screens
+
+        expected = AssertionOptions(type="contains", expected=options) if isinstance(options, str) else options
+        text = self._started().display.text
+
+        def judged() -> AssertionResult:
+            return AssertionMatcher().assert_(text(), expected)  # noqa: PT009 - no unittest
+
+        def error() -> ExpectationError:
+            result = judged()
+            said = "\n".join(filter(None, (result.message, result.diff)))
+            return ExpectationError(f"the screen of {self.command[0]!r} is not as expected: {said}", seen=result.actual)
+
+        await self._answer(lambda: judged().passed or None, "the screen", timeout, text, error=error)
+
+    def get_by_text(self, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> AsyncLocator:
+        """Return what finds the text on the screen; what waits of it is awaited."""
+        return AsyncLocator.by_text(self, text, exact=exact, ignore_case=ignore_case)
+
+    def get_by_style(self, **fields: Unpack[StyleFields]) -> AsyncLocator:
+        """Return what finds text of this look on the screen; what waits of it is awaited."""
+        return AsyncLocator.by_style(self, **fields)
+
+    async def _wait(self, asking: Asking[T]) -> T:
+        changes = self._started().changes
+        try:
+            while True:
+                await _rest(changes, next(asking))
+        except StopIteration as answered:
+            answer: T = answered.value
+            return answer
+        finally:
+            asking.close()
+
+    async def _call(self, work: Callable[[], T]) -> T:
+        return await _off_the_loop(work)
+
+
+class TerminalEmulator(Session):
+    """A program at a terminal of its own, driven as a person would.
+
+    A `with` block starts it, if that was not done, and ends it. Times are in seconds; a `timeout` of None is the
+    terminal's own, one of 0 looks once. Several threads may use it.
+    """
+
+    def start(self) -> Self:
+        """Start the program.
+
+        Raises:
+            TerminalTestError: there is no pseudo-terminal (`PTY_CREATE_FAILED`), the program or its directory cannot be
+                used, there is no thread to be had or SIGCHLD is ignored (`PROCESS_START_FAILED`), or it was started
+                before (`SCRIPT_EXECUTION_ERROR`).
+        """
+        self._start()
+        return self
+
+    def __enter__(self) -> Self:
+        return self if self._live is not None and not self._is_disposed else self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.dispose()
+
+    dispose = blocking(AsyncTerminalEmulator.dispose)
+    write = blocking(AsyncTerminalEmulator.write)
+    send_line = blocking(AsyncTerminalEmulator.send_line)
+    paste = blocking(AsyncTerminalEmulator.paste)
+    send_key = blocking(AsyncTerminalEmulator.send_key)
+    wait_for = blocking(AsyncTerminalEmulator.wait_for)
+    wait_idle = blocking(AsyncTerminalEmulator.wait_idle)
+    wait_until = blocking(AsyncTerminalEmulator.wait_until)
+    wait_for_exit = blocking(AsyncTerminalEmulator.wait_for_exit)
+    expect_cursor = blocking(AsyncTerminalEmulator.expect_cursor)
+    expect_screen = blocking(AsyncTerminalEmulator.expect_screen)
+
+    def get_by_text(self, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> Locator:
+        """Return what finds the text on the screen, part of a row or, with `exact`, all of it; it waits when asked."""
+        return Locator.by_text(self, text, exact=exact, ignore_case=ignore_case)
+
+    def get_by_style(self, **fields: Unpack[StyleFields]) -> Locator:
+        """Return what finds text of this look on the screen, say `bold=True, foreground="red"`; it waits when asked."""
+        return Locator.by_style(self, **fields)
 
 
 def _blank(cols: int, rows: int) -> Screen:
@@ -515,258 +664,19 @@ def _clear_away(live: Live, name: str) -> None:
         warnings.warn(f"the terminal of {name!r} was not disposed of", ResourceWarning, stacklevel=2)
 
 
-class TerminalEmulator(Session):
-    """A program at a terminal of its own, driven as a person would.
-
-    A `with` block starts it, if that was not done, and ends it. Times are in seconds; a `timeout` of None is the
-    terminal's own, one of 0 looks once. Several threads may use it.
-    """
-
-    def start(self) -> Self:
-        """Start the program.
-
-        Raises:
-            TerminalTestError: there is no pseudo-terminal (`PTY_CREATE_FAILED`), the program or its directory cannot be
-                used, there is no thread to be had or SIGCHLD is ignored (`PROCESS_START_FAILED`), or it was started
-                before (`SCRIPT_EXECUTION_ERROR`).
-        """
-        self._start()
-        return self
-
-    def dispose(self) -> None:
-        """End the program with all that it has started, and close the terminal. Idempotent.
-
-        They are hung up, terminated, and killed, with half a second to act on each; when that is interrupted, as with
-        Ctrl+C, they are killed at once. What was shown can still be read. In a fork of the process it does nothing.
-
-        A process is known to be one of them by its session, its process group, its ancestors, by a standard stream that
-        is the terminal, or by REENACT_TERMINAL in its environment. So a daemon lives on that has left all of the first
-        four and whose environment lacks that variable (`env -i`) or may not be read (ssh-agent, unless we are root).
-        Where the system lists no processes, as Linux does, only the program's group and the one in the foreground end.
-        """
-        self._dispose()
-
-    def __enter__(self) -> Self:
-        return self if self._live is not None and not self._is_disposed else self.start()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.dispose()
-
-    def write(self, data: str | bytes) -> None:
-        r"""Send exactly this, text as UTF-8; wait for as long as the program leaves no room for it.
-
-        Enter is `"\r"`. A program that reads whole lines is given at most 4,095 bytes of one; the kernel drops more.
-
-        Raises:
-            WaitTimeoutError: the program has not read in time; the message says how many bytes went.
-            TerminalTestError: it has ended (`PROCESS_EXITED`), or was not started (`SCRIPT_EXECUTION_ERROR`).
-        """
-        self._wait(self._questions.writing(data))
-
-    def send_line(self, text: str) -> None:
-        """Send the text, and press Enter. Raises what `write` raises."""
-        self.write(text + "\r")
-
-    def paste(self, text: str) -> None:
-        """Send the text as if it was pasted: in brackets, if the program asked for them. Raises as `write`."""
-        self.write(paste(text, self._started().display.modes()))
-
-    def send_key(self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False) -> None:
-        """Press a key, a character or one with a name, as `up`, `ctrl+c` or `shift+f5`. Raises what `write` raises.
-
-        Raises:
-            TerminalTestError: there is no such key (`INVALID_CONFIG`).
-        """
-        self.write(encode(key, self._started().display.modes(), shift=shift, alt=alt, ctrl=ctrl))
-
-    def wait_for(self, pattern: Pattern | Finder, timeout: float | None = None, *, scope: Scope = "new") -> str:
-        r"""Wait until the pattern is there; return what is there from the beginning up to the end of the match.
-
-        A text is found as it stands, its `\n` also as `\r\n` or `\r\r\n`; a compiled pattern is searched for. With the
-        scope `new` they are looked for in what has come behind the last match of such a wait, without sequences; with
-        `all` in everything, without sequences; with `screen` in the text of the screen. What is found is on the screen
-        as well. `match` is the match then. A pattern matches as soon as it can: `\d+` may find the first half of a
-        number. A compiled one that backtracks for long is not interrupted, and nothing else runs meanwhile.
-
-        Raises:
-            WaitTimeoutError: it did not come in time; the program goes on.
-            TerminalTestError: the program has ended without it (`PROCESS_EXITED`).
-        """
-        return self._wait(self._questions.finding(pattern, timeout, scope))
-
-    def wait_idle(self, quiet: float = 0.1, timeout: float | None = None) -> None:
-        """Wait until nothing has arrived for `quiet` seconds, from now on, or the program has ended.
-
-        Raises:
-            WaitTimeoutError: it did not fall silent in time.
-        """
-        self._wait(self._questions.quieting(quiet, timeout))
-
-    def wait_until(self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str) -> Screen:
-        """Wait until the condition is true of the screen, and return that screen; `what` names it in errors.
-
-        Raises:
-            WaitTimeoutError: it did not become true in time.
-            TerminalTestError: the program has ended, and it is not true (`PROCESS_EXITED`).
-        """
-        return self._wait(self._questions.seeing(condition, timeout, what))
-
-    def wait_for_exit(self, timeout: float | None = None) -> ExitStatus:
-        """Wait until the program has ended and all that it wrote is here; return how it ended.
-
-        Raises:
-            WaitTimeoutError: it did not end in time; it has been ended then, with all that it had started.
-            TerminalTestError: something else in this process took note of its end first, as a handler of SIGCHLD that
-                waits for any child: it is not known how it ended (`SCRIPT_EXECUTION_ERROR`).
-        """
-        try:
-            return self._wait(self._questions.exiting(timeout))
-        except WaitTimeoutError:
-            self._end()
-            raise
-
-    def expect_cursor(self, row: int, column: int, timeout: float | None = None) -> None:
-        """Wait until the cursor is there; both count from 0.
-
-        Raises:
-            ExpectationError: it was not, in time or at the end; the message says where it is.
-        """
-        self._wait(self._questions.cursor_at(row, column, timeout))
-
-    def expect_screen(self, options: AssertionOptions | str, timeout: float | None = None) -> None:
-        """Wait until the text of the screen is as expected; a text alone is to be found in it.
-
-        Raises:
-            ExpectationError: it was not, in time or at the end; the message says what is different.
-        """
-        self._wait(self._questions.showing(options, timeout))
-
-    def get_by_text(self, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> Locator:
-        """Return what finds the text on the screen, part of a row or, with `exact`, all of it; it waits when asked."""
-        return Locator.by_text(self, text, exact=exact, ignore_case=ignore_case)
-
-    def get_by_style(self, **fields: Unpack[StyleFields]) -> Locator:
-        """Return what finds text of this look on the screen, say `bold=True, foreground="red"`; it waits when asked."""
-        return Locator.by_style(self, **fields)
-
-    def _wait(self, asking: Asking[T]) -> T:
-        return wait(self._started().changes, asking)
+def _note_on(transcript: Transcript, pattern: Pattern | Finder) -> str:
+    r"""Return why nothing may have been found: nothing is new, or lines end with `\r\n`, which errors do not show."""
+    stripped = transcript.stripped_output()
+    if not transcript.new_output().strip() and stripped.strip():
+        return "; nothing new was shown behind the last match"
+    source = str(pattern.pattern) if isinstance(pattern, re.Pattern) else ""  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]  # of text, not of bytes
+    if ("\n" in source or r"\n" in source) and "\r\n" in stripped:
+        return r"; lines end with \r\n here, which \n in a compiled pattern does not match"
+    return ""
 
 
-# ruff: noqa: ASYNC109 - the names and promises are those of the blocking one; the error says what was seen
-
-
-class AsyncTerminalEmulator(Session):
-    """`TerminalEmulator`, with everything awaitable that may wait.
-
-    An `async with` block starts it, if that was not done, and ends it. A wait that is cancelled leaves nothing behind:
-    of what was to be written, nothing more goes; of what was looked for, nothing was matched. A start that is cancelled
-    has not happened, and an end is an end all the same.
-    """
-
-    async def start(self) -> Self:
-        """Start the program. Raises what `TerminalEmulator.start` raises."""
-        try:
-            await _off_the_loop(self._start)
-        except asyncio.CancelledError:
-            await _off_the_loop(self._dispose)
-            raise
-        return self
-
-    async def dispose(self) -> None:
-        """End the program with all that it has started, and close the terminal. Idempotent."""
-        await _off_the_loop(self._dispose)
-
-    async def __aenter__(self) -> Self:
-        return self if self._live is not None and not self._is_disposed else await self.start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        await self.dispose()
-
-    async def write(self, data: str | bytes) -> None:
-        """Send exactly this. Raises what `TerminalEmulator.write` raises."""
-        await self._wait(self._questions.writing(data))
-
-    async def send_line(self, text: str) -> None:
-        """Send the text, and press Enter. Raises what `write` raises."""
-        await self.write(text + "\r")
-
-    async def paste(self, text: str) -> None:
-        """Send the text as if it was pasted. Raises what `write` raises."""
-        await self.write(paste(text, self._started().display.modes()))
-
-    async def send_key(
-        self, key: SpecialKey | str, *, shift: bool = False, alt: bool = False, ctrl: bool = False
-    ) -> None:
-        """Press a key. Raises what `TerminalEmulator.send_key` raises."""
-        await self.write(encode(key, self._started().display.modes(), shift=shift, alt=alt, ctrl=ctrl))
-
-    async def wait_for(
-        self, pattern: str | re.Pattern[str], timeout: float | None = None, *, scope: Scope = "new"
-    ) -> str:
-        """Wait until the pattern is there, as `TerminalEmulator.wait_for` does, and raise what that raises."""
-        return await self._wait(self._questions.finding(pattern, timeout, scope))
-
-    async def wait_idle(self, quiet: float = 0.1, timeout: float | None = None) -> None:
-        """Wait until nothing has arrived for `quiet` seconds. Raises what `TerminalEmulator.wait_idle` raises."""
-        await self._wait(self._questions.quieting(quiet, timeout))
-
-    async def wait_until(
-        self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str
-    ) -> Screen:
-        """Wait until the condition is true of the screen. Raises what `TerminalEmulator.wait_until` raises."""
-        return await self._wait(self._questions.seeing(condition, timeout, what))
-
-    async def watch(self, look: Callable[[Screen], T | None], timeout: float | None = None, *, what: str) -> T:
-        """Look at the screen whenever it may have changed, until that returns more than None; return it.
-
-        Raises:
-            WaitTimeoutError: there was only None in time; `what` says what was looked for.
-            TerminalTestError: the program has ended, and there is only None (`PROCESS_EXITED`).
-        """
-        return await self._wait(self._questions.looking(look, timeout, what))
-
-    async def wait_for_exit(self, timeout: float | None = None) -> ExitStatus:
-        """Wait until the program has ended. Raises what `TerminalEmulator.wait_for_exit` raises."""
-        try:
-            return await self._wait(self._questions.exiting(timeout))
-        except WaitTimeoutError:
-            await _off_the_loop(self._end)
-            raise
-
-    async def expect_cursor(self, row: int, column: int, timeout: float | None = None) -> None:
-        """Wait until the cursor is there. Raises what `TerminalEmulator.expect_cursor` raises."""
-        await self._wait(self._questions.cursor_at(row, column, timeout))
-
-    async def expect_screen(self, options: AssertionOptions | str, timeout: float | None = None) -> None:
-        """Wait until the screen is as expected. Raises what `TerminalEmulator.expect_screen` raises."""
-        await self._wait(self._questions.showing(options, timeout))
-
-    def get_by_text(self, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> AsyncLocator:
-        """Return what finds the text on the screen; what waits of it is awaited."""
-        return AsyncLocator.by_text(self, text, exact=exact, ignore_case=ignore_case)
-
-    def get_by_style(self, **fields: Unpack[StyleFields]) -> AsyncLocator:
-        """Return what finds text of this look on the screen; what waits of it is awaited."""
-        return AsyncLocator.by_style(self, **fields)
-
-    async def _wait(self, asking: Asking[T]) -> T:
-        return await _answered(self._started().changes, asking)
-
-
-async def _answered(changes: Changes, asking: Asking[T]) -> T:
-    try:
-        while True:
-            await _rest(changes, next(asking))
-    except StopIteration as answered:
-        answer: T = answered.value
-        return answer
-    finally:
-        asking.close()
+def _last_lines(text: str) -> str:
+    return "\n".join(text.rstrip()[-_LAST_LINES * 200 :].splitlines()[-_LAST_LINES:])
 
 
 async def _rest(changes: Changes, pause: Pause) -> None:

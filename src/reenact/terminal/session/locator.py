@@ -1,12 +1,14 @@
 """Finding things on a screen as a person does: by their text, by their look; and waiting until they are there."""
 
+# ruff: noqa: ASYNC109 - the names and promises are those of the blocking one; the error says what was seen
+
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from functools import wraps
 from itertools import groupby
-from typing import Final, Protocol, Self, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
@@ -14,14 +16,14 @@ from reenact.terminal.errors import (
     ExpectationError,
     TerminalTestError,
     TerminalTestErrorType,
-    WaitTimeoutError,
     invalid,
 )
 from reenact.terminal.matching.options import Pattern
 from reenact.terminal.screen.model import Cell, Screen
+from reenact.terminal.session.waiting import blocking, run
 from reenact.terminal.style import ANSIStyle, Underline
 
-IN_VAIN: Final = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
+_IN_VAIN: Final = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 _LISTED: Final = 10
 """Matches that an error lists at most."""
 _SEEN_ON_BLANKS: Final = frozenset({"background", "inverse", "underline", "strikethrough", "overline"})
@@ -35,7 +37,9 @@ class Viewed(Protocol):
         """The screen as it is now."""
         ...
 
-    def wait_until(self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str) -> Screen:
+    def wait_until(
+        self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str
+    ) -> Screen | Awaitable[Screen]:
         """Return the first screen, from now on, that the condition holds of.
 
         Raises:
@@ -86,19 +90,8 @@ class Match(msgspec.Struct, frozen=True):
 Find: TypeAlias = Callable[[Screen], tuple[Match, ...]]
 
 
-class Locator:
-    """What is found on the screen whenever it is asked for: nothing is kept from one question to the next.
-
-    Questions for one thing (`text`, `row`, `column`, `style`, `cells`) and expectations of one wait until it is there,
-    and are strict: if there are more, `ExpectationError` says where each of them is. Say which one is meant with
-    `first`, `last`, `nth` or `in_row`.
-
-    A match lies within one row: a text that goes on in the next row because the first one was full is found piece by
-    piece, or on a terminal with more columns, or with `wait_for`, which knows no rows. Rows and columns count from 0;
-    a wide character takes two columns.
-
-    Timeouts are in seconds; None is the terminal's own.
-    """
+class _Located:
+    """What both locators have: what is found, which of it is meant, and how it is waited for."""
 
     def __init__(self, viewed: Viewed, find: Find, what: str) -> None:
         self._viewed = viewed
@@ -133,24 +126,20 @@ class Locator:
     # --- which of them ---
 
     @property
-    def first(self) -> Locator:
+    def first(self) -> Self:
         """The first match, from the top left."""
         return self._narrowed(lambda matches: matches[:1], "the first of")
 
     @property
-    def last(self) -> Locator:
+    def last(self) -> Self:
         """The last match."""
         return self._narrowed(lambda matches: matches[-1:], "the last of")
 
-    def nth(self, index: int) -> Locator:
+    def nth(self, index: int) -> Self:
         """Return the match with this index, counted from 0; from the end if it is negative."""
+        return self._narrowed(lambda matches: matches[index : index + 1 or None], f"number {index} of")
 
-        def pick(matches: tuple[Match, ...]) -> tuple[Match, ...]:
-            return matches[index : index + 1 or None]
-
-        return self._narrowed(pick, f"number {index} of")
-
-    def in_row(self, row: int | Locator) -> Locator:
+    def in_row(self, row: int | Self) -> Self:
         """Return the matches in this row, or in the rows in which another locator finds something."""
         if isinstance(row, int):
             return self._narrowed(lambda matches: tuple(each for each in matches if each.row == row), f"in row {row},")
@@ -160,7 +149,7 @@ class Locator:
             rows = {match.row for match in other.matches(screen)}
             return tuple(match for match in find(screen) if match.row in rows)
 
-        return Locator(self._viewed, beside, f"in a row of {row}, {self}")
+        return type(self)(self._viewed, beside, f"in a row of {row}, {self}")
 
     # --- what is there ---
 
@@ -176,87 +165,27 @@ class Locator:
         """Tell whether there is one now, or more."""
         return bool(self.matches())
 
-    @property
-    def text(self) -> str:
-        """What stands there."""
-        return self._one().text
-
-    @property
-    def row(self) -> int:
-        """The row where it is."""
-        return self._one().row
-
-    @property
-    def column(self) -> int:
-        """The column where it begins."""
-        return self._one().column
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        """The cells that it takes, one for each column."""
-        return self._one().cells
-
-    @property
-    def style(self) -> ANSIStyle:
-        """The style of its cells; raises `ExpectationError` if they have several."""
-        first, *others = dict.fromkeys(cell.style for cell in self._one().cells)
-        if others:
-            listed = "\n".join(f"  {style}" for style in (first, *others)[:_LISTED])
-            raise ExpectationError(f"{self} has more than one style; `cells` tells where:\n{listed}")
-        return first
-
-    # --- expectations ---
-
-    def expect_visible(self, timeout: float | None = None) -> Self:
-        """Wait until it is there."""
-        return self._expect("to be visible", lambda _match, _screen: True, timeout)
-
-    def expect_hidden(self, timeout: float | None = None) -> Self:
-        """Wait until there is none."""
-        self._wait("to be hidden", lambda screen: not self._find(screen), timeout)
-        return self
-
-    def expect_count(self, count: int, timeout: float | None = None) -> Self:
-        """Wait until there are so many."""
-        self._wait(f"to be there {_times(count)}", lambda screen: len(self._find(screen)) == count, timeout)
-        return self
-
-    def expect_text(self, pattern: Pattern, timeout: float | None = None) -> Self:
-        """Wait until the text is in it, or the expression matches somewhere in it."""
-        expression = re.compile(re.escape(pattern)) if isinstance(pattern, str) else pattern
-        shown = pattern if isinstance(pattern, str) else pattern.pattern
-        return self._expect(
-            f"to have the text {shown!r}", lambda match, _: expression.search(match.text) is not None, timeout
-        )
-
-    def expect_style(self, timeout: float | None = None, **fields: Unpack[StyleFields]) -> Self:
-        """Wait until all its cells have these fields of a style."""
-        wanted = _checked(fields)
-
-        def styled(match: Match, _: Screen) -> bool:
-            return all(_has(cell.style, wanted) for cell in match.cells)
-
-        return self._expect(f"to have the style {_described(wanted)}", styled, timeout)
-
-    def expect_cursor(self, timeout: float | None = None) -> Self:
-        """Wait until the cursor stands on it, or right behind it."""
-
-        def under(match: Match, screen: Screen) -> bool:
-            return screen.cursor.row == match.row and match.column <= screen.cursor.column <= match.end
-
-        return self._expect("to have the cursor", under, timeout)
-
     def __str__(self) -> str:
         """Return what is looked for, in words."""
         return self._what
 
-    def _narrowed(self, pick: Callable[[tuple[Match, ...]], tuple[Match, ...]], words: str) -> Locator:
+    def _narrowed(self, pick: Callable[[tuple[Match, ...]], tuple[Match, ...]], words: str) -> Self:
         find = self._find
-        return Locator(self._viewed, lambda screen: pick(find(screen)), f"{words} {self}")
+        return type(self)(self._viewed, lambda screen: pick(find(screen)), f"{words} {self}")
 
-    def _one(self) -> Match:
-        screen = self._viewed.wait_until(lambda screen: bool(self._find(screen)), what=f"{self} to be visible")
-        return self._only(screen)
+    async def _seen(self, condition: Callable[[Screen], bool], timeout: float | None, what: str) -> Screen:
+        screen = self._viewed.wait_until(condition, timeout, what=f"{self} {what}")
+        return screen if isinstance(screen, Screen) else await screen
+
+    async def _one(self) -> Match:
+        return self._only(await self._seen(lambda screen: bool(self._find(screen)), None, "to be visible"))
+
+    async def _style(self) -> ANSIStyle:
+        first, *others = dict.fromkeys(cell.style for cell in (await self._one()).cells)
+        if others:
+            listed = "\n".join(f"  {style}" for style in (first, *others)[:_LISTED])
+            raise ExpectationError(f"{self} has more than one style; `cells` tells where:\n{listed}")
+        return first
 
     def _only(self, screen: Screen) -> Match:
         matches = self._find(screen)
@@ -268,19 +197,19 @@ class Locator:
             )
         return matches[0]
 
-    def _expect(self, expected: str, holds: Callable[[Match, Screen], bool], timeout: float | None) -> Self:
+    async def _expect(self, expected: str, holds: Callable[[Match, Screen], bool], timeout: float | None) -> Self:
         def decided(screen: Screen) -> bool:
             matches = self._find(screen)
             return len(matches) > 1 or any(holds(match, screen) for match in matches)
 
-        self._only(self._wait(expected, decided, timeout))
+        self._only(await self._wait(expected, decided, timeout))
         return self
 
-    def _wait(self, expected: str, condition: Callable[[Screen], bool], timeout: float | None) -> Screen:
+    async def _wait(self, expected: str, condition: Callable[[Screen], bool], timeout: float | None) -> Screen:
         try:
-            return self._viewed.wait_until(condition, timeout, what=f"{self} {expected}")
+            return await self._seen(condition, timeout, expected)
         except TerminalTestError as error:
-            if error.type not in IN_VAIN:
+            if error.type not in _IN_VAIN:
                 raise
             screen = self._viewed.screen
             found, cursor = self._find(screen), screen.cursor
@@ -291,6 +220,130 @@ class Locator:
                 f"{ended}",
                 seen=screen.text,
             ) from error
+
+
+class AsyncLocator(_Located):
+    """`Locator`, with everything awaitable that may wait."""
+
+    async def text(self) -> str:
+        """Wait until it is there, and return its text."""
+        return (await self._one()).text
+
+    async def row(self) -> int:
+        """Wait until it is there, and return its row."""
+        return (await self._one()).row
+
+    async def column(self) -> int:
+        """Wait until it is there, and return the column where it begins."""
+        return (await self._one()).column
+
+    async def cells(self) -> tuple[Cell, ...]:
+        """Wait until it is there, and return its cells, one for each column."""
+        return (await self._one()).cells
+
+    async def style(self) -> ANSIStyle:
+        """Wait until it is there, and return its style; raises `ExpectationError` if its cells have several."""
+        return await self._style()
+
+    async def expect_visible(self, timeout: float | None = None) -> Self:
+        """Wait until it is there."""
+        return await self._expect("to be visible", lambda _match, _screen: True, timeout)
+
+    async def expect_hidden(self, timeout: float | None = None) -> Self:
+        """Wait until there is none."""
+        await self._wait("to be hidden", lambda screen: not self._find(screen), timeout)
+        return self
+
+    async def expect_count(self, count: int, timeout: float | None = None) -> Self:
+        """Wait until there are so many."""
+        await self._wait(f"to be there {_times(count)}", lambda screen: len(self._find(screen)) == count, timeout)
+        return self
+
+    async def expect_text(self, pattern: Pattern, timeout: float | None = None) -> Self:
+        """Wait until the text is in it, or the expression matches somewhere in it."""
+        expression = re.compile(re.escape(pattern)) if isinstance(pattern, str) else pattern
+        shown = pattern if isinstance(pattern, str) else pattern.pattern
+        return await self._expect(
+            f"to have the text {shown!r}", lambda match, _: expression.search(match.text) is not None, timeout
+        )
+
+    async def expect_style(self, timeout: float | None = None, **fields: Unpack[StyleFields]) -> Self:
+        """Wait until all its cells have these fields of a style."""
+        wanted = _checked(fields)
+
+        def styled(match: Match, _: Screen) -> bool:
+            return all(_has(cell.style, wanted) for cell in match.cells)
+
+        return await self._expect(f"to have the style {_described(wanted)}", styled, timeout)
+
+    async def expect_cursor(self, timeout: float | None = None) -> Self:
+        """Wait until the cursor stands on it, or right behind it."""
+
+        def under(match: Match, screen: Screen) -> bool:
+            return screen.cursor.row == match.row and match.column <= screen.cursor.column <= match.end
+
+        return await self._expect("to have the cursor", under, timeout)
+
+
+def _chained(
+    method: Callable[Concatenate[AsyncLocator, P], Coroutine[Any, Any, AsyncLocator]],
+) -> Callable[Concatenate[Locator, P], Locator]:
+    """Return the method that blocks; it returns the locator, to be gone on with."""
+    call = blocking(method)
+
+    @wraps(method)
+    def chained(self: Locator, /, *args: P.args, **kwargs: P.kwargs) -> Locator:
+        call(self, *args, **kwargs)
+        return self
+
+    return chained
+
+
+class Locator(_Located):
+    """What is found on the screen whenever it is asked for: nothing is kept from one question to the next.
+
+    Questions for one thing (`text`, `row`, `column`, `style`, `cells`) and expectations of one wait until it is there,
+    and are strict: if there are more, `ExpectationError` says where each of them is. Say which one is meant with
+    `first`, `last`, `nth` or `in_row`.
+
+    A match lies within one row: a text that goes on in the next row because the first one was full is found piece by
+    piece, or on a terminal with more columns, or with `wait_for`, which knows no rows. Rows and columns count from 0;
+    a wide character takes two columns.
+
+    Timeouts are in seconds; None is the terminal's own.
+    """
+
+    @property
+    def text(self) -> str:
+        """What stands there."""
+        return run(self._one()).text
+
+    @property
+    def row(self) -> int:
+        """The row where it is."""
+        return run(self._one()).row
+
+    @property
+    def column(self) -> int:
+        """The column where it begins."""
+        return run(self._one()).column
+
+    @property
+    def cells(self) -> tuple[Cell, ...]:
+        """The cells that it takes, one for each column."""
+        return run(self._one()).cells
+
+    @property
+    def style(self) -> ANSIStyle:
+        """The style of its cells; raises `ExpectationError` if they have several."""
+        return run(self._style())
+
+    expect_visible = _chained(AsyncLocator.expect_visible)
+    expect_hidden = _chained(AsyncLocator.expect_hidden)
+    expect_count = _chained(AsyncLocator.expect_count)
+    expect_text = _chained(AsyncLocator.expect_text)
+    expect_style = _chained(AsyncLocator.expect_style)
+    expect_cursor = _chained(AsyncLocator.expect_cursor)
 
 
 def _by_text(text: Pattern, *, exact: bool, ignore_case: bool) -> Find:
@@ -337,9 +390,9 @@ def _by_style(wanted: Mapping[str, object]) -> Find:
         found: list[Match] = []
         for row, cells in enumerate(screen.cells):
             places = ((column, cell) for column, cell in enumerate(cells))
-            for fits, run in groupby(places, key=lambda place: _has(place[1].style, wanted)):
+            for fits, neighbours in groupby(places, key=lambda place: _has(place[1].style, wanted)):
                 if fits:
-                    column, *_ = (several := tuple(run))[0]
+                    column, *_ = (several := tuple(neighbours))[0]
                     match = Match(row, column, tuple(cell for _, cell in several))
                     if on_blanks or match.text.strip():
                         found.append(match)
@@ -389,167 +442,4 @@ def _listed(matches: tuple[Match, ...]) -> str:
 # ruff: noqa: ASYNC109 - the names and promises are those of the blocking one; the error says what was seen
 
 
-T = TypeVar("T")
-
-
-class Watched(Protocol):
-    """What has a screen that can be watched; as an `AsyncTerminalEmulator` does."""
-
-    @property
-    def screen(self) -> Screen:
-        """The screen as it is now."""
-        ...
-
-    def watch(self, look: Callable[[Screen], T | None], timeout: float | None, *, what: str) -> Awaitable[T]:
-        """Return what the function first returns for a screen that is not None, from now on.
-
-        Raises:
-            WaitTimeoutError: there was only None in time.
-        """
-        ...
-
-
-class AsyncLocator:
-    """`Locator`, with everything awaitable that may wait."""
-
-    def __init__(self, watched: Watched, make: Callable[[Viewed], Locator]) -> None:
-        self._watched = watched
-        self._make = make
-
-    @classmethod
-    def by_text(cls, watched: Watched, text: Pattern, *, exact: bool = False, ignore_case: bool = False) -> Self:
-        """Return what finds a text, or a regular expression. Raises what `Locator.by_text` raises."""
-        Locator.by_text(_Still(watched.screen), text, exact=exact, ignore_case=ignore_case)
-        return cls(watched, lambda viewed: Locator.by_text(viewed, text, exact=exact, ignore_case=ignore_case))
-
-    @classmethod
-    def by_style(cls, watched: Watched, **fields: Unpack[StyleFields]) -> Self:
-        """Return what finds cells whose styles have these fields. Raises what `Locator.by_style` raises."""
-        Locator.by_style(_Still(watched.screen), **fields)
-        return cls(watched, lambda viewed: Locator.by_style(viewed, **fields))
-
-    @property
-    def first(self) -> AsyncLocator:
-        """The first of those that are found."""
-        return self._narrowed(lambda locator: locator.first)
-
-    @property
-    def last(self) -> AsyncLocator:
-        """The last of those that are found."""
-        return self._narrowed(lambda locator: locator.last)
-
-    def nth(self, index: int) -> AsyncLocator:
-        """Return what finds this one of them, counted from 0."""
-        return self._narrowed(lambda locator: locator.nth(index))
-
-    def in_row(self, row: int) -> AsyncLocator:
-        """Return what finds those that are in this row."""
-        return self._narrowed(lambda locator: locator.in_row(row))
-
-    def matches(self) -> tuple[Match, ...]:
-        """Return those that are there now."""
-        return self._now().matches()
-
-    def count(self) -> int:
-        """Return how many there are now."""
-        return self._now().count()
-
-    def is_visible(self) -> bool:
-        """Whether it is there now."""
-        return self._now().is_visible()
-
-    async def text(self) -> str:
-        """Wait until it is there, and return its text."""
-        return await self._once(lambda locator: locator.text)
-
-    async def row(self) -> int:
-        """Wait until it is there, and return its row."""
-        return await self._once(lambda locator: locator.row)
-
-    async def column(self) -> int:
-        """Wait until it is there, and return the column where it begins."""
-        return await self._once(lambda locator: locator.column)
-
-    async def cells(self) -> tuple[Cell, ...]:
-        """Wait until it is there, and return its cells."""
-        return await self._once(lambda locator: locator.cells)
-
-    async def style(self) -> ANSIStyle:
-        """Wait until it is there, and return the style that all of it has."""
-        return await self._once(lambda locator: locator.style)
-
-    async def expect_visible(self, timeout: float | None = None) -> Self:
-        """Wait until it is there. Raises what `Locator.expect_visible` raises."""
-        return await self._expect(lambda locator: locator.expect_visible(0), timeout)
-
-    async def expect_hidden(self, timeout: float | None = None) -> Self:
-        """Wait until it is not there. Raises what `Locator.expect_hidden` raises."""
-        return await self._expect(lambda locator: locator.expect_hidden(0), timeout, is_one=False)
-
-    async def expect_count(self, count: int, timeout: float | None = None) -> Self:
-        """Wait until there are so many. Raises what `Locator.expect_count` raises."""
-        return await self._expect(lambda locator: locator.expect_count(count, 0), timeout, is_one=False)
-
-    async def expect_text(self, pattern: Pattern, timeout: float | None = None) -> Self:
-        """Wait until its text is this. Raises what `Locator.expect_text` raises."""
-        return await self._expect(lambda locator: locator.expect_text(pattern, 0), timeout)
-
-    async def expect_style(self, timeout: float | None = None, **fields: Unpack[StyleFields]) -> Self:
-        """Wait until its style has these fields. Raises what `Locator.expect_style` raises."""
-        return await self._expect(lambda locator: locator.expect_style(0, **fields), timeout)
-
-    async def expect_cursor(self, timeout: float | None = None) -> Self:
-        """Wait until the cursor stands on it or right behind it. Raises what `Locator.expect_cursor` raises."""
-        return await self._expect(lambda locator: locator.expect_cursor(0), timeout)
-
-    def __str__(self) -> str:
-        """Return what it finds, in words."""
-        return str(self._now())
-
-    def _now(self) -> Locator:
-        return self._make(_Still(self._watched.screen))
-
-    def _narrowed(self, narrow: Callable[[Locator], Locator]) -> AsyncLocator:
-        return AsyncLocator(self._watched, lambda viewed: narrow(self._make(viewed)))
-
-    async def _expect(
-        self, expectation: Callable[[Locator], object], timeout: float | None, *, is_one: bool = True
-    ) -> Self:
-        await self._once(expectation, timeout, is_one=is_one)
-        return self
-
-    async def _once(self, ask: Callable[[Locator], T], timeout: float | None = None, *, is_one: bool = True) -> T:
-        """Ask the locator of each screen until one answers; more than one match where one is meant is an error."""
-        failed: list[ExpectationError] = []
-
-        def look(screen: Screen) -> tuple[T] | None:
-            locator = self._make(_Still(screen))
-            try:
-                return (ask(locator),)
-            except WaitTimeoutError:
-                return None
-            except ExpectationError as error:
-                if is_one and locator.count() > 1:
-                    raise
-                failed[:] = [error]
-                return None
-
-        try:
-            (answer,) = await self._watched.watch(look, timeout, what=f"{self} to be as expected")
-        except TerminalTestError as error:
-            if not failed or error.type not in IN_VAIN:
-                raise
-            raise failed[0] from error
-        return answer
-
-
-@dataclass(frozen=True)
-class _Still:
-    """A screen at one moment: who waits for it to change waits in vain."""
-
-    screen: Screen
-
-    def wait_until(self, condition: Callable[[Screen], bool], timeout: float | None = None, *, what: str) -> Screen:
-        if condition(self.screen):
-            return self.screen
-        raise WaitTimeoutError(f"there was not {what}", seen=self.screen.text)
+P = ParamSpec("P")

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeAlias, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -120,6 +122,27 @@ def wait(changes: Changes, asking: Asking[T]) -> T:
         return answer
     finally:
         asking.close()
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Return what a coroutine returns that waits for nothing but threads."""
+    try:
+        coroutine.send(None)
+    except StopIteration as returned:
+        result: T = returned.value
+        return result
+    coroutine.close()
+    raise RuntimeError("a blocking terminal cannot wait for an event loop")
+
+
+def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+    """Return the method of the blocking twin: it blocks where the asyncio one awaits."""
+
+    @wraps(method)
+    def call(self: object, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return run(method(self, *args, **kwargs))
+
+    return call
 
 
 def _left(until: float) -> float | None:
