@@ -111,8 +111,10 @@ class Page(HTMLParser):
             self.links.append(attributes["href"])
             if _SCHEME.match(attributes["href"]):
                 self.wrong.append(f"there is a link elsewhere: {attributes['href']}")
-        if not attributes.keys().isdisjoint({"src", "style", "onclick", "onload", "background", "action"}):
+        if not attributes.keys().isdisjoint({"src", "onclick", "onload", "background", "action"}):
             self.wrong.append(f"{tag} has {attributes}")
+        if not re.fullmatch(r"([a-z-]+: [a-z0-9#. -]+(; |$))*", attributes.get("style", "")):
+            self.wrong.append(f"{tag} has the style {attributes['style']}")
         if tag == "html" and not attributes.get("lang"):
             self.wrong.append("the language is not said")
 

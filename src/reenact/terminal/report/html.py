@@ -14,6 +14,7 @@ from typing import Final
 from urllib.parse import quote
 
 from reenact.terminal.ansi.parser import ANSIParser
+from reenact.terminal.ansi.tokens import ANSIToken
 from reenact.terminal.characters import encodable, end_of, on_one_line, plain_lines, with_newlines
 from reenact.terminal.report.results import (
     Status,
@@ -25,140 +26,8 @@ from reenact.terminal.report.results import (
     totals,
     unsaid,
 )
-from reenact.terminal.style import NAMED, ANSIStyle
-
-PAPER: Final = "#16181d"
-INK: Final = "#e4e6eb"
-MOST_COLORS: Final = 4096
-"""Colours that get a rule of their own; text in yet another one has that of the rest."""
-PALETTE: Final = {
-    "black": "#8a8f98",  # for text; a background is really black, and so is text on another one
-    "red": "#ff7b72",
-    "green": "#4ec26b",
-    "yellow": "#d9b13b",
-    "blue": "#79b0ff",
-    "magenta": "#d69cff",
-    "cyan": "#4fc4cf",
-    "white": "#d0d4db",
-    "bright_black": "#949aa5",
-    "bright_red": "#ffa198",
-    "bright_green": "#7ee29a",
-    "bright_yellow": "#f2d06b",
-    "bright_blue": "#a8ccff",
-    "bright_magenta": "#e6c1ff",
-    "bright_cyan": "#7fdde6",
-    "bright_white": "#ffffff",
-}
-"""The first sixteen colours, all of them to be read on `PAPER`."""
-STYLES: Final = """\
-.bold { font-weight: bold; }
-.dim { opacity: 0.75; }
-.italic { font-style: italic; }
-.underline { text-decoration-line: underline; }
-.underline.struck { text-decoration-line: underline line-through; }
-.struck { text-decoration-line: line-through; }
-.double { text-decoration-style: double; }
-.curly { text-decoration-style: wavy; }
-.dotted { text-decoration-style: dotted; }
-.dashed { text-decoration-style: dashed; }
-.over { border-top: 1px solid; }
-.concealed { outline: 1px dotted; }
-"""
-_CUBE: Final = (0, 95, 135, 175, 215, 255)
-_GREYS: Final = 232
-_DARK: Final = 0.179
-"""The luminance at which black and white text are equally well to be read (WCAG 2.2, contrast ratio)."""
-
-
-class Painter:
-    """Paints text; remembers which colours it used."""
-
-    def __init__(self) -> None:
-        self._inks: set[str] = set()
-        self._papers: set[str] = set()
-
-    def paint(self, output: str) -> str:
-        """Return the text of the output, escaped, in spans with classes."""
-        painted: list[str] = []
-        for token in ANSIParser().parse(with_newlines(output)):
-            if token.type != "text":
-                continue
-            text = escape(plain_lines(token.content))
-            classes = " ".join(self._classes(token.style))
-            painted.append(f'<span class="{classes}">{text}</span>' if classes else text)
-        return "".join(painted)
-
-    def rules(self) -> str:
-        """Return the CSS for all colours that were used; a text's own colour counts more than its background's."""
-        papers = "".join(
-            f".{_class('bg', name)} {{ background-color: {paper}; color: {readable_on(paper)}; }}\n"
-            for name in sorted(self._papers)
-            for paper in ["#000000" if name == "black" else color(name)]
-        )
-        inks = "".join(f".{_class('fg', name)} {{ color: {color(name)}; }}\n" for name in sorted(self._inks))
-        return papers + inks + ".fg-black.on { color: #000000; }\n"
-
-    def _classes(self, style: ANSIStyle) -> list[str]:
-        ink, paper = style.foreground, style.background
-        if style.inverse:
-            ink, paper = paper or "paper", ink or "ink"
-        chosen = (
-            ("bold", style.bold),
-            ("dim", style.dim),
-            ("italic", style.italic),
-            ("underline", style.underline),
-            (str(style.underline), style.underline not in {False, "single"}),
-            ("struck", style.strikethrough),
-            ("over", style.overline),
-            ("concealed", style.hidden),
-            ("on", paper),
-        )
-        return (
-            [name for name, has in chosen if has]
-            + self._used("fg", ink, self._inks)
-            + self._used("bg", paper, self._papers)
-        )
-
-    def _used(self, kind: str, name: str | None, known: set[str]) -> list[str]:
-        if name is None or (name not in known and len(known) >= MOST_COLORS):
-            return []
-        known.add(name)
-        return [_class(kind, name)]
-
-
-def color(name: str) -> str:
-    """Return a colour of `ANSIStyle` as `#rrggbb`, or the ink or the paper of the page."""
-    if name.startswith("#"):
-        return name
-    if name in PALETTE:
-        return PALETTE[name]
-    if not name.startswith("color"):
-        return PAPER if name == "paper" else INK
-    index = int(name.removeprefix("color"))
-    if index >= _GREYS:
-        return f"#{8 + 10 * (index - _GREYS):02x}" + f"{8 + 10 * (index - _GREYS):02x}" * 2
-    red, green, blue = (_CUBE[(index - 2 * len(NAMED)) // place % 6] for place in (36, 6, 1))
-    return f"#{red:02x}{green:02x}{blue:02x}"
-
-
-def luminance(rgb: str) -> float:
-    """Return the relative luminance of `#rrggbb`, 0 to 1, as WCAG 2.2 defines it."""
-    red, green, blue = (_linear(int(rgb[place : place + 2], 16) / 255) for place in (1, 3, 5))
-    return 0.2126 * red + 0.7152 * green + 0.0722 * blue
-
-
-def readable_on(paper: str) -> str:
-    """Return black or white, whichever is better to be read on the colour."""
-    return "#000000" if luminance(paper) > _DARK else "#ffffff"
-
-
-def _linear(part: float) -> float:
-    return part / 12.92 if part <= 0.04045 else float(((part + 0.055) / 1.055) ** 2.4)  # noqa: PLR2004 - sRGB
-
-
-def _class(kind: str, name: str) -> str:
-    return f"{kind}-{name.lstrip('#')}"
-
+from reenact.terminal.screen.drawing import BACKGROUND, FOREGROUND, shown_color, shown_colors
+from reenact.terminal.style import ANSIStyle
 
 LIGHT: Final = {
     "paper": "#ffffff",
@@ -186,8 +55,7 @@ DARK: Final = {
 }
 
 
-def style_sheet(colors: str) -> str:
-    """Return the CSS of the page, with the rules for the colours that programs used."""
+def _style_sheet() -> str:
     return f"""
 :root {{ color-scheme: light dark; {_variables(LIGHT)} }}
 @media (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}
@@ -207,10 +75,10 @@ article {{ border-top: 2px solid var(--failed); margin: 1.5rem 0; }}
 pre {{ border: 1px solid var(--line); margin: 0; max-height: 40rem; overflow: auto; padding: 0.5rem;
   font: 0.875rem/1.3 ui-monospace, monospace; }}
 pre.text {{ white-space: pre-wrap; overflow-wrap: anywhere; }}
-pre.terminal {{ background: {PAPER}; color: {INK}; }}
+pre.terminal {{ background: {BACKGROUND}; color: {FOREGROUND}; }}
 .added {{ background: var(--added); }}
 .removed {{ background: var(--removed); }}
-{STYLES}{colors}"""
+"""
 
 
 def _variables(theme: dict[str, str]) -> str:
@@ -222,6 +90,9 @@ LARGEST: Final = 50_000
 LARGEST_IN_ALL: Final = 5_000_000
 """Characters that are shown of all texts together."""
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+_LOOKS: Final = ("font-weight: bold", "opacity: 0.75", "font-style: italic", "outline: 1px dotted")
+"""Of bold, dim, italic and hidden text."""
+_SHAPES: Final[dict[str | bool, str]] = {False: "solid", "single": "solid", "curly": "wavy"}
 _BAD: Final[frozenset[Status]] = frozenset({"failed", "error"})
 
 
@@ -231,11 +102,10 @@ def html(results: Sequence[TestSuiteResult], beside: Path) -> str:
 
 
 class _Page:
-    """Writes one page: it knows what was painted, and how much may still be shown."""
+    """Writes one page: it knows how much may still be shown."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._painter = Painter()
         self._left = LARGEST_IN_ALL
 
     def document(self, results: Sequence[TestSuiteResult]) -> str:
@@ -246,7 +116,7 @@ class _Page:
             f'<meta http-equiv="Content-Security-Policy" content="{escape(_POLICY)}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{escape(_verdict(sums))}</title>\n"
-            f"<style>{style_sheet(self._painter.rules())}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
+            f"<style>{_style_sheet()}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
         )
 
     def _header(self, results: Sequence[TestSuiteResult], sums: Totals) -> Iterator[str]:
@@ -277,31 +147,28 @@ class _Page:
         kind = "" if test.error_type is None else f" ({escape(test.error_type.value)})"
         tried = f", tried {test.attempts} times" if test.attempts > 1 else ""
         yield f'<p><span class="{test.status}">{test.status}</span>{kind} in {spoken(test.duration)}{tried}</p>\n'
-        yield self._block("Why", "text", test.error or "It is not known why.", diff=holds_a_diff(test))
+        yield self._block("Why", test.error or "It is not known why.", diff=holds_a_diff(test))
         for assertion, message, diff in unsaid(test):
             if message:
-                yield self._text(f"Assertion ({assertion.type})", message)
+                yield self._block(f"Assertion ({assertion.type})", message)
             if diff:
-                yield self._block(f"What is different ({assertion.type})", "text", diff, diff=True)
+                yield self._block(f"What is different ({assertion.type})", diff, diff=True)
         if test.stack:
-            yield self._text("Where", test.stack)
+            yield self._block("Where", test.stack)
         if test.screen is not None:
-            yield self._block("The last screen", "terminal", test.screen)
+            yield self._block("The last screen", test.screen, "terminal")
         if test.output:
-            yield self._block("Output", "terminal", test.output, painted=True)
+            yield self._block("Output", test.output, "terminal", painted=True)
         if test.attachments:
             yield f"<h4>Attachments</h4>\n<ul>\n{''.join(f'<li>{link}</li>' for link in self._links(test))}\n</ul>\n"
         yield "</article>\n"
 
-    def _text(self, title: str, text: str) -> str:
-        return self._block(title, "text", text)
-
-    def _block(self, title: str, kind: str, text: str, *, painted: bool = False, diff: bool = False) -> str:
+    def _block(self, title: str, text: str, kind: str = "text", *, painted: bool = False, diff: bool = False) -> str:
         end, missing = end_of(text, min(LARGEST, self._left))
         self._left -= len(end)
         note = f"<p>{missing} characters before this are left out.</p>\n" if missing else ""
         if painted:
-            shown = self._painter.paint(end)
+            shown = styled(end)
         elif diff:
             shown = "\n".join(_diff_line(line) for line in plain_lines(end).split("\n"))
         else:
@@ -344,6 +211,30 @@ class _Page:
             f'<a href="{escape(link_from(self._directory, path))}">{_name(Path(path).name or path)}</a>'
             for path in test.attachments
         ]
+
+
+def styled(output: str) -> str:
+    """Return the text of what a program wrote, escaped, with its colours and styles."""
+    return "".join(_span(token) for token in ANSIParser().parse(with_newlines(output)) if token.type == "text")
+
+
+def _span(token: ANSIToken) -> str:
+    text, css = escape(plain_lines(token.content)), "; ".join(_css(token.style))
+    return f'<span style="{css}">{text}</span>' if css else text
+
+
+def _css(style: ANSIStyle) -> Iterator[str]:
+    ink, paper = shown_colors(style)
+    if style.foreground == "black" and paper == BACKGROUND:  # it could not be read
+        ink = shown_color("bright_black", ink)
+    if ink != FOREGROUND:
+        yield f"color: {ink}"
+    if paper != BACKGROUND:
+        yield f"background: {paper}"
+    yield from (css for css, on in zip(_LOOKS, (style.bold, style.dim, style.italic, style.hidden), strict=True) if on)
+    lines = (("underline", style.underline), ("line-through", style.strikethrough), ("overline", style.overline))
+    if drawn := " ".join(name for name, on in lines if on):
+        yield f"text-decoration: {drawn} {_SHAPES.get(style.underline, style.underline)}"
 
 
 def link_from(directory: Path, path: str) -> str:

@@ -19,12 +19,10 @@ from math import isfinite
 from typing import Final, Literal, TypeGuard
 
 import msgspec
-from msgspec.structs import replace
 
 from reenact.terminal.characters import encodable
 from reenact.terminal.errors import invalid
-from reenact.terminal.matching.options import AssertionResult
-from reenact.terminal.report.results import TestResult, TestSuiteResult, Totals, totals
+from reenact.terminal.report.results import TestSuiteResult, Totals, totals
 
 _DEEPEST: Final = 100
 _LARGEST_INTEGER: Final = 2**53
@@ -40,7 +38,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def to_json(results: Sequence[TestSuiteResult]) -> str:
     """Return the results as strict JSON: no NaN, and nothing that is not Unicode."""
-    report = Report(totals=totals(results), suites=tuple(_fit(suite) for suite in results))
+    report = _fit(Report(totals=totals(results), suites=tuple(results)))
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
@@ -56,51 +54,20 @@ def from_json(text: str | bytes) -> Report:
         raise invalid(f"this is no JSON report of version 1: {error}", error) from error
 
 
-def _fit(suite: TestSuiteResult) -> TestSuiteResult:
-    return replace(suite, name=encodable(suite.name), tests=tuple(_fit_test(test) for test in suite.tests))
-
-
-def _fit_test(test: TestResult) -> TestResult:
-    return replace(
-        test,
-        name=encodable(test.name),
-        suite=encodable(test.suite),
-        error=_fit_text(test.error),
-        stack=_fit_text(test.stack),
-        output=_fit_text(test.output),
-        screen=_fit_text(test.screen),
-        reason=_fit_text(test.reason),
-        attachments=tuple(encodable(path) for path in test.attachments),
-        assertions=tuple(_fit_assertion(assertion) for assertion in test.assertions),
-    )
-
-
-def _fit_assertion(assertion: AssertionResult) -> AssertionResult:
-    return replace(
-        assertion,
-        actual=encodable(assertion.actual),
-        expected=_fit_value(assertion.expected, 0),
-        diff=_fit_text(assertion.diff),
-        message=_fit_text(assertion.message),
-    )
-
-
-def _fit_text(text: str | None) -> str | None:
-    return None if text is None else encodable(text)
-
-
-def _fit_value(value: object, depth: int) -> object:
-    """Return what was expected as JSON has it: a pattern is its text, and what JSON cannot say is said in words."""
+def _fit(value: object, depth: int = 0) -> object:
+    """Return the value as JSON has it: a pattern is its text, and what JSON cannot say is said in words."""
     if isinstance(value, str):
         return encodable(value)
     if value is None or _is_number(value):
         return value
     if _is_pattern(value):
         return encodable(str(value.pattern))
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
     if _is_mapping(value) and depth < _DEEPEST:
-        return {encodable(str(key)): _fit_value(item, depth + 1) for key, item in value.items()}
+        return {encodable(str(key)): _fit(item, depth + 1) for key, item in value.items()}
     if _is_sequence(value) and depth < _DEEPEST:
-        return [_fit_value(item, depth + 1) for item in value]
+        return [_fit(item, depth + 1) for item in value]
     return _in_words(value)
 
 

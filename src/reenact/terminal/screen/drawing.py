@@ -154,14 +154,14 @@ def _runs(row: int, cells: Iterable[Cell]) -> Iterator[_Run]:
 
 
 def _behind(run: _Run) -> Iterator[str]:
-    _, background = _colors(run.style)
+    _, background = shown_colors(run.style)
     if background != BACKGROUND:
         yield f'<rect x="{run.x}" y="{run.y}" width="{run.width * _WIDE}" height="{_HIGH}" fill="{background}"/>'
 
 
 def _in_front(run: _Run) -> Iterator[str]:
     style = run.style
-    color, _ = _colors(style)
+    color, _ = shown_colors(style)
     lines = lines_of(run.text)
     if lines is not None and not style.hidden:
         classes = [name for name, on in (("h", lines.width > 1), ("d", style.dim)) if on]
@@ -208,7 +208,8 @@ def _cursor(cursor: Cursor, screen: Screen) -> Iterator[str]:
         yield f'<rect x="{x}" y="{y}" width="{width}" height="{_HIGH}" fill="{FOREGROUND}" fill-opacity=".5"/>'
 
 
-def _colors(style: ANSIStyle) -> tuple[str, str]:
+def shown_colors(style: ANSIStyle) -> tuple[str, str]:
+    """Return the colours of the text and of what is behind it, as `#rrggbb`."""
     foreground, background = shown_color(style.foreground, FOREGROUND), shown_color(style.background, BACKGROUND)
     return (background, foreground) if style.inverse else (foreground, background)
 
