@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, get_args
 
@@ -30,16 +30,6 @@ from reenact.terminal.session.keys import encode
 
 _ASSERTIONS: Final = get_args(AssertionType)
 _FLAGS: Final = ("stripAnsi", "ignoreCase", "ignoreWhitespace")
-_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "send": ("value",),
-    "sendLine": ("value",),
-    "sendKey": ("value",),
-    "wait": ("value", "regex", "timeout", "scope"),
-    "waitForExit": ("timeout",),
-    "assert": ("assertion", "subject"),
-    "delay": ("value",),
-}
-"""What each step takes; `sendLine` is `send` with Enter."""
 _EXIT: Final = "waitForExit"
 
 
@@ -91,25 +81,16 @@ def _steps(plain: Plain) -> tuple[InteractionStep, ...]:
 
 def _step(plain: Plain) -> InteractionStep:
     kind, fields = _taken_apart(plain)
-    know(fields, _FIELDS[kind])
-    match kind:
-        case "send":
-            return InteractionStep.send(_needed(fields, "value", plain).text())
-        case "sendLine":
-            return InteractionStep.send_line(_needed(fields, "value", plain).text())
-        case "sendKey":
-            return InteractionStep.send_key(_key(_needed(fields, "value", plain)))
-        case "wait":
-            return _wait(fields, plain)
-        case "waitForExit":
-            timeout = _seconds(fields)
-            return plain.make(lambda: InteractionStep(type="waitForExit", timeout=timeout))
-        case "assert":
-            assertion = _assertion(_needed(fields, "assertion", plain))
-            return InteractionStep(type="assert", assertion=assertion, subject=_subject(fields))
-        case _:
-            seconds = _needed(fields, "value", plain).value
-            return plain.make(lambda: InteractionStep(type="delay", value=seconds))
+    readers = _STEPS[kind]
+    know(fields, readers)
+    needed = [name for name in ("value", "assertion") if name in readers and name not in fields]
+    if kind == "wait" and ("value" in fields) == ("regex" in fields):
+        raise plain.wrong("a wait has a value, which is the text to wait for, or a regex")
+    if kind != "wait" and needed:
+        raise plain.wrong(f"the field {needed[0]} is missing")
+    values = {"value" if name == "regex" else name: readers[name](item) for name, item in fields.items()}
+    make: Callable[..., InteractionStep] = InteractionStep
+    return plain.make(lambda: make(type="send" if kind == "sendLine" else kind, **values))
 
 
 def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
@@ -120,11 +101,11 @@ def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
         raise plain.wrong(f"a step is a mapping, or the word {_EXIT}, not {quoted(plain.value)}")
     fields = plain.fields()
     if "type" in fields:
-        return fields.pop("type").choice(_FIELDS), fields
-    kinds = [name for name in fields if name in _FIELDS]
+        return fields.pop("type").choice(_STEPS), fields
+    kinds = [name for name in fields if name in _STEPS]
     if len(kinds) != 1:
         found = " and ".join(kinds) if kinds else ", ".join(fields) or "nothing"
-        raise plain.wrong(f"a step is one of {', '.join(sorted(_FIELDS))}, not {found}")
+        raise plain.wrong(f"a step is one of {', '.join(sorted(_STEPS))}, not {found}")
     (kind,) = kinds
     short = fields.pop(kind)
     match kind, short.value:
@@ -153,21 +134,10 @@ def _key(plain: Plain) -> str:
     return key
 
 
-def _wait(fields: Mapping[str, Plain], plain: Plain) -> InteractionStep:
-    if ("value" in fields) == ("regex" in fields):
-        raise plain.wrong("a wait has a value, which is the text to wait for, or a regex")
-    value: Pattern | Expression
-    if "regex" in fields:
-        value = _compiled(fields["regex"])
-    elif is_mapping((given := fields["value"]).value):
-        value = _compiled(_needed(given.fields(["regex"]), "regex", given))
-    else:
-        value = given.value if is_pattern(given.value) else given.text()
-    scope = fields["scope"].choice(get_args(Scope)) if "scope" in fields else "new"
-    timeout = _seconds(fields)
-    return plain.make(
-        lambda: InteractionStep(type="wait", value=value, timeout=timeout, scope=msgspec.convert(scope, Scope))
-    )
+def _pattern(plain: Plain) -> Pattern | Expression:
+    if is_mapping(plain.value):
+        return _compiled(_needed(plain.fields(["regex"]), "regex", plain))
+    return plain.value if is_pattern(plain.value) else plain.text()
 
 
 def _assertion(plain: Plain) -> AssertionOptions:
@@ -218,21 +188,30 @@ def _flag(plain: Plain) -> bool:
     return plain.value
 
 
-def _seconds(fields: Mapping[str, Plain]) -> float | None:
-    if (plain := fields.get("timeout")) is None:
-        return None
-    if not isinstance(plain.value, int | float) or isinstance(plain.value, bool):
+def _seconds(plain: Plain) -> float | None:
+    if plain.value is not None and (not isinstance(plain.value, int | float) or isinstance(plain.value, bool)):
         raise plain.wrong(f"this is to be a number of seconds, not {called(plain.value)}")
     return plain.value
-
-
-def _subject(fields: Mapping[str, Plain]) -> Subject:
-    choice = fields["subject"].choice(get_args(Subject)) if "subject" in fields else "output"
-    subject: Subject = msgspec.convert(choice, Subject)
-    return subject
 
 
 def _needed(fields: Mapping[str, Plain], name: str, plain: Plain) -> Plain:
     if name not in fields:
         raise plain.wrong(f"the field {name} is missing")
     return fields[name]
+
+
+_STEPS: Final[Mapping[str, Mapping[str, Callable[[Plain], object]]]] = {
+    "send": {"value": Plain.text},
+    "sendLine": {"value": lambda line: f"{line.text()}\r"},
+    "sendKey": {"value": _key},
+    "wait": {
+        "value": _pattern,
+        "regex": _compiled,
+        "timeout": _seconds,
+        "scope": lambda scope: scope.choice(get_args(Scope)),
+    },
+    "waitForExit": {"timeout": _seconds},
+    "assert": {"assertion": _assertion, "subject": lambda subject: subject.choice(get_args(Subject))},
+    "delay": {"value": lambda seconds: seconds.value},
+}
+"""What each step takes, and what reads it; `sendLine` is `send` with Enter."""
