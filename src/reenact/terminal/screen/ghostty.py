@@ -14,8 +14,6 @@ _REMEMBERED: Final = 20_000
 _CURSOR_KEYS: Final = 1
 _KEYPAD: Final = 66
 _PASTE: Final = 2004
-_MORE: Final = "\0"
-"""Stands in a line for a cell with several characters until the row has been read; no cell holds it itself."""
 
 
 class GhosttyEngine:
@@ -26,12 +24,11 @@ class GhosttyEngine:
 
     def __init__(self, columns: int, rows: int, scrollback: int = 10_000) -> None:
         self._live: Terminal | None = Terminal(*checked_size(columns, rows), scrollback)
-        self._numbers: list[list[int]] = []
+        self._history = _History(self._live, scrollback)
         self._lines: list[str] = []
         self._cells: list[tuple[Cell, ...]] = []
-        self._unread: set[int] = set()
-        self._known = _Known(self._live)
-        self._history = _History(self._live, scrollback)
+        self._known: dict[int, Cell | Glyph] = {}
+        self._styles: dict[bytes, ANSIStyle] = {}
 
     def feed(self, data: bytes) -> bytes:
         return self._terminal.write(data)
@@ -56,7 +53,6 @@ class GhosttyEngine:
 
     def screen(self) -> Screen:
         self._look()
-        self._read(self._unread)
         terminal = self._terminal
         state = terminal.state()
         return Screen(
@@ -78,117 +74,53 @@ class GhosttyEngine:
     @property
     def _terminal(self) -> Terminal:
         if self._live is None:
-            message = "the screen's engine is closed: what it shows is asked for while the terminal lives"
-            raise not_possible(message)
+            raise not_possible("the screen's engine is closed: what it shows is asked for while the terminal lives")
         return self._live
 
     def _look(self) -> None:
-        """Find which rows have changed, and their text."""
+        """Read the rows that have changed."""
         terminal = self._terminal
         rows = terminal.state().rows
         if len(self._lines) != rows:
-            self._numbers, self._lines, self._cells = [[] for _ in range(rows)], [""] * rows, [()] * rows
-            self._unread.clear()
-        texts = self._known.texts()
-        combined = set[int]()
-        for row, numbers in terminal.changes().items():
-            line = "".join([texts[number] for number in numbers])
-            if _MORE in line:
-                combined.add(row)
-            self._numbers[row], self._lines[row] = numbers, line.rstrip(" ")
-            self._unread.add(row)
-        for row in sorted(self._read(combined)):
-            self._lines[row] = "".join([cell.text for cell in self._cells[row]]).rstrip(" ")
+            self._lines, self._cells = [""] * rows, [()] * rows
+        if len(self._known) > _REMEMBERED or len(self._styles) > _REMEMBERED:
+            self._known.clear()
+            self._styles.clear()
+        known = self._known
+        for row, numbers in terminal.changes():
+            styles: dict[int, ANSIStyle] = {0: PLAIN}
+            cells = self._cells[row] = tuple(
+                [
+                    cell if isinstance(cell := known.get(number), Cell) else self._cell(number, row, column, styles)
+                    for column, number in enumerate(numbers)
+                ]
+            )
+            self._lines[row] = "".join([cell.text for cell in cells]).rstrip(" ")
 
-    def _read(self, rows: set[int]) -> tuple[int, ...]:
-        """Know the cells of these rows."""
-        if not rows:
-            return ()
-        terminal, known = self._terminal, self._known
-        wanted = tuple(rows)
-        for row in terminal.every_row():
-            if row in rows:
-                self._cells[row] = known.row(row, self._numbers[row])
-        self._unread.difference_update(wanted)
-        return wanted
-
-
-class _Known:
-    """What the numbers of cells mean, as far as it has been asked before."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        self._terminal = terminal
-        self._texts = _Texts(terminal)
-        self._plain = _Plain(terminal)
-        self._styles: dict[bytes, ANSIStyle] = {}
-
-    def texts(self) -> dict[int, str]:
-        """Return what gives the text for a number."""
-        if len(self._texts) > _REMEMBERED:
-            self._texts.clear()
-        return self._texts
-
-    def row(self, row: int, numbers: list[int]) -> tuple[Cell, ...]:
-        """Return the cells of the row that the terminal stands at."""
-        if len(self._plain) > _REMEMBERED:
-            self._plain.clear()
-        plain = self._plain
-        styles: dict[int, ANSIStyle] = {0: PLAIN}
-        cells = [plain[number] for number in numbers]
-        return tuple(
-            [
-                cell if isinstance(cell, Cell) else self._cell(cell, row, column, styles)
-                for column, cell in enumerate(cells)
-            ]
-        )
-
-    def _cell(self, glyph: Glyph, row: int, column: int, styles: dict[int, ANSIStyle]) -> Cell:
-        style = styles.get(glyph.style)
-        if style is None:
-            style = styles[glyph.style] = self._style(self._terminal.style(column))
+    def _cell(self, number: int, row: int, column: int, styles: dict[int, ANSIStyle]) -> Cell:
+        """Return a cell of the row that the terminal stands at; remember it if its number says everything."""
+        glyph = self._known.get(number) or self._terminal.glyph(number)
+        self._known[number] = glyph
+        if isinstance(glyph, Cell):
+            return glyph
+        if not (glyph.style or glyph.linked or glyph.combined):
+            style = PLAIN if glyph.background is None else ANSIStyle(background=glyph.background)
+            cell = self._known[number] = Cell(text=glyph.text, width=glyph.width, style=style)
+            return cell
+        found = styles.get(glyph.style)
+        if found is None:
+            found = styles[glyph.style] = self._style(self._terminal.style(column))
         return Cell(
             text=self._terminal.characters(column) if glyph.combined else glyph.text,
             width=glyph.width,
-            style=style,
+            style=found,
             link=self._terminal.link(row, column) if glyph.linked else None,
         )
 
     def _style(self, style: bytes) -> ANSIStyle:
         known = self._styles.get(style)
         if known is None:
-            if len(self._styles) > _REMEMBERED:
-                self._styles.clear()
             known = self._styles[style] = style_of(style)
-        return known
-
-
-class _Texts(dict[int, str]):
-    """The text for a number of a cell, learnt when it is first asked for."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        super().__init__()
-        self._terminal = terminal
-
-    def __missing__(self, number: int) -> str:
-        glyph = self._terminal.glyph(number)
-        text = self[number] = _MORE if glyph.combined else glyph.text
-        return text
-
-
-class _Plain(dict[int, Cell | Glyph]):
-    """The cell for a number if that says everything, or else what it says."""
-
-    def __init__(self, terminal: Terminal) -> None:
-        super().__init__()
-        self._terminal = terminal
-
-    def __missing__(self, number: int) -> Cell | Glyph:
-        glyph = self._terminal.glyph(number)
-        known: Cell | Glyph = glyph
-        if not (glyph.style or glyph.linked or glyph.combined):
-            style = PLAIN if glyph.background is None else ANSIStyle(background=glyph.background)
-            known = Cell(text=glyph.text, width=glyph.width, style=style)
-        self[number] = known
         return known
 
 

@@ -65,7 +65,7 @@ class State(NamedTuple):
 
 
 class Terminal:
-    """A terminal of the library. The cells of a row are asked for while `every_row` stands there."""
+    """A terminal of the library. The cells of a row are asked for while `changes` stands there."""
 
     def __init__(self, columns: int, rows: int, scrollback: int) -> None:
         terminal: Any = _core.Terminal(columns, rows, scrollback=_NO_LIMIT, fg=_FOREGROUND, bg=_BACKGROUND)
@@ -136,36 +136,26 @@ class Terminal:
         title: bytes = _ffi.buffer(out.ptr, out.len)[:] if out.len else b""
         return title.decode(errors="replace")
 
-    def changes(self) -> dict[int, list[int]]:
-        """Return the rows that have changed since this was last asked: by their places, the numbers of their cells."""
-        changed = dict(self._changes())
-        if self._combining and self.state().row not in changed:
+    def changes(self) -> Iterator[tuple[int, list[int]]]:
+        """Yield the rows that have changed since this was last asked: their places, and the numbers of their cells.
+
+        At each row, its cells may be asked for.
+        """
+        rows, out = self._rows, self._out
+        if self._combining:
             # A character that only combines with the one before the cursor does not count as a change of its row.
             _lib.ghostty_render_state_free(self._picture[0])
             _check(_lib.ghostty_render_state_new(_ffi.NULL, self._picture))
-            changed = dict(self._changes())
-        self._combining = False
-        return changed
-
-    def _changes(self) -> Iterator[tuple[int, list[int]]]:
-        picture, rows, out, view = self._picture[0], self._rows, self._out.row, self._out.view
+            self._combining = False
+        picture = self._picture[0]
         _check(_lib.ghostty_render_state_update(picture, self._handle))
         _check(_lib.ghostty_render_state_get(picture, _lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR, rows))
-        while _lib.ghostty_render_state_row_iterator_next_dirty(rows[0], out):
-            _check(_lib.ghostty_render_state_row_get(rows[0], _lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW, view))
-            yield out[0], _ffi.unpack(view.ptr, view.len)
-        _check(_lib.ghostty_render_state_clean(picture))
-
-    def every_row(self) -> Iterator[int]:
-        """Yield the places of the rows, as `changes` has found them; at each, its cells may be asked for."""
-        rows = self._rows
-        _check(_lib.ghostty_render_state_get(self._picture[0], _lib.GHOSTTY_RENDER_STATE_DATA_ROW_ITERATOR, rows))
-        y = 0
-        while _lib.ghostty_render_state_row_iterator_next(rows[0]):
+        while _lib.ghostty_render_state_row_iterator_next_dirty(rows[0], out.row):
+            _check(_lib.ghostty_render_state_row_get(rows[0], _lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS_RAW, out.view))
             _check(_lib.ghostty_render_state_row_get(rows[0], _lib.GHOSTTY_RENDER_STATE_ROW_DATA_CELLS, self._cells))
             self._place = None
-            yield y
-            y += 1
+            yield out.row[0], _ffi.unpack(out.view.ptr, out.view.len)
+        _check(_lib.ghostty_render_state_clean(picture))
 
     def glyph(self, number: int) -> Glyph:
         """Return what the number of a cell means, wherever it stands."""
@@ -191,7 +181,7 @@ class Terminal:
         )
 
     def style(self, column: int) -> bytes:
-        """Return the style of a cell of the row that `every_row` stands at, in the form that `style_of` reads."""
+        """Return the style of a cell of the row that `changes` stands at, in the form that `style_of` reads."""
         out = self._out.rendition
         _check(_lib.ghostty_render_state_row_cells_select(self._cells[0], column))
         _check(
@@ -201,7 +191,7 @@ class Terminal:
         return style
 
     def characters(self, column: int) -> str:
-        """Return all characters of a cell of the row that `every_row` stands at."""
+        """Return all characters of a cell of the row that `changes` stands at."""
         out = self._out
         _check(_lib.ghostty_render_state_row_cells_select(self._cells[0], column))
         key = _lib.GHOSTTY_RENDER_STATE_ROW_CELLS_DATA_GRAPHEMES_UTF8
@@ -212,7 +202,7 @@ class Terminal:
         return text.decode(errors="replace")
 
     def link(self, row: int, column: int) -> str | None:
-        """Return the address behind a cell of the row that `every_row` stands at."""
+        """Return the address behind a cell of the row that `changes` stands at."""
         out = self._out
         if self._place is None:
             self._place = self._terminal.ref(0, row)
