@@ -171,5 +171,5 @@ def test_a_closed_journal_takes_no_acknowledgement_and_has_none_under_way(tmp_pa
 
 
 def test_a_journal_without_feeds_says_so() -> None:
-    with FaultyJournal(MemoryJournal()) as journal, pytest.raises(TypeError, match="MemoryJournal keeps nothing"):
+    with FaultyJournal(MemoryJournal()) as journal, pytest.raises(TypeError, match="MemoryJournal has no feed_end"):
         journal.feed_end("a")

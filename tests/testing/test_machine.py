@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reenact.actors.kernel import ActorContext, EventSourcedActor, Supervision, Timer
 from reenact.testing import ReplayError, ReplayMachine
-from reenact.testing.findings import finding
+from reenact.testing.portrait import finding
 from reenact.testing.watch import AnyActor
 from tests.testing.account import Account, Audit, Command, Deposit, Deposited, Withdraw, Withdrawn, amounts, commands
 

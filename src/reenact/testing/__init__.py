@@ -16,20 +16,17 @@ if TYPE_CHECKING:
     )
     from reenact.actors.environment.recorded.recording import RecordedEnvironment
     from reenact.actors.environment.scenarios import PREDEFINED_SCENARIOS, MockEvent, MockScenario
-    from reenact.testing.clock import ManualClock
+    from reenact.testing.clock import ManualClock, SequentialIds
     from reenact.testing.crash_points import Crash, CrashPoint
     from reenact.testing.crash_test import CrashReport, CrashTest
     from reenact.testing.crashing import crash_at, effect
     from reenact.testing.fake_api import FakeMessagesAPI, FakeRequest
     from reenact.testing.fake_replies import FakeError, FakeReply
-    from reenact.testing.faulty_journal import CrashedError, FaultyJournal
-    from reenact.testing.findings import ReplayError
+    from reenact.testing.faulty_journal import CrashedError, FaultyJournal, torn_copy
     from reenact.testing.fork_server import Reporter
-    from reenact.testing.ids import SequentialIds
-    from reenact.testing.kit import EventSourcedTestKit
+    from reenact.testing.kit import EventSourcedTestKit, Result
     from reenact.testing.machine import ReplayMachine
-    from reenact.testing.result import Result
-    from reenact.testing.torn import torn_copy
+    from reenact.testing.portrait import ReplayError
     from reenact.testing.waiting import wait_until
 
 __all__ = [
@@ -89,14 +86,14 @@ _LATER: Final = {
     "MockScenario": "reenact.actors.environment.scenarios",
     "RecordedEnvironment": "reenact.actors.environment.recorded.recording",
     "PREDEFINED_SCENARIOS": "reenact.actors.environment.scenarios",
-    "ReplayError": "reenact.testing.findings",
+    "ReplayError": "reenact.testing.portrait",
     "ReplayMachine": "reenact.testing.machine",
     "Reporter": "reenact.testing.fork_server",
-    "Result": "reenact.testing.result",
-    "SequentialIds": "reenact.testing.ids",
+    "Result": "reenact.testing.kit",
+    "SequentialIds": "reenact.testing.clock",
     "crash_at": "reenact.testing.crashing",
     "effect": "reenact.testing.crashing",
-    "torn_copy": "reenact.testing.torn",
+    "torn_copy": "reenact.testing.faulty_journal",
     "wait_until": "reenact.testing.waiting",
 }
 """What is imported when it is first asked for: mocks need no test library, and a test run not all of this."""

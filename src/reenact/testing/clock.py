@@ -1,8 +1,9 @@
-"""A clock that stands still until a test moves it."""
+"""A clock that stands still until a test moves it, and ids that a test can foresee."""
 
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -82,3 +83,17 @@ def _microseconds(at: int | datetime) -> int:
     if at.tzinfo is None:
         raise ValueError(f"{at.isoformat()} has no time zone: give it one, such as datetime.timezone.utc")
     return (at - _EPOCH) // _MICROSECOND
+
+
+class SequentialIds:
+    """Makes `prefix_0001`, `prefix_0002` and so on, counted for each prefix; to be given to `Runtime.open(ids=...)`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: Counter[str] = Counter()
+
+    def __call__(self, prefix: str) -> str:
+        """Return the next id with this prefix."""
+        with self._lock:
+            self._made[prefix] += 1
+            return f"{prefix}_{self._made[prefix]:04d}"

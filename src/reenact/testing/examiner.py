@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from reenact.actors.journal.codec import EventCodec
-from reenact.testing.findings import finding
-from reenact.testing.portrait import Portrait, differences, portrait
+from reenact.testing.portrait import Portrait, differences, finding, portrait
 from reenact.testing.witness import witness
 
 PURE: Final = "it must depend on nothing but its arguments: time, chance and ids come in with the command"

@@ -17,8 +17,7 @@ from typing import Any, Self, TypeAlias
 import msgspec
 
 from reenact.testing.fake_replies import FakeError, FakeReply
-from reenact.testing.fake_rules import refusal
-from reenact.testing.fake_turns import blocks_of
+from reenact.testing.fake_rules import blocks_of, refusal
 
 Json: TypeAlias = dict[str, Any]
 Scripted: TypeAlias = FakeReply | FakeError

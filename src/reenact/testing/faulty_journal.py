@@ -1,22 +1,135 @@
-"""A journal that fails when a test wants it to: full, slow, overtaken by another writer, or gone in a crash."""
+"""A journal that fails when a test wants it to: full, slow, overtaken by another writer, gone in a crash, or torn."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Final, NamedTuple, TypeAlias
+from types import TracebackType
+from typing import Concatenate, Final, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
 
-from reenact.actors.journal.api import Append, Committed, Done, Journal, Mark, Outcome, Recorded, Segment
+from reenact.actors.journal.api import (
+    Append,
+    ChainedJournal,
+    Committed,
+    Done,
+    FeedJournal,
+    Journal,
+    Mark,
+    Outcome,
+    Recorded,
+    Segment,
+)
+from reenact.actors.journal.codec import EventCodec
 from reenact.domain.errors import ConflictError, StorageError, StorageFullError
-from reenact.testing.passing_journal import PassingJournal
-from reenact.testing.torn import torn_copy
+
+P = ParamSpec("P")
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+def torn_copy(log: str | os.PathLike[str], directory: str | os.PathLike[str], *, lose: int = 0) -> Path:
+    """Copy an open log into a new directory as a crash would leave it, without the last bytes that were written.
+
+    The last `lose` bytes of its write-ahead log are missing (with 0, all is there: only the process has ended). Opened,
+    the copy holds whole transactions, from the first one on. Nothing may be written to the log meanwhile.
+
+    Raises:
+        FileExistsError: the directory is there already.
+        ValueError: `lose` is below zero.
+    """
+    if lose < 0:
+        raise ValueError(f"a write cannot lose {lose} bytes")
+    path, target = Path(log), Path(directory)
+    target.mkdir(parents=True)
+    copy = target / path.name
+    shutil.copyfile(path, copy)
+    ahead = Path(f"{path}-wal")
+    if ahead.exists():
+        copied = Path(shutil.copyfile(ahead, f"{copy}-wal"))
+        os.truncate(copied, max(0, copied.stat().st_size - lose))
+    return copy
+
+
+def _passed(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[PassingJournal, P], R]:
+    """Return the method of the same name of the journal behind, or what raises a TypeError if that has none."""
+    name = method.__name__
+
+    @wraps(method)
+    def call(self: PassingJournal, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        behind: Callable[P, R] | None = getattr(self.journal, name, None)
+        if behind is None:
+            raise TypeError(f"{type(self.journal).__name__} has no {name}")
+        return behind(*args, **kwargs)
+
+    return call
+
+
+class PassingJournal:
+    """Keeps the promise of `Journal` by leaving it to the journal behind it, which it closes with itself.
+
+    Those of `FeedJournal` and `ChainedJournal` it keeps if the one behind does; if not, each of their methods raises a
+    TypeError.
+    """
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    @property
+    def journal(self) -> Journal:
+        """The journal behind this one."""
+        return self._journal
+
+    @property
+    def codec(self) -> EventCodec | None:
+        """What the journal behind this one encodes events with, if it says so; for `ActorSystem(codec=...)`."""
+        codec: EventCodec | None = getattr(self._journal, "codec", None)
+        return codec
+
+    append = _passed(Journal.append)
+    recover = _passed(Journal.recover)
+    read = _passed(Journal.read)
+    read_all = _passed(Journal.read_all)
+    read_feed = _passed(Journal.read_feed)
+    read_feed_backwards = _passed(Journal.read_feed_backwards)
+    snapshot = _passed(Journal.snapshot)
+    snapshots = _passed(Journal.snapshots)
+    delete_snapshots = _passed(Journal.delete_snapshots)
+    due = _passed(Journal.due)
+    next_due = _passed(Journal.next_due)
+    head = _passed(Journal.head)
+    feed_end = _passed(FeedJournal.feed_end)
+    acknowledge = _passed(FeedJournal.acknowledge)
+    mark = _passed(FeedJournal.mark)
+    marks = _passed(FeedJournal.marks)
+    forget_marks = _passed(FeedJournal.forget_marks)
+    remembered = _passed(FeedJournal.remembered)
+    forget_requests = _passed(FeedJournal.forget_requests)
+    replace_feed = _passed(FeedJournal.replace_feed)
+    stale_feeds = _passed(FeedJournal.stale_feeds)
+    link = _passed(ChainedJournal.link)
+    link_at = _passed(ChainedJournal.link_at)
+    read_until = _passed(ChainedJournal.read_until)
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
 
 PATIENCE: Final = 10.0
 """Seconds that something is waited for which should come at once."""

@@ -12,10 +12,9 @@ import pytest
 
 if TYPE_CHECKING:
     from reenact.actors.kernel import ActorSystem
-    from reenact.testing.clock import ManualClock
+    from reenact.testing.clock import ManualClock, SequentialIds
     from reenact.testing.crash_test import CrashTest
     from reenact.testing.faulty_journal import FaultyJournal
-    from reenact.testing.ids import SequentialIds
     from reenact.testing.kit import EventSourcedTestKit
 
 LEAVE_TIME: Final = 5.0
@@ -33,7 +32,7 @@ def manual_clock() -> ManualClock:
 @pytest.fixture
 def sequential_ids() -> SequentialIds:
     """Ids that the test can foresee: `prefix_0001`, and so on."""
-    from reenact.testing.ids import SequentialIds  # noqa: PLC0415 - see above
+    from reenact.testing.clock import SequentialIds  # noqa: PLC0415 - see above
 
     return SequentialIds()
 

@@ -1,9 +1,9 @@
-"""What a value looks like right now, field by field, so that it can be compared with what it looks like later."""
+"""What a value looks like now, field by field, to be compared with what it looks like later; and what is found."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from enum import Enum
@@ -133,3 +133,17 @@ def _shown(value: object) -> str:
     """Return a text for a key or a member of a set: its parts on one line."""
     parts = portrait(value, "")
     return parts[""] if len(parts) == 1 else "; ".join(f"{where}={what}" for where, what in parts.items())
+
+
+class ReplayError(AssertionError):
+    """An actor is not what its log says, or would not be on another day; the message says where, and what to do."""
+
+    def __init__(self, findings: Iterable[str]) -> None:
+        self.findings = tuple(dict.fromkeys(findings))
+        super().__init__("\n\n".join(self.findings))
+
+
+def finding(what: str, details: Iterable[str] = (), advice: str = "") -> str:
+    """Return the text of a finding: what is wrong, where it shows, and what to do about it."""
+    lines = [what + (":" if (details := list(details)) else "."), *(f"  {detail}" for detail in details)]
+    return "\n".join([*lines, f"  ({advice})"] if advice else lines)

@@ -3,29 +3,233 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from reenact.actors.journal.api import Journal, Recorded
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.opening import open_journal, private_directory
 from reenact.actors.journal.verify import verify
 from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.family import Key
+from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.lineage import state_before
+from reenact.actors.kernel.mailbox import Mailbox
+from reenact.actors.kernel.persistent import EventSourcedActor
+from reenact.actors.kernel.profile import Profile
 from reenact.actors.kernel.reference import Reference
+from reenact.actors.kernel.system import ActorSystem
 from reenact.domain.errors import ConflictError, StorageError, StorageFullError
-from reenact.testing.checks import live_is_replayed, log_is, snapshot_is_replayed, snapshot_keeps, timers_are_pure
 from reenact.testing.clock import ManualClock
-from reenact.testing.examiner import Examiner, Note
-from reenact.testing.faulty_journal import PATIENCE, CrashedError, FaultyJournal
-from reenact.testing.findings import ReplayError, finding
-from reenact.testing.portrait import Portrait, differences, portrait
-from reenact.testing.stepped import SteppedSystem
-from reenact.testing.torn import torn_copy
+from reenact.testing.examiner import IN_PLACE, PURE, Examiner, Note
+from reenact.testing.faulty_journal import PATIENCE, CrashedError, FaultyJournal, torn_copy
+from reenact.testing.portrait import Portrait, ReplayError, differences, finding, portrait
 from reenact.testing.watch import AnyActor, Watch
+from reenact.testing.witness import witness
+
+_EVOLVE_ONLY: Final = (
+    "a state comes from evolve and nothing else, once for each event, and evolve depends on nothing but its arguments"
+)
+_SNAPSHOT: Final = (
+    "what to_snapshot returns must hold everything, and come back as snapshot_type or as the state's type"
+)
+_EQUAL: Final = "a timer is known by its value: give its command an __eq__, such as that of a frozen dataclass"
+
+
+def live_is_replayed(actor: AnyActor, history: Sequence[Recorded]) -> Iterator[str]:
+    """Check that the log says what the live actor believes."""
+    who, kind = actor.context.stream, type(actor)
+    believed = [recorded for recorded in history if recorded.version <= actor.version]
+    if (believed[-1].version if believed else 0) != actor.version:
+        yield finding(f"{who} believes to be at version {actor.version}, and its log has {len(believed)} events")
+        return
+    try:
+        replayed = kind.replay(believed, actor.context.journal)
+    except Exception as error:  # noqa: BLE001 - a function of the user's
+        yield finding(f"the history of {who} cannot be replayed", [str(error)])
+        return
+    wrong = differences(portrait(actor.state, "state"), portrait(replayed, "state"), verb="live, replayed")
+    if wrong:
+        yield finding(f"the live {who} is not what its log says", wrong, _EVOLVE_ONLY)
+
+
+def snapshot_keeps(actor: AnyActor) -> Iterator[str]:
+    """Check that the state comes back from a snapshot as it went in."""
+    form = actor.context.profile.snapshots
+    if form is None:
+        return
+    who, state = actor.context.stream, actor.state
+    before = portrait(state, "state")
+    acts: list[str] = []
+    try:
+        with witness(acts):
+            restored = form.restored(form.taken(who, actor.version, state))
+    except Exception as error:  # noqa: BLE001 - a function of the user's
+        yield finding(f"no snapshot can be taken of {state!r}", [repr(error)], _SNAPSHOT)
+        return
+    if restored is None:
+        yield finding(f"the snapshot of {state!r} cannot be read again", advice=_SNAPSHOT)
+    elif lost := differences(before, portrait(restored[0], "state")):
+        yield finding(f"a snapshot of {who} does not keep its state", lost, _SNAPSHOT)
+    if acts:
+        yield finding("to_snapshot or from_snapshot does more than return", [f"it {act}" for act in acts], PURE)
+    if changed := differences(before, portrait(state, "state")):
+        yield finding("to_snapshot changes the state that it is given", changed, IN_PLACE)
+
+
+def snapshot_is_replayed(
+    kind: type[AnyActor], profile: Profile[Any], journal: Journal, stream: str, history: Sequence[Recorded]
+) -> Iterator[str]:
+    """Check that the snapshot in the log, if there is one, is what the events before it add up to."""
+    snapshot = journal.snapshot(stream)
+    restored = None if snapshot is None or profile.snapshots is None else profile.snapshots.restored(snapshot)
+    if snapshot is None or restored is None:
+        return
+    before = [recorded for recorded in history if recorded.version <= snapshot.version]
+    replayed = kind.replay(before, journal)
+    wrong = differences(portrait(restored[0], "state"), portrait(replayed, "state"), verb="in the snapshot, replayed")
+    if wrong:
+        yield finding(f"the snapshot of {stream} at version {snapshot.version} is not what the events say", wrong)
+
+
+def timers_are_pure(actor: AnyActor) -> Iterator[str]:
+    """Check that what the actor waits for is said by its state alone."""
+    timers = actor.context.profile.timers
+    if timers is None:
+        return
+    before = portrait(actor.state, "state")
+    acts: list[str] = []
+    with witness(acts):
+        first = tuple(timers(actor.state))
+    if acts:
+        yield finding(f"timers does more than return, for {actor.state!r}", [f"it {act}" for act in acts], PURE)
+    elif other := differences(portrait(first, "it"), portrait(tuple(timers(actor.state)), "it"), verb="is now"):
+        yield finding(f"timers returns something else when it is called again, for {actor.state!r}", other, PURE)
+    elif first != tuple(timers(actor.state)):
+        yield finding(f"timers are not equal when they are made again, for {actor.state!r}", advice=_EQUAL)
+    if changed := differences(before, portrait(actor.state, "state")):
+        yield finding("timers changes the state that it is given", changed, IN_PLACE)
+
+
+def log_is(
+    journal: Journal, expected: dict[str, list[Any]], acknowledged: Iterable[tuple[str, int, Any]]
+) -> Iterator[str]:
+    """Check that the log holds what became durable, in its order, and what was acknowledged, each exactly once."""
+    found: dict[str, list[Any]] = {}
+    for recorded in journal.read_all(limit=1_000_000_000):
+        found.setdefault(recorded.stream, []).append(recorded.event)
+    if wrong := differences(portrait(expected, "log"), portrait(found, "log"), verb="was written, read is"):
+        yield finding("the log does not hold what was written to it", wrong)
+    for stream, version, event in acknowledged:
+        history = found.get(stream, [])
+        durable = history[version - 1] if version <= len(history) else None
+        if lost := differences(
+            portrait(event, "event"), portrait(durable, "event"), verb="was acknowledged, recorded is"
+        ):
+            yield finding(f"version {version} of {stream} is not the event that was acknowledged", lost)
+
+
+_TURNS: Final = 10
+"""After so many turns without a sign of life, whoever is not idle waits for what only the test can bring about."""
+
+_PAUSE: Final = 0.001
+
+
+class _Turn:
+    """Work for a worker that only shows that its turn has come."""
+
+    def __init__(self) -> None:
+        self.over = threading.Event()
+        self.never = threading.Event()
+
+    def run(self) -> None:
+        self.over.set()
+
+
+class SteppedSystem(ActorSystem):
+    """One worker, a clock that stands still, and a journal that a test can hold: whatever happens, happens in order."""
+
+    def __init__(self, journal: FaultyJournal, codec: EventCodec, clock: ManualClock) -> None:
+        super().__init__(journal, codec=codec, workers=1, clock=clock)
+        self._faulty = journal
+        self._backing_off: frozenset[str] = frozenset()
+        self._backing_off_at = 0
+
+    def _dismiss(self, key: Key) -> PooledFuture[Any]:
+        """Ask the actor to stop; one that waits for the time to be started again waits no longer."""
+        self._backing_off = frozenset()
+        return super()._dismiss(key)
+
+    def dismiss(self, key: Key) -> None:
+        """Ask the actor to stop, without waiting for it."""
+        self._dismiss(key)
+
+    def settle(self) -> None:
+        """Wait until every actor is idle, or waits for an append that the journal holds.
+
+        An actor that waits for something else that only the test can bring about (for one that is itself suspended,
+        or for the time to be started again) is left alone.
+
+        Raises:
+            AssertionError: there is no end of it.
+        """
+        if self.timetable.elapsed() != self._backing_off_at:
+            self._backing_off = frozenset()
+        deadline = time.monotonic() + PATIENCE
+        signs, still = self._signs(), 0
+        while not self._is_quiet():
+            turn = _Turn()
+            self.pool.submit(turn)
+            turn.over.wait(PATIENCE)  # then whatever was waiting for a worker has had its turn, too
+            before, signs = signs, self._signs()
+            still = still + 1 if signs == before and not self._faulty.under_way else 0
+            if still == _TURNS:
+                backing_off = self._without_actors()
+                if backing_off or self._faulty.held:
+                    self._backing_off, self._backing_off_at = backing_off, self.timetable.elapsed()
+                    return
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the actors have not come to rest after {PATIENCE:g} seconds")
+            turn.never.wait(_PAUSE * still)
+
+    def _signs(self) -> tuple[int, int]:
+        """Return what shows that something has moved."""
+        return self._faulty.handed_over, self.live()
+
+    def _is_quiet(self) -> bool:
+        """Hold all mailboxes at once: then nobody runs, and what is empty stays empty."""
+        with self._lock:
+            mailboxes = [(key[0].stream(key[1]), cell.mailbox) for key, cell in self._cells.items()]
+            cells = len(mailboxes)
+        for actor in self.pool.live():
+            inbox: object = getattr(actor, "actor_inbox", None)
+            if isinstance(inbox, Mailbox) and not isinstance(actor, EventSourcedActor):
+                mailboxes.append(("", inbox))
+        suspended = self._backing_off | {step.stream for step in self._faulty.held}
+        with ExitStack() as letting_go:
+            holding: list[Mailbox] = []
+            for stream, mailbox in mailboxes:
+                if mailbox.hold():
+                    letting_go.callback(mailbox.let_go)
+                    holding.append(mailbox)
+                elif stream not in suspended:
+                    return False
+            with self._lock:
+                same = cells == len(self._cells)
+            return same and not self._faulty.under_way and all(mailbox.empty() for mailbox in holding)
+
+    def _without_actors(self) -> frozenset[str]:
+        """Return the streams for which there should be an actor, and is none."""
+        live = {actor.context.stream for actor in self.pool.live() if isinstance(actor, EventSourcedActor)}
+        with self._lock:
+            return frozenset({key[0].stream(key[1]) for key in self._cells} - live)
+
 
 _NAME: Final = "log.db"
 _QUESTIONS: Final = 6

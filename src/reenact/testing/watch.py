@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from typing import Any, Final, TypeAlias
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
 
-from reenact.actors.journal.api import Journal, Remembered
+from reenact.actors.journal.api import Journal
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.kernel.declared import Announcement
 from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.testing.examiner import NOT_YET, Examiner
-from reenact.testing.findings import finding
-from reenact.testing.portrait import Portrait, differences, portrait
+from reenact.testing.portrait import Portrait, differences, finding, portrait
 from reenact.testing.witness import SENDS, witness
 
+P = ParamSpec("P")
+R = TypeVar("R")
 AnyActor: TypeAlias = EventSourcedActor[Any, Any, Any]
 
 _ONLY_EVOLVE: Final = "only evolve makes states, so that the log can make them again"
@@ -45,10 +45,10 @@ class Watch:
         vars(actor).update(
             decide=watched.examiner.decide,
             evolve=watched.examiner.evolve,
-            on_recovered=watched.on_recovered,
-            prepare=watched.prepare,
-            announce=watched.announce,
-            remember=watched.remember,
+            on_recovered=watched.hook(actor.on_recovered, watched.state_stays),
+            prepare=watched.hook(actor.prepare, watched.nothing_happens),
+            announce=watched.hook(actor.announce, watched.nothing_happens),
+            remember=watched.hook(actor.remember, watched.nothing_happens),
             on_committed=watched.on_committed,
             reply=watched.reply,
         )
@@ -106,10 +106,6 @@ class _Watched:
         self._watch = watch
         self._actor = actor
         self._journal = journal
-        self._on_recovered = actor.on_recovered
-        self._prepare = actor.prepare
-        self._announce = actor.announce
-        self._remember = actor.remember
         self._on_committed = actor.on_committed
         self._reply = actor.reply
         self.examiner = Examiner(
@@ -120,34 +116,14 @@ class _Watched:
             note=watch.note,
         )
 
-    def on_recovered(self) -> Sequence[Any]:
-        with self._state_stays("on_recovered"):
-            return self._on_recovered()
+    def hook(self, call: Callable[P, R], watching: Callable[[str], AbstractContextManager[None]]) -> Callable[P, R]:
+        """Return the hook of the actor, watched while it runs."""
 
-    def prepare(self, command: Any) -> Any:  # noqa: ANN401 - the actor's own types
-        with self._nothing_happens("prepare"):
-            return self._prepare(command)
+        def run(*args: P.args, **kwargs: P.kwargs) -> R:
+            with watching(call.__name__):
+                return call(*args, **kwargs)
 
-    def announce(
-        self,
-        command: Any,  # noqa: ANN401 - likewise
-        before: Any,  # noqa: ANN401 - likewise
-        events: tuple[Any, ...],
-        after: Any,  # noqa: ANN401 - likewise
-        recorded_at: int,
-    ) -> Announcement:
-        with self._nothing_happens("announce"):
-            return self._announce(command, before, events, after, recorded_at)
-
-    def remember(
-        self,
-        command: Any,  # noqa: ANN401 - likewise
-        events: tuple[Any, ...],
-        after: Any,  # noqa: ANN401 - likewise
-        recorded_at: int,
-    ) -> Remembered | None:
-        with self._nothing_happens("remember"):
-            return self._remember(command, events, after, recorded_at)
+        return run
 
     def on_committed(self, command: Any, events: tuple[Any, ...]) -> None:  # noqa: ANN401 - likewise
         stream, version = self._actor.context.stream, self._actor.version
@@ -157,12 +133,12 @@ class _Watched:
             details = [f"the log holds {durable} behind version {version - len(events)}"]
             self._watch.note(finding(f"{stream} acts on {events!r} before they are durable", details))
         self._watch.acts(stream, version, events)
-        with self._state_stays("on_committed"):
+        with self.state_stays("on_committed"):
             self._on_committed(command, events)
 
     def reply(self, command: Any, events: tuple[Any, ...]) -> Any:  # noqa: ANN401 - likewise
         self._watch.replies(self._actor.context.stream, events)
-        with self._state_stays("reply"):
+        with self.state_stays("reply"):
             return self._reply(command, events)
 
     def _world(self) -> Portrait:
@@ -171,10 +147,11 @@ class _Watched:
         return {**self._watch.effects(), **own}
 
     @contextmanager
-    def _nothing_happens(self, hook: str) -> Generator[None]:
+    def nothing_happens(self, hook: str) -> Generator[None]:
+        """Note what the hook does before anything is durable."""
         before = self._watch.effects()
         acts: list[str] = []
-        with self._state_stays(hook), witness(acts):
+        with self.state_stays(hook), witness(acts):
             yield
         happened = [f"it {act}" for act in acts if act in SENDS]
         happened += differences(before, self._watch.effects())
@@ -182,7 +159,8 @@ class _Watched:
             self._watch.note(finding(f"{hook} has an effect before anything is durable", happened, NOT_YET))
 
     @contextmanager
-    def _state_stays(self, hook: str) -> Generator[None]:
+    def state_stays(self, hook: str) -> Generator[None]:
+        """Note it if the hook changes the state."""
         before = portrait(self._actor.state, "state")
         yield
         changed = differences(before, portrait(self._actor.state, "state"))
