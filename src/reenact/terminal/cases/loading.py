@@ -10,12 +10,13 @@ from typing import Final
 
 import msgspec
 
+from reenact.domain.plain import is_mapping
 from reenact.terminal.cases.case import TerminalTestCase
 from reenact.terminal.config import TerminalTestConfig
 from reenact.terminal.fixture.files import checked_prefix, files_of
 from reenact.terminal.fixture.options import FixtureOptions
 from reenact.terminal.matching.shown import quoted
-from reenact.terminal.script.plain import Plain, Readers, fields_of, is_mapping, know, read_file, struct_of
+from reenact.terminal.script.plain import Plain, Readers, fields_of, know, read_file, struct_of
 from reenact.terminal.script.reading import script_in
 from reenact.terminal.script.steps import InteractionScript
 from reenact.terminal.session.checking import variables

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from functools import cache, lru_cache
-from typing import Final, Protocol, TypeGuard
+from typing import Final, Protocol
 
 from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError
 from jsonschema.protocols import Validator
@@ -15,7 +15,8 @@ from jsonschema.validators import extend, validator_for
 from referencing import Registry
 from referencing.jsonschema import SchemaRegistry
 
-from reenact.terminal.matching.jsons import JSON, Schema, compact, is_object
+from reenact.domain.plain import is_mapping
+from reenact.terminal.matching.jsons import JSON, Schema, compact
 from reenact.terminal.matching.patterns import Expression
 
 _PARTS: Final = re.compile(r"\\.|\[\^?+(?:\\.|[^\]\\])*+\]|\$", re.DOTALL)
@@ -23,15 +24,15 @@ _PARTS: Final = re.compile(r"\\.|\[\^?+(?:\\.|[^\]\\])*+\]|\$", re.DOTALL)
 
 def draft_of(schema: object) -> str | None:
     """Return the address of the draft that the schema names."""
-    return address if is_object(schema) and isinstance(address := schema.get("$schema"), str) else None
+    return address if is_mapping(schema) and isinstance(address := schema.get("$schema"), str) else None
 
 
-def is_number(value: object) -> TypeGuard[Decimal | int | float]:
+def is_number(_checker: object, value: object) -> bool:
     """Whether it is a number; those of the standard's own schemas are Python's."""
     return isinstance(value, Decimal | int | float) and not isinstance(value, bool)
 
 
-def is_integer(value: object) -> bool:
+def is_integer(_checker: object, value: object) -> bool:
     """Whether it is a number without a fraction, however it was written."""
     if not isinstance(value, Decimal):
         return isinstance(value, int) and not isinstance(value, bool)
@@ -39,9 +40,9 @@ def is_integer(value: object) -> bool:
     return power >= 0 or not digits or _zeros(digits) >= -power
 
 
-def is_written_as_integer(value: object) -> bool:
+def is_written_as_integer(checker: object, value: object) -> bool:
     """Whether it is a number that was written without a fraction and without an exponent, as drafts 3 and 4 want it."""
-    return _parts(value)[1] == 0 if isinstance(value, Decimal) else is_integer(value)
+    return _parts(value)[1] == 0 if isinstance(value, Decimal) else is_integer(checker, value)
 
 
 def is_multiple(value: Decimal | float, of: Decimal | float) -> bool:
@@ -243,22 +244,10 @@ def _exact(draft: type[Validator]) -> _Kind:
 def _extended(draft: type[Validator]) -> _Kind:
     types = draft.TYPE_CHECKER
     by_writing = not types.is_type(1.0, "integer")  # pyright: ignore[reportUnknownMemberType] - no types
-    of_draft = {"number": _is_number, "integer": _is_written_as_integer if by_writing else _is_integer}
+    of_draft = {"number": is_number, "integer": is_written_as_integer if by_writing else is_integer}
     exact: object = types.redefine_many(of_draft)  # pyright: ignore[reportUnknownMemberType] - no types
     rules = {name: rule for name, rule in _RULES.items() if name in draft.VALIDATORS}
     return extend(draft, rules, type_checker=exact)  # type: ignore[no-untyped-call, no-any-return]  # pyright: ignore[reportUnknownVariableType] - no types
-
-
-def _is_number(_checker: object, value: object) -> bool:
-    return is_number(value)
-
-
-def _is_integer(_checker: object, value: object) -> bool:
-    return is_integer(value)
-
-
-def _is_written_as_integer(_checker: object, value: object) -> bool:
-    return is_written_as_integer(value)
 
 
 def _of_texts(check: Callable[[str], bool]) -> Callable[[object], bool]:

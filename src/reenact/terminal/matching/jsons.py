@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
 from math import isfinite
-from typing import Final, NoReturn, TypeAlias, TypeGuard
+from typing import Final, NoReturn, TypeAlias
 
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.terminal.matching.shown import quoted
 
 JSON: TypeAlias = "bool | Decimal | str | list[JSON] | dict[str, JSON] | None"
@@ -119,9 +120,9 @@ def path(place: Place) -> str:
 
 def brief(value: object) -> str:
     """Return a value of JSON on a short line; of one that holds others only how many."""
-    if is_object(value):
+    if is_mapping(value):
         return f"an object with {_counted(len(value), 'member')}"
-    if _is_array(value):
+    if is_sequence(value):
         return f"an array with {_counted(len(value), 'element')}"
     text = _scalar(value)
     return text if len(text) <= _BRIEF else f"{text[:_BRIEF]}…"
@@ -171,9 +172,9 @@ def _value_of(value: object, place: Place) -> JSON:
         return Decimal(repr(float(value)))
     if isinstance(value, Decimal) and value.is_finite():
         return value
-    if _is_array(value):
+    if is_sequence(value):
         return [_value_of(element, (place, at)) for at, element in enumerate(value)]
-    if is_object(value):
+    if is_mapping(value):
         return {_name_of(name, place): _value_of(member, (place, str(name))) for name, member in value.items()}
     what = f"the number {value}" if isinstance(value, float | Decimal) else f"a value of type {type(value).__name__}"
     raise InvalidJSONError(f"{path(place)}: {what} has no form in JSON")
@@ -185,24 +186,15 @@ def _name_of(name: object, place: Place) -> str:
     return str(name)
 
 
-def _is_array(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
-    return isinstance(value, list | tuple)
-
-
-def is_object(value: object) -> TypeGuard[Mapping[object, object]]:
-    """Whether it is an object of JSON, or what Python has for one."""
-    return isinstance(value, Mapping)
-
-
 def _write(value: object, line: str, parts: list[str]) -> None:
     """Add the value to the parts; `line` is what begins another line at its depth, empty to stay on one."""
     deeper, between = (line + "  ", ",") if line else ("", ", ")
-    if is_object(value) and value:
+    if is_mapping(value) and value:
         for at, name in enumerate(sorted(map(str, value))):
             parts.append(f"{between if at else '{'}{deeper}{_scalar(name)}: ")
             _write(value[name], deeper, parts)
         parts.append(line + "}")
-    elif _is_array(value) and value:
+    elif is_sequence(value) and value:
         for at, element in enumerate(value):
             parts.append(f"{between if at else '['}{deeper}")
             _write(element, deeper, parts)

@@ -14,12 +14,13 @@ version 1; none is taken away, and none changes its meaning.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from math import isfinite
 from typing import Final, Literal, TypeGuard
 
 import msgspec
 
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.terminal.characters import encodable
 from reenact.terminal.errors import invalid
 from reenact.terminal.report.results import TestSuiteResult, Totals, totals
@@ -64,9 +65,9 @@ def _fit(value: object, depth: int = 0) -> object:
         return encodable(str(value.pattern))
     if isinstance(value, msgspec.Struct):
         value = msgspec.structs.asdict(value)
-    if _is_mapping(value) and depth < _DEEPEST:
+    if is_mapping(value) and depth < _DEEPEST:
         return {encodable(str(key)): _fit(item, depth + 1) for key, item in value.items()}
-    if _is_sequence(value) and depth < _DEEPEST:
+    if is_sequence(value) and depth < _DEEPEST:
         return [_fit(item, depth + 1) for item in value]
     return _in_words(value)
 
@@ -78,14 +79,6 @@ def _is_number(value: object) -> bool:
 
 def _is_pattern(value: object) -> TypeGuard[re.Pattern[str] | re.Pattern[bytes]]:
     return isinstance(value, re.Pattern)
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
-    return isinstance(value, Mapping)
-
-
-def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
-    return isinstance(value, list | tuple)
 
 
 def _in_words(value: object) -> str:

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from reenact._yaml import LARGEST, MOST_DIGITS, InvalidYAMLError, Place, read_yaml, read_yaml_with_places
+from reenact.domain.plain import is_mapping
 from reenact.terminal.errors import TerminalTestError, invalid
 from reenact.terminal.matching.shown import described, on_a_line, quoted
 
@@ -127,11 +128,6 @@ def know(fields: Mapping[str, Plain], known: Iterable[str]) -> None:
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
     """Return whether this is a list, or what Python has for one."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
-
-
-def is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
-    """Return whether this is a mapping."""
-    return isinstance(value, Mapping)
 
 
 def called(value: object) -> str:

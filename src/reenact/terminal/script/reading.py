@@ -10,6 +10,7 @@ from typing import Final, get_args
 
 import msgspec
 
+from reenact.domain.plain import is_mapping
 from reenact.terminal.matching.options import AssertionOptions, AssertionType, Pattern
 from reenact.terminal.matching.patterns import BadPatternError, Expression
 from reenact.terminal.matching.shown import quoted
@@ -20,7 +21,6 @@ from reenact.terminal.script.plain import (
     called,
     data_of,
     fields_of,
-    is_mapping,
     know,
     read_file,
     read_text,

@@ -81,9 +81,9 @@ def variables(env: Mapping[str, str] | None) -> dict[str, str]:
     """
     given: list[tuple[object, object]] = list((env or {}).items())
     for name, value in given:
-        if not isinstance(name, str) or not name or "=" in name or "\0" in name:
+        if not isinstance(name, str) or not name or "=" in name or not _can_be_passed(name):
             raise invalid(f"env: {name!r} cannot be the name of a variable; a text without `=` and NUL is wanted")
-        if not isinstance(value, str) or "\0" in value:
+        if not isinstance(value, str) or not _can_be_passed(value):
             raise invalid(f"env: the value of {name} is to be a text without NUL, not {value!r}")
     return dict(env or {})
 
@@ -118,3 +118,11 @@ def _word(word: str | os.PathLike[str], name: str) -> str:
     except TypeError:
         pass  # no text, and none in it
     raise invalid(f"{name}: a text or a path, without NUL, is wanted, not {word!r}")
+
+
+def _can_be_passed(text: str) -> bool:
+    """Whether the system can hand it to a program."""
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
