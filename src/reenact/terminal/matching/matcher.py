@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, NoReturn, get_args
+from typing import Final, get_args
 
 from reenact.terminal.errors import ExpectationError, invalid
 from reenact.terminal.matching import jsons
@@ -80,142 +80,124 @@ class AssertionMatcher:
         return _judged(actual, AssertionOptions(type="jsonSchema", expected=schema))
 
 
+class _FailedError(Exception):
+    """The text is not as expected: in words, and perhaps as a diff."""
+
+    def __init__(self, message: str, diff: str | None = None) -> None:
+        super().__init__(message)
+        self.diff = diff
+
+
 def _judged(actual: str, options: AssertionOptions, seconds: float = LONGEST_SEARCH) -> AssertionResult:
     _check(actual, options)
-    match options.type:
-        case "exact":
-            return _exact(actual, options)
-        case "contains":
-            return _contains(actual, options)
-        case "regex":
-            return _regex(actual, options, seconds)
-        case "json":
-            return _json(actual, options)
-        case "jsonSchema":
-            return _schema(actual, options)
+    message = diff = None
+    try:
+        match options.type:
+            case "exact":
+                _exact(actual, _text(options), options)
+            case "contains":
+                _contains(actual, _text(options), options)
+            case "regex":
+                _regex(actual, options, seconds)
+            case "json":
+                _json(stripped(actual, options), options)
+            case "jsonSchema":
+                _schema(stripped(actual, options), options)
+    except _FailedError as failed:
+        message, diff = str(failed), failed.diff
+    except (BadPatternError, BadSchemaError, SlowSearchError) as error:
+        message = str(error)
+    expected: object = options.expected
+    return AssertionResult(
+        passed=message is None,
+        actual=actual,
+        expected=expected.pattern if is_pattern(expected) else expected,
+        type=options.type,
+        diff=diff,
+        message=message,
+    )
 
 
 def _check(actual: object, options: object) -> None:
     if not isinstance(actual, str):
-        _refuse(f"the actual text is {type(actual).__name__}, and must be str; decode bytes first")
+        raise invalid(f"the actual text is {type(actual).__name__}, and must be str; decode bytes first")
     if not isinstance(options, AssertionOptions):
-        _refuse(f"options is {type(options).__name__}, and must be AssertionOptions")
+        raise invalid(f"options is {type(options).__name__}, and must be AssertionOptions")
     if options.type not in get_args(AssertionType):
-        _refuse(f"the type of an assertion is one of {', '.join(get_args(AssertionType))}, not {options.type!r}")
+        raise invalid(f"the type of an assertion is one of {', '.join(get_args(AssertionType))}, not {options.type!r}")
 
 
-def _refuse(problem: str) -> NoReturn:
-    raise invalid(problem)
-
-
-def _passed(actual: str, options: AssertionOptions) -> AssertionResult:
-    return AssertionResult(passed=True, actual=actual, expected=_expected(options), type=options.type)
-
-
-def _failed(actual: str, options: AssertionOptions, message: str, diff: str | None = None) -> AssertionResult:
-    expected = _expected(options)
-    return AssertionResult(
-        passed=False, actual=actual, expected=expected, type=options.type, diff=diff, message=message
-    )
-
-
-def _expected(options: AssertionOptions) -> object:
+def _text(options: AssertionOptions) -> str:
     expected: object = options.expected
-    return expected.pattern if is_pattern(expected) else expected
+    if isinstance(expected, str):
+        return expected
+    hint = "; type regex takes a pattern" if is_pattern(expected) else ""
+    raise _FailedError(f"for {options.type}, expected is a str, not {type(expected).__name__}{hint}")
 
 
-def _not_a_text(actual: str, options: AssertionOptions) -> AssertionResult:
-    found = type(options.expected).__name__
-    hint = "; type regex takes a pattern" if is_pattern(options.expected) else ""
-    return _failed(actual, options, f"for {options.type}, expected is a str, not {found}{hint}")
-
-
-def _exact(actual: str, options: AssertionOptions) -> AssertionResult:
-    expected: object = options.expected
-    if not isinstance(expected, str):
-        return _not_a_text(actual, options)
+def _exact(actual: str, expected: str, options: AssertionOptions) -> None:
     if normal(actual, options) == normal(expected, options):
-        return _passed(actual, options)
+        return
     old, new = stripped(expected, options), stripped(actual, options)
     where = "" if options.ignore_case or options.ignore_whitespace else f", first in {first_difference(old, new)}"
     diff = unified(old, new, key=lambda line: folded(line, options))
-    return _failed(actual, options, f"the text is not the expected one{where}", diff)
+    raise _FailedError(f"the text is not the expected one{where}", diff)
 
 
-def _contains(actual: str, options: AssertionOptions) -> AssertionResult:
-    expected: object = options.expected
-    if not isinstance(expected, str):
-        return _not_a_text(actual, options)
+def _contains(actual: str, expected: str, options: AssertionOptions) -> None:
     if normal(expected, options) in normal(actual, options):
-        return _passed(actual, options)
-    old, new = stripped(expected, options), stripped(actual, options)
-    nearest, first = resembling(old, new, key=lambda line: folded(line, options))
-    diff = unified(
-        old, nearest, key=lambda line: folded(line, options), names=("expected", "most like it"), first=first
-    )
-    return _failed(actual, options, f"{quoted(old)} is not in the text", diff)
+        return
+
+    def key(line: str) -> str:
+        return folded(line, options)
+
+    old = stripped(expected, options)
+    nearest, first = resembling(old, stripped(actual, options), key=key)
+    diff = unified(old, nearest, key=key, names=("expected", "most like it"), first=first)
+    raise _FailedError(f"{quoted(old)} is not in the text", diff)
 
 
-def _regex(actual: str, options: AssertionOptions, seconds: float) -> AssertionResult:
-    try:
-        pattern = compiled(options.expected, options)
-    except BadPatternError as error:
-        return _failed(actual, options, str(error))
-    text = normal(actual, options)
-    try:
-        found = pattern.search(text, seconds=seconds) if isinstance(pattern, Expression) else pattern.search(text)
-        if found is not None:
-            return _passed(actual, options)
-    except SlowSearchError as error:
-        return _failed(actual, options, str(error))
+def _regex(actual: str, options: AssertionOptions, seconds: float) -> None:
+    pattern, text = compiled(options.expected, options), normal(actual, options)
+    found = pattern.search(text, seconds=seconds) if isinstance(pattern, Expression) else pattern.search(text)
+    if found is not None:
+        return
     lines = text.split("\n")
     left = [f"… {len(lines) - _TAIL:,} lines before"] if len(lines) > _TAIL else []
     shown_lines = [*left, *(f"+{shown(line)}" for line in lines[-_TAIL:])]
     diff = "\n".join(["--- pattern", "+++ actual", f"-{shown(pattern.pattern)}", *shown_lines])
-    return _failed(actual, options, f"the pattern {quoted(pattern.pattern)} is not found in the text", diff)
+    raise _FailedError(f"the pattern {quoted(pattern.pattern)} is not found in the text", diff)
 
 
-def _json(actual: str, options: AssertionOptions) -> AssertionResult:
+def _json(actual: str, options: AssertionOptions) -> None:
     expected: object = options.expected
     try:
         old = jsons.read(stripped(expected, options)) if isinstance(expected, str) else jsons.value_of(expected)
     except jsons.InvalidJSONError as error:
         hint = "; a str is JSON text: give a text in double quotes" if isinstance(expected, str) else ""
-        return _failed(actual, options, f"what is expected is not JSON: {error}{hint}")
-    try:
-        new = jsons.read(stripped(actual, options))
-    except jsons.InvalidJSONError as error:
-        diff = unified(jsons.pretty(old), stripped(actual, options))
-        return _failed(actual, options, f"the text is not JSON: {error}", diff)
+        raise _FailedError(f"what is expected is not JSON: {error}{hint}") from error
+    new = _read(actual, jsons.pretty(old))
     found = jsons.differences(old, new)
-    listed = list(islice(found, _LISTED))
-    if not listed:
-        return _passed(actual, options)
-    more = sum(1 for _ in islice(found, _COUNTED))
-    message = _message("the JSON is not the expected one:", listed, more)
-    return _failed(actual, options, message, unified(jsons.pretty(old), jsons.pretty(new)))
+    if listed := list(islice(found, _LISTED)):
+        message = _message("the JSON is not the expected one:", listed, found)
+        raise _FailedError(message, unified(jsons.pretty(old), jsons.pretty(new)))
 
 
-def _schema(actual: str, options: AssertionOptions) -> AssertionResult:
+def _schema(actual: str, options: AssertionOptions) -> None:
+    schema = schema_of(options.expected)
+    found = violations(_read(actual), schema)
+    if listed := list(islice(found, _VIOLATIONS)):
+        lines = [line for violation in listed for line in _told(violation)]
+        message = _message("the JSON does not conform to the schema:", lines, found)
+        raise _FailedError(message, _rules(listed))
+
+
+def _read(actual: str, expected: str | None = None) -> jsons.JSON:
     try:
-        schema = schema_of(options.expected)
-    except BadSchemaError as error:
-        return _failed(actual, options, str(error))
-    try:
-        instance = jsons.read(stripped(actual, options))
+        return jsons.read(actual)
     except jsons.InvalidJSONError as error:
-        return _failed(actual, options, f"the text is not JSON: {error}")
-    try:
-        found = violations(instance, schema)
-        listed = list(islice(found, _VIOLATIONS))
-        more = sum(1 for _ in islice(found, _COUNTED))
-    except BadSchemaError as error:
-        return _failed(actual, options, str(error))
-    if not listed:
-        return _passed(actual, options)
-    lines = [line for violation in listed for line in _told(violation)]
-    message = _message("the JSON does not conform to the schema:", lines, more)
-    return _failed(actual, options, message, _rules(listed))
+        diff = None if expected is None else unified(expected, actual)
+        raise _FailedError(f"the text is not JSON: {error}", diff) from error
 
 
 def _told(violation: Violation) -> Iterator[str]:
@@ -230,6 +212,7 @@ def _rules(broken: Sequence[Violation]) -> str:
     return "\n".join(lines)
 
 
-def _message(what: str, lines: Iterable[str], more: int) -> str:
+def _message(what: str, lines: Iterable[str], rest: Iterator[object]) -> str:
+    more = sum(1 for _ in islice(rest, _COUNTED))
     least = "at least " if more == _COUNTED else ""
     return "\n  ".join([what, *lines, *([f"… and {least}{more:,} more"] if more else [])])

@@ -119,28 +119,18 @@ class Recorder:
 
     def __init__(self, recording: Recording, limit: int) -> None:
         self._recording = recording
-        self._output_left = self._input_left = limit
+        self._left = {"output": limit, "input": limit}
         self._events_left = _MOST_EVENTS
         self._lock = threading.RLock()
         self._began = time.monotonic()
 
     def output(self, data: bytes) -> None:
         """Add what the program wrote."""
-        with self._lock:
-            if self._output_left > 0 and self._has_room():
-                self._recording.add_output(self._now, data[: self._output_left])
-                self._output_left -= len(data)
-                if self._output_left <= 0:
-                    self._say_too_much("output")
+        self._add("output", data, self._recording.add_output)
 
     def input(self, data: bytes) -> None:
         """Add what was written to the program."""
-        with self._lock:
-            if self._input_left > 0 and self._has_room():
-                self._recording.add_input(self._now, data[: self._input_left])
-                self._input_left -= len(data)
-                if self._input_left <= 0:
-                    self._say_too_much("input")
+        self._add("input", data, self._recording.add_input)
 
     def resized(self, cols: int, rows: int) -> None:
         """Add that the terminal has another size."""
@@ -152,6 +142,15 @@ class Recorder:
         """Add how the program has ended."""
         with self._lock:
             self._recording.add_exit(self._now, status)
+
+    def _add(self, what: str, data: bytes, add: Callable[[float, bytes], None]) -> None:
+        with self._lock:
+            left = self._left[what]
+            if left > 0 and self._has_room():
+                add(self._now, data[:left])
+                self._left[what] -= len(data)
+                if self._left[what] <= 0:
+                    self._say_too_much(what)
 
     def _has_room(self) -> bool:
         """Whether there is room for another event; it is taken."""

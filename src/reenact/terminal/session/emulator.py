@@ -43,7 +43,7 @@ from reenact.terminal.session.keys import SpecialKey, encode, encoded, paste
 from reenact.terminal.session.live import Live, Outgoing
 from reenact.terminal.session.locator import AsyncLocator, Locator, StyleFields
 from reenact.terminal.session.pty import Pair, unavailable
-from reenact.terminal.session.spawning import Process, Spawner, environment, returncode, spawn, started, unserved
+from reenact.terminal.session.spawning import Process, Spawner, environment, explained, returncode, spawn, unserved
 from reenact.terminal.session.transcript import Search, Transcript, compiled
 from reenact.terminal.session.waiting import Asking, Changes, Pause, Question, asking, blocking, wait
 from reenact.terminal.status import ExitStatus
@@ -217,7 +217,8 @@ class Session:
                 undo.callback(pair.close)
                 mark = secrets.token_hex(8)
                 env = environment(self._term, self._env, mark, inherit=self._inherit_env)
-                process = started(self._spawner, self.command, env, self._cwd, pair.other)
+                with explained(self.command, env, self._cwd):
+                    process = self._spawner(self.command, env, self._cwd, pair.other)
                 undo.callback(_undo_start, process, mark)
                 recording = self._new_recording()
                 try:

@@ -7,7 +7,7 @@ modifier is a parameter of a function key's sequence, and Alt a leading escape o
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from reenact.terminal.errors import TerminalTestError, invalid
 from reenact.terminal.screen.model import Modes
@@ -105,24 +105,24 @@ def encode(key: SpecialKey | str, modes: Modes, *, shift: bool = False, alt: boo
         TerminalTestError: there is no such key, or it sends nothing with these modifiers (`INVALID_CONFIG`).
     """
     name, held = _read(key)
-    held = _Held(held.shift or shift, held.alt or alt, held.ctrl or ctrl)
+    held |= {modifier for modifier, on in (("shift", shift), ("alt", alt), ("ctrl", ctrl)) if on}
     if name in _CURSOR:
         introducer = b"\x1bO" if modes.application_cursor else b"\x1b["
-        return _function(b"1", _CURSOR[name], held) if any(held) else introducer + _CURSOR[name]
+        return _function(b"1", _CURSOR[name], held) if held else introducer + _CURSOR[name]
     if name in _SS3:
-        return _function(b"1", _SS3[name], held) if any(held) else b"\x1bO" + _SS3[name]
+        return _function(b"1", _SS3[name], held) if held else b"\x1bO" + _SS3[name]
     if name in _NUMBERED:
         return _function(_NUMBERED[name], b"~", held)
-    if name == SpecialKey.TAB and held.shift:
+    if name == SpecialKey.TAB and "shift" in held:
         sent = b"\x1b[Z"
     elif name in _KEYPAD:
         character, final = _KEYPAD[name]
         sent = b"\x1bO" + final if modes.application_keypad else character
     elif name in _PLAIN:
-        sent = _WITH_CTRL.get(name, _PLAIN[name]) if held.ctrl else _PLAIN[name]
+        sent = _WITH_CTRL.get(name, _PLAIN[name]) if "ctrl" in held else _PLAIN[name]
     else:
         sent = _character(name, held)
-    return b"\x1b" + sent if held.alt else sent
+    return b"\x1b" + sent if "alt" in held else sent
 
 
 def paste(text: str, modes: Modes) -> bytes:
@@ -151,12 +151,6 @@ def encoded(text: str) -> bytes:
         raise _invalid(
             f"{text[error.start]!r} at {error.start} is no character and cannot be sent as text; pass bytes"
         ) from error
-
-
-class _Held(NamedTuple):
-    shift: bool = False
-    alt: bool = False
-    ctrl: bool = False
 
 
 _PASTE_END: Final = b"\x1b[201~"
@@ -205,16 +199,11 @@ _BY_LETTERS: Final = {name.replace("_", ""): name for name in _NAMES} | {
     "pgup": "page_up",
     "pgdn": "page_down",
 }
-_MODIFIERS: Final = {
-    "shift": _Held(shift=True),
-    "alt": _Held(alt=True),
-    "meta": _Held(alt=True),
-    "ctrl": _Held(ctrl=True),
-    "control": _Held(ctrl=True),
-}
+_MODIFIERS: Final = {"shift": "shift", "alt": "alt", "meta": "alt", "ctrl": "ctrl", "control": "ctrl"}
+_BITS: Final = {"shift": 1, "alt": 2, "ctrl": 4}
 
 
-def _read(key: object) -> tuple[str, _Held]:
+def _read(key: object) -> tuple[str, set[str]]:
     """Return the name of a key, or a character, and what is held while it is pressed."""
     if not isinstance(key, str) or not key:
         raise _unknown(key)
@@ -223,12 +212,10 @@ def _read(key: object) -> tuple[str, _Held]:
     last += key[-1]
     if last == "+" and len(key) > 1 and modifiers == []:
         raise _unknown(key)
-    held = _Held()
-    for modifier in modifiers:
-        more = _MODIFIERS.get(modifier.strip().lower())
-        if more is None:
-            raise _unknown(key)
-        held = _Held(held.shift or more.shift, held.alt or more.alt, held.ctrl or more.ctrl)
+    given = {modifier.strip().lower() for modifier in modifiers}
+    if not given <= _MODIFIERS.keys():
+        raise _unknown(key)
+    held = {_MODIFIERS[modifier] for modifier in given}
     if len(last) == 1:
         return last, held
     name = _BY_LETTERS.get("".join(character for character in last.lower() if character not in "_- "))
@@ -237,21 +224,21 @@ def _read(key: object) -> tuple[str, _Held]:
     return name, held
 
 
-def _function(number: bytes, final: bytes, held: _Held) -> bytes:
+def _function(number: bytes, final: bytes, held: set[str]) -> bytes:
     """Return the sequence of a function key; 1 and a bit for each modifier is its second parameter, if one is held."""
-    modifier = 1 + held.shift + 2 * held.alt + 4 * held.ctrl
+    modifier = 1 + sum(_BITS[each] for each in held)
     return b"\x1b[" + number + (b";%d" % modifier if modifier > 1 else b"") + final
 
 
-def _character(character: str, held: _Held) -> bytes:
-    if held.ctrl:
+def _character(character: str, held: set[str]) -> bytes:
+    if "ctrl" in held:
         code = _CONTROL.get(character.lower())
         if code is None:
             raise _invalid(
                 f"Ctrl and {character!r} send nothing of their own; there are control codes for a to z and @[\\]^_?/"
             )
         return bytes([code])
-    if held.shift:
+    if "shift" in held:
         upper = character.upper()
         if not character.isalpha() or len(upper) > 1:
             raise _invalid(f"what Shift makes of {character!r} depends on the keyboard; name the character itself")

@@ -20,7 +20,8 @@ import termios
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -243,8 +244,9 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
         )
 
 
-def started(spawner: Spawner, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
-    """Start the program.
+@contextmanager
+def explained(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> Generator[None]:
+    """Start a program in this block: what fails is said in words.
 
     Raises:
         TerminalTestError: it cannot be started; the message says what to do about it (`PROCESS_START_FAILED`).
@@ -255,7 +257,7 @@ def started(spawner: Spawner, argv: Sequence[str], env: Mapping[str, str], cwd: 
             f"{argv[0]!r} was not started: the working directory {str(cwd)!r} {what}; create it, or pass another `cwd`"
         )
     try:
-        return spawner(argv, env, cwd, terminal)
+        yield
     except (OSError, subprocess.SubprocessError) as error:
         raise _failed(f"{argv[0]!r} was not started: {_why(error, argv, env, cwd)}", error) from error
 
