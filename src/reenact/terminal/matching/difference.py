@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Final
+from os.path import commonprefix
+from typing import Final, NamedTuple
 
-from reenact.terminal.matching.shown import common_end_length, common_length, look_at, shown
+from reenact.terminal.matching.shown import look_at, shown
 
 WINDOW: Final = 199
 """Lines of each text that are compared, from the first difference on."""
+_LOOKED_AT: Final = 10_000
+"""Lines of each text, from the first difference on, of which it is known whether they count."""
 _CONTEXT: Final = 3
 _LATEST: Final = 500
+
+
+class _Line(NamedTuple):
+    """A line of a text that counts, what it is compared by, and its number."""
+
+    text: str
+    key: str
+    number: int
 
 
 def unified(
@@ -29,23 +39,31 @@ def unified(
     `reenact.terminal.matching.shown` says. Of each text, 199 lines from the first difference on are compared at most;
     the diff says how many it leaves out. `first` is the number of the first line of the actual text.
     """
-    start, end = _changed_part(expected, actual)
-    above = expected.count("\n", 0, start)
-    old = _side(expected[start : len(expected) - end], key, 1 + above)
-    new = _side(actual[start : len(actual) - end], key, first + above)
-    same = _in_common(old.keys, new.keys)
-    behind = max(0, _in_common(old.keys[:same:-1], new.keys[:same:-1]) - _CONTEXT)
-    old, old_left = old.between(max(0, same - _CONTEXT), len(old.keys) - behind)
-    new, new_left = new.between(max(0, same - _CONTEXT), len(new.keys) - behind)
+    before, after = _lines(expected), _lines(actual)
+    above = max(0, _in_common(before, after) - _CONTEXT)
+    below = max(0, _in_common(before[above:][::-1], after[above:][::-1]) - _CONTEXT)
+    before, after = before[above : len(before) - below], after[above : len(after) - below]
+    old, new = _side(before[:_LOOKED_AT], key, 1 + above), _side(after[:_LOOKED_AT], key, first + above)
+    keys, other_keys = [line.key for line in old], [line.key for line in new]
+    same = _in_common(keys, other_keys)
+    is_whole = max(len(before), len(after)) <= _LOOKED_AT
+    behind = max(0, _in_common(keys[:same:-1], other_keys[:same:-1]) - _CONTEXT) if is_whole else 0
+    start = max(0, same - _CONTEXT)
+    old, new = old[start : len(old) - behind], new[start : len(new) - behind]
+    old_left = max(0, len(old) - WINDOW) + max(0, len(before) - _LOOKED_AT)
+    new_left = max(0, len(new) - WINDOW) + max(0, len(after) - _LOOKED_AT)
+    old, new = old[:WINDOW], new[:WINDOW]
     diff = [f"--- {names[0]}", f"+++ {names[1]}"]
-    for group in SequenceMatcher(None, old.keys, new.keys, autojunk=False).get_grouped_opcodes(_CONTEXT):
+    matcher = SequenceMatcher(None, [line.key for line in old], [line.key for line in new], autojunk=False)
+    for group in matcher.get_grouped_opcodes(_CONTEXT):
         (_, old_from, _, new_from, _), (_, _, old_to, _, new_to) = group[0], group[-1]
-        diff.append(f"@@ -{old.range(old_from, old_to)} +{new.range(new_from, new_to)} @@")
+        diff.append(f"@@ -{_range(old[old_from:old_to])} +{_range(new[new_from:new_to])} @@")
         for tag, i, j, k, m in group:
+            there = [line.text for line in new[k:m]]
             if tag == "equal":
-                diff.extend(" " + shown(line) for line in new.lines[k:m])
+                diff.extend(" " + shown(line) for line in there)
             else:
-                diff.extend(_changed(old.lines[i:j], new.lines[k:m]))
+                diff.extend(_changed([line.text for line in old[i:j]], there))
     if old_left or new_left:
         diff.append(f"… not compared: {old_left:,} more lines of what is expected, {new_left:,} of what is there")
     return "\n".join(diff)
@@ -76,48 +94,20 @@ def resembling(expected: str, actual: str, *, key: Callable[[str], str] = str) -
 
 def first_difference(expected: str, actual: str) -> str:
     """Return where the texts begin to differ, in words: `line 3, column 5`, counted from 1."""
-    same = common_length(expected, actual)
+    same = len(commonprefix((expected, actual)))  # noqa: RUF071 - of characters, no paths
     before = expected[:same]
     return f"line {before.count(chr(10)) + 1}, column {same - before.rfind(chr(10))}"
 
 
-@dataclass(frozen=True)
-class _Side:
-    """The lines of a text that count, with their keys and numbers."""
-
-    lines: Sequence[str]
-    keys: Sequence[str]
-    numbers: Sequence[int]
-
-    def between(self, start: int, end: int) -> tuple[_Side, int]:
-        """Return the lines there, as many as are compared at most, and how many are left out of these."""
-        last = min(end, start + WINDOW)
-        return _Side(self.lines[start:last], self.keys[start:last], self.numbers[start:last]), end - last
-
-    def range(self, start: int, end: int) -> str:
-        """Return the number of a line and how many there are from it on, as diffs have it."""
-        return f"{self.numbers[start] if start < end else 0},{end - start}"
+def _side(lines: Sequence[str], key: Callable[[str], str], first: int) -> list[_Line]:
+    """Return the lines that count."""
+    every = (_Line(line, key(line), number) for number, line in enumerate(lines, first))
+    return [line for line in every if line.key]
 
 
-def _changed_part(expected: str, actual: str) -> tuple[int, int]:
-    """Return how many characters at the beginning and at the end are the same, but for some lines of context.
-
-    They are whole lines, so that only the lines between them have to be looked at one by one.
-    """
-    start = expected.rfind("\n", 0, common_length(expected, actual)) + 1
-    for _ in range(_CONTEXT):
-        start = expected.rfind("\n", 0, max(0, start - 1)) + 1
-    end = common_end_length(expected[start:], actual[start:])
-    for _ in range(_CONTEXT + 1):
-        found = expected.find("\n", len(expected) - end)
-        end = 0 if found < 0 else len(expected) - found - 1
-    return start, end
-
-
-def _side(text: str, key: Callable[[str], str], first: int) -> _Side:
-    every = [(line, key(line), number) for number, line in enumerate(_lines(text), first)]
-    counted = [entry for entry in every if entry[1]]
-    return _Side([line for line, _, _ in counted], [of_line for _, of_line, _ in counted], [at for _, _, at in counted])
+def _range(lines: Sequence[_Line]) -> str:
+    """Return the number of the first line and how many there are, as diffs have it."""
+    return f"{lines[0].number if lines else 0},{len(lines)}"
 
 
 def _lines(text: str) -> list[str]:

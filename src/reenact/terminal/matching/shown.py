@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from os.path import commonprefix
 from typing import Final, Literal, TypeAlias
 
 LONGEST: Final = 200
@@ -29,7 +30,7 @@ def look_at(one: str, other: str) -> Look:
     """Return how both lines are to be shown, so that their first difference is seen."""
     start = 0
     if max(len(one), len(other)) > LONGEST:
-        start = max(0, common_length(one, other) - _BEFORE)
+        start = max(0, len(commonprefix((one, other))) - _BEFORE)  # noqa: RUF071 - of characters, no paths
     one, other = one[start : start + LONGEST], other[start : start + LONGEST]
     if one.split() == other.split() or "".join(one.split()) == "".join(other.split()):
         return "spaces", start
@@ -77,30 +78,6 @@ def quoted(text: str) -> str:
     if len(text) > LONGEST:
         text = f"{text[: LONGEST // 2]}…{text[-(LONGEST // 2) :]}"
     return f"'{on_a_line(text)}'"
-
-
-def common_length(one: str, other: str) -> int:
-    """Return how many characters the texts have in common at their beginning."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def common_end_length(one: str, other: str) -> int:
-    """Return how many characters the texts have in common at their end."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
 
 
 def _escaped(found: re.Match[str]) -> str:
