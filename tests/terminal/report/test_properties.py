@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.terminal.cases.case import TerminalTestCase
+from reenact.terminal.cases.loading import CaseFile
 from reenact.terminal.cases.runner import Attempt, Ongoing, attempt, run_cases
-from reenact.terminal.config import TerminalTestConfig
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestSuiteResult
 from reenact.terminal.script.steps import InteractionScript, InteractionStep
@@ -67,7 +67,7 @@ def test_property_22_report_timing_accuracy(pause: float) -> None:
     case = TerminalTestCase(name="it rests", command=("cat",), script=script)
     took: list[float] = []
 
-    def timed(*arguments: *tuple[TerminalTestCase, str, TerminalTestConfig, Ongoing]) -> Attempt:
+    def timed(*arguments: *tuple[TerminalTestCase, CaseFile, Ongoing]) -> Attempt:
         began = time.monotonic()
         made = attempt(*arguments)
         took.append(time.monotonic() - began)

@@ -9,8 +9,9 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
@@ -24,7 +25,7 @@ from reenact.terminal.fixture.fixture import TestFixture
 from reenact.terminal.fixture.options import FixtureContext, FixtureOptions
 from reenact.terminal.matching.shown import on_a_line
 from reenact.terminal.report.results import Status, TestResult, TestSuiteResult
-from reenact.terminal.screen.drawing import svg
+from reenact.terminal.screen.drawing import save_evidence
 from reenact.terminal.screen.model import Screen
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.script.controller import InteractionController, TimeLimit
@@ -91,36 +92,29 @@ class Ongoing:
                 del self._attempts[terminal]
 
 
-def attempt(case: TerminalTestCase, suite: str, config: TerminalTestConfig, ongoing: Ongoing) -> Attempt:
+def attempt(case: TerminalTestCase, suite: CaseFile, ongoing: Ongoing) -> Attempt:
     """Try the test once. Whatever goes wrong is told in the result."""
     began = time.monotonic()
-    failure: str | None = None
-    stack: str | None = None
+    result = TestResult(name=case.name, suite=suite.name, status="error", duration=0)
+    made, failure = Attempt(result=result), None
     try:
-        fixture = TestFixture(_options(case, config))
+        fixture = TestFixture(_options(case, suite.config))
         try:
-            made = _in_fixture(case, suite, config, fixture.setup(), ongoing)
+            made = _in_fixture(case, suite, fixture.setup(), ongoing)
         finally:
             failure = _torn_down(fixture)
+        result = made.result
     except TerminalTestError as error:
-        made = Attempt(
-            result=TestResult(
-                name=case.name, suite=suite, status="error", duration=0, error=str(error), error_type=error.type
-            )
-        )
+        result = msgspec.structs.replace(result, error=str(error), error_type=error.type)
     except Exception as error:  # noqa: BLE001 - a test that fails in a way nobody thought of fails alone
-        stack = traceback.format_exc()
         said = f"{type(error).__name__}: {error}"
-        made = Attempt(
-            result=TestResult(name=case.name, suite=suite, status="error", duration=0, error=said, stack=stack)
-        )
-    result = msgspec.structs.replace(made.result, duration=time.monotonic() - began)
+        result = msgspec.structs.replace(result, error=said, stack=traceback.format_exc())
     if failure is not None:
         status: Status = "error" if result.status == "passed" else result.status
         said = failure if result.error is None else f"{result.error}\n\n{failure}"
         kind = result.error_type or TerminalTestErrorType.FIXTURE_TEARDOWN_FAILED
         result = msgspec.structs.replace(result, status=status, error=said, error_type=kind)
-    return msgspec.structs.replace(made, result=result)
+    return msgspec.structs.replace(made, result=msgspec.structs.replace(result, duration=time.monotonic() - began))
 
 
 def _options(case: TerminalTestCase, config: TerminalTestConfig) -> FixtureOptions:
@@ -137,9 +131,8 @@ def _torn_down(fixture: TestFixture) -> str | None:
     return None
 
 
-def _in_fixture(
-    case: TerminalTestCase, suite: str, config: TerminalTestConfig, context: FixtureContext, ongoing: Ongoing
-) -> Attempt:
+def _in_fixture(case: TerminalTestCase, suite: CaseFile, context: FixtureContext, ongoing: Ongoing) -> Attempt:
+    config = suite.config
     seconds = config.global_timeout if case.timeout is None else case.timeout
     size = case.size or config.default_terminal_size
     terminal = TerminalEmulator(
@@ -160,7 +153,7 @@ def _in_fixture(
     finally:
         terminal.dispose()
     return Attempt(
-        result=_result(case, suite, played, screen),
+        result=_result(case, suite.name, played, screen),
         recording=None if screen is None else terminal.recording,
         screen=screen,
     )
@@ -233,35 +226,17 @@ def _wrong_end(case: TerminalTestCase, status: ExitStatus | None) -> str | None:
 _LONGEST: Final = 80
 
 
-class Keeper:
-    """Keeps things in a directory, which is made.
-
-    Raises:
-        TerminalTestError: `INVALID_CONFIG`: it cannot be made.
-    """
-
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            problem = on_a_line(f"{directory}: nothing can be kept there: {error.strerror}")
-            raise invalid(problem, error) from error
-
-    def kept(self, made: Attempt, number: int) -> TestResult:
-        """Keep what there is of an attempt; return its result, which names the files, or says why there are none."""
-        if made.recording is None or made.screen is None:
-            return made.result
-        result = made.result
-        stem = self._directory / _file_name(f"{number:03} {result.suite} {result.name}")
-        cast, picture = Path(f"{stem}.cast"), Path(f"{stem}.svg")
-        try:
-            made.recording.save(cast)
-            picture.write_text(svg(made.screen), "utf-8")
-        except OSError as error:
-            said = f"{result.error}\n\n{cast} and {picture.name} could not be written: {error.strerror}"
-            return msgspec.structs.replace(result, error=said)
-        return msgspec.structs.replace(result, attachments=(*result.attachments, str(cast), str(picture)))
+def _kept(made: Attempt, stem: Path) -> TestResult:
+    """Keep what there is of an attempt; return its result, which names the files, or says why there are none."""
+    result = made.result
+    if made.recording is None or made.screen is None:
+        return result
+    try:
+        files = save_evidence(made.recording, made.screen, stem)
+    except OSError as error:
+        said = f"{result.error}\n\n{stem}.cast and {stem.name}.svg could not be written: {error.strerror}"
+        return msgspec.structs.replace(result, error=said)
+    return msgspec.structs.replace(result, attachments=(*result.attachments, *map(str, files)))
 
 
 def _file_name(text: str) -> str:
@@ -277,14 +252,12 @@ _CONFIG: Final = TerminalTestConfig()
 
 
 class _Planned(NamedTuple):
-    """A test that is to be run, or not."""
+    """A test that is to be run, or skipped."""
 
     case: TerminalTestCase
-    suite: str
-    config: TerminalTestConfig
+    suite: CaseFile
     retries: int
     number: int
-    skipped: str | None
 
 
 class _Done(NamedTuple):
@@ -325,9 +298,18 @@ def run_cases(
         raise invalid(f"workers is 1 or more, not {workers}")
     if retries < 0:
         raise invalid(f"retries is 0 or more, not {retries}")
+    if keep is not None:
+        try:
+            keep.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise invalid(on_a_line(f"{keep}: nothing can be kept there: {error.strerror}"), error) from error
     suites = list(_suites(cases, config))
-    planned = list(_planned(suites, retries))
-    done = _run(planned, workers, progress, None if keep is None else Keeper(keep))
+    every = ((suite, case) for suite in asked_for(suites) for case in suite.cases)
+    planned = [
+        _Planned(case, suite, retries if case.retries is None else case.retries, number)
+        for number, (suite, case) in enumerate(every)
+    ]
+    done = _run(planned, workers, progress, keep)
     return tuple(_collected(suites, done))
 
 
@@ -359,72 +341,52 @@ def _skipped_without_only(case: TerminalTestCase) -> TerminalTestCase:
     return case if case.only or case.skip else msgspec.structs.replace(case, skip=_NOT_ASKED_FOR)
 
 
-def _planned(suites: Sequence[CaseFile], retries: int) -> Iterator[_Planned]:
-    number = 0
-    for suite in asked_for(suites):
-        for case in suite.cases:
-            number += 1
-            skipped: str | None = None
-            if case.skip:
-                skipped = case.skip if isinstance(case.skip, str) else ""
-            tries = retries if case.retries is None else case.retries
-            yield _Planned(case, suite.name, suite.config, tries, number, skipped)
-
-
-def _run(
-    planned: Sequence[_Planned], workers: int, progress: Progress | None, keeper: Keeper | None
-) -> dict[int, _Done]:
-    done: dict[int, _Done] = {}
+def _run(planned: Sequence[_Planned], workers: int, progress: Progress | None, keep: Path | None) -> list[_Done]:
     ongoing = Ongoing()
     tell = progress or _nobody_listens
-    for plan in planned:
-        if plan.skipped is not None:
-            done[plan.number] = _skipped(plan)
-            tell(done[plan.number].result)
+    done = {plan.number: _skipped(plan) for plan in planned if plan.case.skip}
+    for one in done.values():
+        tell(one.result)
     pool = ThreadPoolExecutor(workers, thread_name_prefix="reenact-terminal-tests")
     try:
-        futures: dict[Future[_Done], int] = {
-            pool.submit(_tried, plan, ongoing, keeper): plan.number for plan in planned if plan.skipped is None
-        }
+        futures = {pool.submit(_tried, plan, ongoing, keep): plan.number for plan in planned if plan.number not in done}
         for future in as_completed(futures):
-            done[futures[future]] = future.result()
-            tell(future.result().result)
+            one = done[futures[future]] = future.result()
+            tell(one.result)
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         ongoing.call_off()
         raise
     finally:
         pool.shutdown()
-    return done
+    return [done[plan.number] for plan in planned]
 
 
-def _tried(plan: _Planned, ongoing: Ongoing, keeper: Keeper | None) -> _Done:
+def _tried(plan: _Planned, ongoing: Ongoing, keep: Path | None) -> _Done:
     """Try the test until it passes, or was tried often enough."""
-    began = time.time()
-    clock = time.monotonic()
-    attempts = 1
-    made = attempt(plan.case, plan.suite, plan.config, ongoing)
+    began, clock = time.time(), time.monotonic()
+    attempts, made = 1, attempt(plan.case, plan.suite, ongoing)
     while made.result.status != "passed" and attempts <= plan.retries and not ongoing.is_off:
-        attempts += 1
-        made = attempt(plan.case, plan.suite, plan.config, ongoing)
+        attempts, made = attempts + 1, attempt(plan.case, plan.suite, ongoing)
     result = msgspec.structs.replace(made.result, attempts=attempts)
-    if keeper is not None and result.status != "passed":
-        result = keeper.kept(msgspec.structs.replace(made, result=result), plan.number)
+    if keep is not None and result.status != "passed":
+        result = _kept(
+            msgspec.structs.replace(made, result=result),
+            keep / _file_name(f"{plan.number + 1:03} {result.suite} {result.name}"),
+        )
     return _Done(result, began, began + time.monotonic() - clock)
 
 
 def _skipped(plan: _Planned) -> _Done:
-    result = TestResult(
-        name=plan.case.name, suite=plan.suite, status="skipped", duration=0, reason=plan.skipped or None
-    )
-    return _Done(result)
+    skip = plan.case.skip
+    reason = skip if isinstance(skip, str) else None
+    return _Done(TestResult(name=plan.case.name, suite=plan.suite.name, status="skipped", duration=0, reason=reason))
 
 
-def _collected(suites: Iterable[CaseFile], done: dict[int, _Done]) -> Iterator[TestSuiteResult]:
-    number = 0
+def _collected(suites: Iterable[CaseFile], done: Sequence[_Done]) -> Iterator[TestSuiteResult]:
+    rest = iter(done)
     for suite in suites:
-        own = [done[number + index] for index in range(1, len(suite.cases) + 1)]
-        number += len(suite.cases)
+        own = list(islice(rest, len(suite.cases)))
         began = min((one.began for one in own if one.began is not None), default=None)
         ended = max((one.ended for one in own if one.ended is not None), default=None)
         yield TestSuiteResult(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
 from reenact.terminal.screen.model import Cell, Cursor, Screen
+from reenact.terminal.screen.recording import Recording
 from reenact.terminal.style import ANSIStyle, Underline, palette_color, rgb_color
 
 FOREGROUND: Final = "#e5e5e5"
@@ -133,6 +135,18 @@ def svg(screen: Screen) -> str:
         lines += (drawn for run in runs for drawn in _in_front(run))
     lines += _cursor(screen.cursor, screen)
     return "\n".join([*lines, "</svg>", ""])
+
+
+def save_evidence(recording: Recording, screen: Screen, stem: Path, title: str | None = None) -> tuple[Path, Path]:
+    """Write the recording and a picture of the screen to `stem.cast` and `stem.svg`; return both paths.
+
+    Raises:
+        OSError: one cannot be written.
+    """
+    cast, picture = stem.with_name(f"{stem.name}.cast"), stem.with_name(f"{stem.name}.svg")
+    recording.save(cast, title)
+    picture.write_text(svg(screen), encoding="utf-8")
+    return cast, picture
 
 
 def _runs(row: int, cells: Iterable[Cell]) -> Iterator[_Run]:
