@@ -146,7 +146,7 @@ def test_the_command_of_tests_that_name_none_may_be_given(run: Run, tmp_path: Pa
         (["nowhere.yaml"], "nowhere.yaml: No such file or directory"),
         (["."], "the name of the file is to end with .yaml, .yml, .json"),
         (["good.yaml", "--config", "nowhere.yaml"], "nowhere.yaml: No such file or directory"),
-        (["good.yaml", "--config", "good.yaml"], "there is no field name here; there are cliCommand,"),
+        (["good.yaml", "--config", "good.yaml"], "unknown field name; expected one of cliCommand,"),
         (
             ["good.yaml", "--report", "pdf=x"],
             "--report is FORMAT=PATH, with one of junit, html, json, console, not 'pd",
@@ -158,7 +158,7 @@ def test_the_command_of_tests_that_name_none_may_be_given(run: Run, tmp_path: Pa
         (["none.yaml"], "there is no test in these files"),
         (["good.yaml", "--command", "'"], "--command: this is no command line: no closing quotation"),
         (["good.yaml", "--keep", "good.yaml/x"], "good.yaml/x: nothing can be kept there: Not a directory"),
-        (["bad.yaml"], "bad.yaml: line 1: script[0].wait.wiat: there is no field"),
+        (["bad.yaml"], "bad.yaml: line 1: script[0].wait.wiat: unknown field"),
     ],
 )
 def test_it_exits_with_2_if_there_is_nothing_that_can_be_done(
@@ -223,7 +223,7 @@ def test_only_is_said_of_all_files_before_any_are_filtered(run: Run, tmp_path: P
         ("{name: a, fixture: {tempDirPrefix: a/b}}", "line 1: fixture: tempDirPrefix"),
         ("{name: a, fixture: {mocks: {filesystem: {../x: y}}}}", "line 1: fixture: filesystem: '../x' has `..` in it"),
         ("{name: a, fixture: {env: {A=B: y}}}", "line 1: fixture: env: 'A=B' cannot be the name of a variable"),
-        ('{name: a, command: cat, "\\e]0;x\\a": 1}', r"there is no field \x1b]0;x\x07 here"),
+        ('{name: a, command: cat, "\\e]0;x\\a": 1}', r"unknown field \x1b]0;x\x07"),
     ],
 )
 def test_what_could_never_be_run_is_refused_with_its_place(run: Run, tmp_path: Path, text: str, said: str) -> None:

@@ -1,4 +1,4 @@
-"""What can go wrong when a program is tested at a terminal, by kind, and what was seen until then."""
+"""Errors of terminal tests, by kind, each with the last of what the program showed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a process has ended."""
+"""The exit status of a process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How text at a terminal looks: one form for the parser of sequences and for the cells of a screen."""
+"""Text styles, shared by the parser of escape sequences and the cells of a screen."""
 
 from __future__ import annotations
 

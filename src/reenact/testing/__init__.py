@@ -1,4 +1,4 @@
-"""What users test with: kits for actors of their own, mocks of the model, a Messages API server on the loopback."""
+"""The testing kit: kits for actors of your own, mocks of the model, a Messages API server on the loopback."""
 
 from __future__ import annotations
 

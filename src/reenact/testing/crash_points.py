@@ -1,4 +1,4 @@
-"""Where a process may be killed, and what is promised if it is."""
+"""The points at which a process may be killed, and what is guaranteed at each."""
 
 from __future__ import annotations
 

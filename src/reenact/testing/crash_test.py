@@ -1,4 +1,4 @@
-"""Programs in processes of their own that are killed, really, and what they had been promised by then."""
+"""Runs programs in processes of their own that are killed, and collects what they had reported by then."""
 
 from __future__ import annotations
 

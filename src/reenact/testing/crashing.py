@@ -1,4 +1,4 @@
-"""Killing the process at a point between a command and its last consequence, through seams that are there anyway.
+"""Kills the process at a point between a command and its last consequence, by wrapping what is there anyway.
 
 Nothing of this is in the runtime: while a `crash_at` is in force, writers that are opened have their store and their
 ways in wrapped, toolboxes their call, and what moves tables is listened to: connections of the read model, and engines.

@@ -1,4 +1,4 @@
-"""Calls `decide` and `evolve` as the kernel does, and notes whatever shows that they are not pure."""
+"""Calls `decide` and `evolve` as the kernel does, and reports whatever shows that they are not pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A small process that has imported everything and has no threads, and forks.
+"""The fork server: a small process that has imported everything, has no threads, and forks.
 
 It serves the one that has started it, over a socket that it inherits, and ends with it; whoever it has forked by then
 and not waited for is killed. See `reenact.testing.crash_test`, which is its other end.

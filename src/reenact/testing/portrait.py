@@ -1,4 +1,4 @@
-"""What a value looks like now, field by field, to be compared with what it looks like later; and what is found."""
+"""Snapshots of values, field by field, for comparing them later; and the findings that are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A log in a private directory and a watched system on it, to be restarted, crashed, and asked whether all is well."""
+"""A watched actor system on a private log, which can be restarted, crashed and checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Waiting for what happens on other threads, without sleeping for a time that is always too long or too short."""
+"""Polls for a condition that other threads bring about, instead of sleeping."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stands between the kernel and its actors, looks at each call of their functions, and notes what should not be."""
+"""Watches actors at work: checks each call that the kernel makes of their functions."""
 
 from __future__ import annotations
 

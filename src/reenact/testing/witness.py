@@ -1,4 +1,4 @@
-"""Sees what a function does besides returning: reads a clock, draws by chance, opens a file, sends a message."""
+"""Records side effects of a function: reading a clock, drawing by chance, opening a file, sending a message."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def shell(script: str) -> tuple[str, ...]:
 def test_a_program_that_hangs_is_too_late_and_goes_on_until_the_end(opened: Opening) -> None:
     terminal = opened("sleep", "1000")
 
-    with pytest.raises(WaitTimeoutError, match=r"waited 0\.2 s in vain for 'ready' of 'sleep'") as caught:
+    with pytest.raises(WaitTimeoutError, match=r"timed out after 0\.2 s waiting for 'ready' from 'sleep'") as caught:
         terminal.wait_for("ready", SOON)
 
     assert caught.value.type == TerminalTestErrorType.TIMEOUT
@@ -56,7 +56,7 @@ def test_a_program_whose_end_is_waited_for_in_vain_is_ended(opened: Opening, lef
     terminal = opened(*shell("sleep 1000 & sleep 1000 & echo both; wait"))
     terminal.wait_for("both")
 
-    with pytest.raises(WaitTimeoutError, match="in vain for its end") as caught:
+    with pytest.raises(WaitTimeoutError, match="waiting for its end") as caught:
         terminal.wait_for_exit(SOON)
 
     assert "both" in str(caught.value)
@@ -92,7 +92,7 @@ def test_a_flood_can_be_stopped_by_ctrl_c(opened: Opening) -> None:
 def test_a_program_that_is_killed_has_a_signal_and_no_exit_code(signal: str, number: int, opened: Opening) -> None:
     terminal = opened(*shell(f"ulimit -c 0; printf 'going '; kill -{signal} $$; echo never"))
 
-    with pytest.raises(TerminalTestError, match=rf"has ended \(SIG{signal}\) before there was 'never'") as caught:
+    with pytest.raises(TerminalTestError, match=rf"has ended \(SIG{signal}\) while waiting for 'never'") as caught:
         terminal.wait_for("never")
 
     assert caught.value.type == TerminalTestErrorType.PROCESS_EXITED
@@ -274,7 +274,7 @@ def test_to_write_to_a_program_that_never_reads_does_not_hang(opened: Opening) -
 def test_a_program_that_ends_before_its_prompt_is_not_waited_for(opened: Opening) -> None:
     terminal = opened(*shell("echo 'no configuration'; exit 3"))
 
-    with pytest.raises(TerminalTestError, match=r"\(exit code 3\) before there was '> '") as caught:
+    with pytest.raises(TerminalTestError, match=r"\(exit code 3\) while waiting for '> '") as caught:
         terminal.wait_for("> ", 1000)
 
     assert caught.value.type == TerminalTestErrorType.PROCESS_EXITED

@@ -91,8 +91,11 @@ def test_a_test_passes_if_its_script_does_and_the_program_ends_as_expected() -> 
         (case("x", "exit 15", expected_signal="SIGTERM"), "ended with exit code 15, not with SIGTERM"),
         (case("x", "echo a", [{"wait": "b"}], expected_exit_code=0), "step 1, wait 'b': "),
         (case("x", "read a", [{"wait": "b", "timeout": 0}]), "step 1, wait 'b': "),
-        (case("x", "read a", timeout=0.2, expected_exit_code=0), "step 1, waitForExit: the 0.2 s that all may take"),
-        (case("x", "read a", [{"delay": 60}], timeout=0.1), "step 1, delay 60: the 0.1 s that all may take are over"),
+        (
+            case("x", "read a", timeout=0.2, expected_exit_code=0),
+            "step 1, waitForExit: the time limit of 0.2 s is over",
+        ),
+        (case("x", "read a", [{"delay": 60}], timeout=0.1), "step 1, delay 60: the time limit of 0.1 s is over"),
         (
             case("x", "stty raw; printf ready; exec sleep 60", [{"wait": "ready"}, {"send": "x" * 100_000}], timeout=2),
             "step 2, send 'xxx",
@@ -277,7 +280,7 @@ def test_the_configuration_gives_command_environment_size_and_time() -> None:
     result = result_of(one, config)
 
     assert result.output == "7 50\r\na bb zero\r\n"
-    assert (result.error or "").startswith("step 1, wait '!': the 2 s that all may take are over: ")
+    assert (result.error or "").startswith("step 1, wait '!': the time limit of 2 s is over: ")
 
 
 def test_requirement_10_3_what_a_failing_program_showed_is_kept_with_a_recording_and_a_picture(tmp_path: Path) -> None:

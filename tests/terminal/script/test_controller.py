@@ -250,7 +250,7 @@ def test_a_script_takes_no_longer_than_its_limit(shell: Shell) -> None:
     )
 
     assert [step.error_type for step in result.steps] == [TerminalTestErrorType.TIMEOUT]
-    assert (result.error or "").startswith("the 0.2 s that all may take are over: waited")
+    assert (result.error or "").startswith("the time limit of 0.2 s is over: timed out")
     assert 0.2 <= result.total_duration < 30
 
 
@@ -260,14 +260,14 @@ def test_a_pause_is_no_longer_than_the_limit_either(shell: Shell) -> None:
 
     result = InteractionController(terminal).execute(script_of([{"delay": 60}, {"sendLine": "x"}]), TimeLimit(0.2))
 
-    assert [step.error for step in result.steps] == ["the 0.2 s that all may take are over: the pause was cut short"]
+    assert [step.error for step in result.steps] == ["the time limit of 0.2 s is over: the pause was cut short"]
     assert 0.2 <= result.total_duration < 30
 
 
 def test_no_step_is_begun_when_the_time_is_over(shell: Shell) -> None:
     result = InteractionController(shell("read line")).execute(script_of([{"sendLine": "x"}]), TimeLimit(0))
 
-    assert [step.error for step in result.steps] == ["the 0 s that all may take are over: the step was not begun"]
+    assert [step.error for step in result.steps] == ["the time limit of 0 s is over: the step was not begun"]
     assert result.output == ""
 
 
@@ -284,7 +284,7 @@ def test_a_pause_ends_when_it_is_called_off(shell: Shell) -> None:
 
     result = InteractionController(shell("read line")).execute(script_of([{"delay": 50}, {"sendLine": "x"}]), limit)
 
-    assert [step.error for step in result.steps] == ["it was called off: the pause was cut short"]
+    assert [step.error for step in result.steps] == ["cancelled: the pause was cut short"]
     assert limit.is_over
     assert limit.is_off
 

@@ -206,14 +206,14 @@ def test_patterns_and_bytes_may_be_those_of_python() -> None:
         ("{snd: x}", "a step is one of assert, delay, send, sendKey, sendLine, wait, waitForExit, not snd"),
         ("{send: x, wait: y}", "not send and wait"),
         ("send", "a step is a mapping, or the word waitForExit, not 'send'"),
-        ("5", "this is to be a mapping, not the number 5"),
-        ("{type: type, value: x}", "type: this is to be one of assert, delay, send,"),
-        ("{send: 5}", "send: this is to be text, not the number 5; in quotes it is text"),
-        ("{send: }", "send: this is to be text, not null; in quotes it is text"),
-        ("{send: [a]}", "send: this is to be text, not a list"),
-        ("{type: send, text: x}", "text: there is no field text here; there are value"),
+        ("5", "expected a mapping, got the number 5"),
+        ("{type: type, value: x}", "type: expected one of assert, delay, send,"),
+        ("{send: 5}", "send: expected text, got the number 5; in quotes it is text"),
+        ("{send: }", "send: expected text, got null; in quotes it is text"),
+        ("{send: [a]}", "send: expected text, got a list"),
+        ("{type: send, text: x}", "text: unknown field text; expected one of value"),
         ("{type: send}", "the field value is missing"),
-        ("{send: x, timeout: 5}", "timeout: there is no field timeout here; there are value"),
+        ("{send: x, timeout: 5}", "timeout: unknown field timeout; expected one of value"),
         ("{sendKey: ''}", "sendKey: key: there is no key ''; say a character, or one of"),
         ("{sendKey: hyper+x}", "sendKey: key: there is no key 'hyper+x'; say a character, or one of"),
         ("{sendKey: ctrl+é}", "sendKey: key: Ctrl and 'é' send nothing of their own"),
@@ -221,35 +221,35 @@ def test_patterns_and_bytes_may_be_those_of_python() -> None:
         ("{wait: {regex: '('}}", "wait.regex: the pattern '(' is no regular expression: missing ), unterminated"),
         ("{wait: {regex: x, value: y}}", "a wait has a value, which is the text to wait for, or a regex"),
         ("{wait: {timeout: 5}}", "a wait has a value, which is the text to wait for, or a regex"),
-        ("{wait: {regexp: x}}", "wait.regexp: there is no field regexp here; there are regex, scope, timeout, value"),
-        ("{type: wait, value: {pattern: x}}", "value.pattern: there is no field pattern here; there are regex"),
+        ("{wait: {regexp: x}}", "wait.regexp: unknown field regexp; expected one of regex, scope, timeout, value"),
+        ("{type: wait, value: {pattern: x}}", "value.pattern: unknown field pattern; expected one of regex"),
         ("{wait: x, timeout: -1}", "a step wait: timeout is a number of seconds, 86,400 (a day) at most, not -1"),
         ("{wait: x, timeout: .inf}", "a step wait: timeout is a number of seconds, 86,400 (a day) at most, not inf"),
-        ("{wait: x, timeout: '5'}", "timeout: this is to be a number of seconds, not '5'"),
-        ("{wait: x, timeout: true}", "timeout: this is to be a number of seconds, not true"),
+        ("{wait: x, timeout: '5'}", "timeout: expected a number of seconds, got '5'"),
+        ("{wait: x, timeout: true}", "timeout: expected a number of seconds, got true"),
         ("{wait: {value: x, timeout: 5}, timeout: 6}", "timeout: the field timeout comes twice"),
-        ("{wait: x, scope: everywhere}", "scope: this is to be one of all, new, screen, not 'everywhere'"),
-        ("{waitForExit: soon}", "waitForExit: this is to be a number of seconds, not 'soon'"),
+        ("{wait: x, scope: everywhere}", "scope: expected one of all, new, screen, got 'everywhere'"),
+        ("{waitForExit: soon}", "waitForExit: expected a number of seconds, got 'soon'"),
         ("{waitForExit: -1}", "a step waitForExit: timeout is a number of seconds, 86,400 (a day) at most, not -1"),
-        ("{type: waitForExit, value: 0}", "value: there is no field value here; there are timeout"),
+        ("{type: waitForExit, value: 0}", "value: unknown field value; expected one of timeout"),
         ("{delay: -0.5}", "a step delay: value is a number of seconds, 86,400 (a day) at most, not -0.5"),
         ("{delay: .nan}", "a step delay: value is a number of seconds, 86,400 (a day) at most, not nan"),
         ("{delay: short}", "a step delay: value is a number of seconds, 86,400 (a day) at most, not 'short'"),
-        ("{assert: x}", "assert: this is to be a mapping, as {contains: …}, not 'x'"),
+        ("{assert: x}", "assert: expected a mapping, as {contains: …}, got 'x'"),
         ("{assert: {}}", "assert: an assertion has one of exact, contains, regex, json, jsonSchema, or a type"),
         ("{assert: {exact: x, contains: y}}", "assert: an assertion has one of exact,"),
         ("{assert: {contains: x, expected: y}}", "assert: an assertion has one of exact,"),
         ("{assert: {type: exact}}", "assert: the field expected is missing"),
-        ("{assert: {type: equal, expected: x}}", "assert.type: this is to be one of contains, exact, json,"),
-        ("{assert: {equals: x}}", "assert.equals: there is no field equals here; there are contains, exact,"),
-        ("{assert: {exact: 5}}", "assert.exact: this is to be text, not the number 5; in quotes it is text"),
+        ("{assert: {type: equal, expected: x}}", "assert.type: expected one of contains, exact, json,"),
+        ("{assert: {equals: x}}", "assert.equals: unknown field equals; expected one of contains, exact,"),
+        ("{assert: {exact: 5}}", "assert.exact: expected text, got the number 5; in quotes it is text"),
         ("{assert: {regex: '*'}}", "assert.regex: the pattern '*' is no regular expression: nothing to repeat"),
         ("{assert: {json: .nan}}", "assert.json: JSON has no number nan"),
         ("{assert: {json: {1: x}}}", "assert.json.1: a name is to be text, not the number 1; in quotes it is text"),
         ("{assert: {jsonSchema: 5}}", "assert.jsonSchema: a schema is a mapping, true, false, or JSON text, not the"),
-        ("{assert: {exact: x, stripAnsi: 1}}", "assert.stripAnsi: this is to be true or false, not the number 1"),
+        ("{assert: {exact: x, stripAnsi: 1}}", "assert.stripAnsi: expected true or false, got the number 1"),
         ("{assert: {exact: x, stripAnsi: true, strip_ansi: true}}", "comes twice, as strip_ansi and as stripAnsi"),
-        ("{assert: {exact: x}, subject: title}", "subject: this is to be one of output, screen, not 'title'"),
+        ("{assert: {exact: x}, subject: title}", "subject: expected one of output, screen, got 'title'"),
         ("{type: assert}", "the field assertion is missing"),
         ("{1: x}", "a name is to be text, not the number 1"),
     ],
@@ -271,10 +271,10 @@ def test_what_is_no_step_is_refused_with_its_place(tmp_path: Path, steps: str, p
     [
         ("a.yaml", "name: x", "the field steps is missing"),
         ("a.yaml", "steps: [\n\n  &a {}]", ": line 3, column 3: an anchor is not read here"),
-        ("a.yaml", "x", "this is to be a list, not 'x'"),
-        ("a.yaml", "", "this is to be a list, not null"),
+        ("a.yaml", "x", "expected a list, got 'x'"),
+        ("a.yaml", "", "expected a list, got null"),
         ("a.yaml", b"\xff", "this is no text in UTF-8: invalid start byte at byte 0"),
-        ("a.yaml", "steps: []\nstep: []", "line 2: step: there is no field step here; there are description, name"),
+        ("a.yaml", "steps: []\nstep: []", "line 2: step: unknown field step; expected one of description, name"),
         ("a.json", "[1,\n2", ": line 2, column 2: Expecting ',' delimiter"),
         ("a.json", '{"steps": [], "steps": []}', "the key 'steps' comes twice in an object"),
         ("a.json", '{"steps": NaN}', "NaN is no JSON"),
@@ -282,7 +282,7 @@ def test_what_is_no_step_is_refused_with_its_place(tmp_path: Path, steps: str, p
         ("a.json", '["\\ud800"]', "half of a surrogate pair is no character"),
         ("a.json", "[" * 100_000, "it is nested too deep"),
         ("a.json", "x" * 1_000_001, "it has 1,000,001 characters; 1,000,000 are read at most"),
-        ("a.json", '[\n{"send": 5}]', "line 2: [0].send: this is to be text, not the number 5"),
+        ("a.json", '[\n{"send": 5}]', "line 2: [0].send: expected text, got the number 5"),
         ("a.toml", "", "the name of the file is to end with .yaml, .yml, .json"),
     ],
 )
@@ -309,9 +309,7 @@ def test_a_place_that_cannot_be_found_is_left_out(tmp_path: Path) -> None:
     file = tmp_path / "tabs.json"
     file.write_text('[\n\t{\n\t\t"send":\t5\n\t}\n]')
 
-    with pytest.raises(
-        TerminalTestError, match=r"tabs\.json: (line 3: )?\[0\]\.send: this is to be text, not the number 5"
-    ):
+    with pytest.raises(TerminalTestError, match=r"tabs\.json: (line 3: )?\[0\]\.send: expected text, got the number 5"):
         load_script(file)
 
 
@@ -319,7 +317,7 @@ def test_a_place_that_cannot_be_found_is_left_out(tmp_path: Path) -> None:
     ("value", "words"), [(b"x", "a bytes"), ((), "a list"), ({}, "a mapping"), (True, "true"), (1.5, "the number 1.5")]
 )
 def test_what_is_no_text_is_called_by_its_kind(value: object, words: str) -> None:
-    with pytest.raises(TerminalTestError, match=f"this is to be text, not {words}"):
+    with pytest.raises(TerminalTestError, match=f"expected text, got {words}"):
         script_of([{"send": value}])
 
 
@@ -332,7 +330,7 @@ def test_data_from_no_file_is_refused_without_one() -> None:
     with pytest.raises(TerminalTestError) as refused:
         script_of({"steps": [{"send": None}]})
 
-    assert str(refused.value) == "steps[0].send: this is to be text, not null; in quotes it is text"
+    assert str(refused.value) == "steps[0].send: expected text, got null; in quotes it is text"
 
 
 @pytest.mark.parametrize(

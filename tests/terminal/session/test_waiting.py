@@ -49,7 +49,7 @@ def test_property_04_timeout_enforcement(operation: str, timeout: float, command
         took = time.monotonic() - begun
         assert timeout <= took < timeout + SLACK
         assert caught.value.type is TerminalTestErrorType.TIMEOUT
-        assert f"waited {timeout:g} s" in caught.value.message
+        assert f"timed out after {timeout:g} s" in caught.value.message
         # Only who waits for the end of the program has it ended.
         assert terminal.is_running is (operation != "exit")
         assert terminal.pid is not None
@@ -62,7 +62,7 @@ def test_requirement_1_5_a_program_that_does_not_end_is_ended_with_what_it_start
     assert terminal.match is not None
     child = int(terminal.match.group(1))
 
-    with pytest.raises(WaitTimeoutError, match=r"waited 0\.05 s in vain for its end") as caught:
+    with pytest.raises(WaitTimeoutError, match=r"timed out after 0\.05 s waiting for its end") as caught:
         terminal.wait_for_exit(0.05)
 
     assert f"child {child}" in str(caught.value)
@@ -74,7 +74,7 @@ def test_requirement_1_5_a_program_that_does_not_end_is_ended_with_what_it_start
 def test_the_timeout_of_the_terminal_holds_where_none_is_given(start: Start) -> None:
     terminal = start(*CAT, timeout=0.05)
 
-    with pytest.raises(WaitTimeoutError, match=r"waited 0\.05 s in vain for 'a'"):
+    with pytest.raises(WaitTimeoutError, match=r"timed out after 0\.05 s waiting for 'a'"):
         terminal.wait_for("a")
 
 
@@ -98,7 +98,7 @@ def test_a_time_that_is_none_is_refused(start: Start, wrong: float) -> None:
         lambda: terminal.wait_idle(wrong),
         lambda: terminal.wait_until(lambda _: True, wrong, what="anything"),
     ):
-        with pytest.raises(TerminalTestError, match="seconds is wanted") as caught:
+        with pytest.raises(TerminalTestError, match="a finite number of seconds") as caught:
             use()
         assert caught.value.type is TerminalTestErrorType.INVALID_CONFIG
     assert terminal.is_running
@@ -111,7 +111,7 @@ def test_a_wait_ends_at_once_when_the_program_has(start: Start) -> None:
         terminal.wait_for("done", 30)
 
     assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED
-    assert "has ended (exit code 7) before there was 'done'" in str(caught.value)
+    assert "has ended (exit code 7) while waiting for 'done'" in str(caught.value)
     assert "this was shown:\nalmost" in str(caught.value)
 
 
@@ -240,7 +240,7 @@ def test_a_condition_is_asked_of_each_new_screen(start: Start) -> None:
     screen = terminal.wait_until(lambda screen: screen.cursor.column == 2, what="the cursor behind both")
 
     assert screen.text == "ab"
-    with pytest.raises(WaitTimeoutError, match="in vain for a third"):
+    with pytest.raises(WaitTimeoutError, match="waiting for a third"):
         terminal.wait_until(lambda screen: screen.cursor.column == 3, 0.01, what="a third")
 
 

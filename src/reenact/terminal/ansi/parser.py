@@ -1,4 +1,4 @@
-"""Sequences taken out of text, or made into tokens; lines as they look in the end."""
+"""The parser of terminal output: strips escape sequences, returns tokens, or extracts the lines a reader sees."""
 
 from __future__ import annotations
 

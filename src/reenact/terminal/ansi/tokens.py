@@ -1,4 +1,4 @@
-"""Text of a terminal into tokens: texts, and the sequences between them, in pieces of any size."""
+"""The tokenizer of terminal output: text and the escape sequences between it, in pieces of any size."""
 
 from __future__ import annotations
 

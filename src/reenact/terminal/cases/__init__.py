@@ -1,1 +1,1 @@
-"""Test cases in files, and who runs them."""
+"""Test cases in files, and their runner."""

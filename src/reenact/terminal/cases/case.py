@@ -1,4 +1,4 @@
-"""A test case: a program, what is around it, a script, and how it is to end."""
+"""Test cases: a program, its fixture, a script, and how the program is to end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test cases and configurations out of files."""
+"""Loads test cases and configurations from files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is different between two texts, for people: short, however long they are, and with nothing that is not seen."""
+"""Diffs of texts for people: short however long the texts are, with invisible characters shown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as RFC 8259 has it and nothing beside it; when two values are equal, and where they are not."""
+"""JSON values: reading (strictly by RFC 8259), comparing, and writing in a canonical form."""
 
 from __future__ import annotations
 

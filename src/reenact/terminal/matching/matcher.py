@@ -1,4 +1,4 @@
-"""Texts judged by what is expected of them."""
+"""The assertion matcher: compares texts with what is expected of them."""
 
 from __future__ import annotations
 

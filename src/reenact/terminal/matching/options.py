@@ -1,4 +1,4 @@
-"""What is expected of a text, what of a text counts when it is compared, and what came of comparing."""
+"""Options and results of assertions, and how texts are normalized before they are compared."""
 
 from __future__ import annotations
 

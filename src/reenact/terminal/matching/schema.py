@@ -1,4 +1,4 @@
-"""JSON checked against a JSON Schema: every place where it does not conform, and nothing fetched from anywhere."""
+"""JSON Schema validation: yields every violation, and fetches nothing."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Reports of what became of tests."""
+"""Reports of test results."""

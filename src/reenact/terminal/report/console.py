@@ -1,4 +1,4 @@
-"""Results for people at a terminal: a line for each test, then all about those that failed, then the sums."""
+"""The console report: a line for each test, then the details of those that failed, then the totals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A still picture of a screen, as SVG: its colours, its text, and box-drawing characters as shapes without gaps."""
+"""Draws a screen as SVG: colours, text, and box-drawing characters as shapes without gaps."""
 
 from __future__ import annotations
 

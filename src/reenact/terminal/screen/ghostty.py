@@ -1,4 +1,4 @@
-"""The engine that is used: Ghostty's emulator."""
+"""The Ghostty engine, the default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The edge to libghostty-vt: its calls, by the names and types of this package, and nothing that remembers a screen."""
+"""The binding to libghostty-vt: its calls, by the names and types of this package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a screen shows at one moment, how large it may be, and the engines that work it out."""
+"""The model of a screen, its size limits, and the protocol of the engines that work it out."""
 
 from __future__ import annotations
 

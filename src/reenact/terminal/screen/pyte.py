@@ -1,4 +1,4 @@
-"""An engine all in Python, for where Ghostty's library does not run: pyte's screen, with what it lacks added."""
+"""The pyte engine, for systems without Ghostty's library: pyte's screen, with what it lacks added."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What went to and from a terminal, and when: a recording that players of asciicasts show."""
+"""Recordings of a terminal session, saved as asciicasts."""
 
 from __future__ import annotations
 

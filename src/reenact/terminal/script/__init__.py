@@ -1,1 +1,1 @@
-"""Scripts, and who plays them."""
+"""Scripts, and the controller that plays them."""

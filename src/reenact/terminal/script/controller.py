@@ -202,7 +202,7 @@ def _for_search(left: float) -> float:
 
 
 def _too_late(limit: TimeLimit, error: TerminalTestError) -> WaitTimeoutError:
-    over = "it was called off" if limit.is_off else f"the {limit.seconds:g} s that all may take are over"
+    over = "cancelled" if limit.is_off else f"the time limit of {limit.seconds:g} s is over"
     return WaitTimeoutError(f"{over}: {error.message}", seen=error.seen)
 
 

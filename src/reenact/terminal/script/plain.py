@@ -1,4 +1,4 @@
-"""Plain data out of YAML and JSON files, in which every value knows where it stands, and structs made of it."""
+"""Reads YAML and JSON files as plain data whose values know their place, and makes structs of it."""
 
 from __future__ import annotations
 
@@ -78,25 +78,25 @@ class Plain:
     def text(self) -> str:
         """Return the text that this is."""
         if not isinstance(self.value, str):
-            raise self.wrong(f"this is to be text, not {called(self.value)}{in_quotes(self.value)}")
+            raise self.wrong(f"expected text, got {called(self.value)}{in_quotes(self.value)}")
         return self.value
 
     def choice(self, choices: Iterable[str]) -> str:
         """Return the text that this is, which is one of a few."""
         if self.value not in (known := sorted(choices)):
-            raise self.wrong(f"this is to be one of {', '.join(known)}, not {called(self.value)}")
+            raise self.wrong(f"expected one of {', '.join(known)}, got {called(self.value)}")
         return self.text()
 
     def items(self) -> tuple[Plain, ...]:
         """Return what is in the list that this is."""
         if not is_list(self.value):
-            raise self.wrong(f"this is to be a list, not {called(self.value)}")
+            raise self.wrong(f"expected a list, got {called(self.value)}")
         return tuple(self.at(index, item) for index, item in enumerate(self.value))
 
     def named(self) -> dict[str, Plain]:
         """Return what is in the mapping that this is, by names as they are written."""
         if not is_mapping(self.value):
-            raise self.wrong(f"this is to be a mapping, not {called(self.value)}")
+            raise self.wrong(f"expected a mapping, got {called(self.value)}")
         named: dict[str, Plain] = {}
         for name, value in self.value.items():
             if not isinstance(name, str):
@@ -122,7 +122,7 @@ def know(fields: Mapping[str, Plain], known: Iterable[str]) -> None:
     there = set(known)
     for name, plain in fields.items():
         if name not in there:
-            raise plain.wrong(f"there is no field {name} here; there are {', '.join(sorted(there)) or 'none'}")
+            raise plain.wrong(f"unknown field {name}; expected one of {', '.join(sorted(there)) or 'none'}")
 
 
 def is_list(value: object) -> TypeGuard[Sequence[object]]:
@@ -329,7 +329,7 @@ def _value(info: inspect.Type, plain: Plain, base: object = None) -> object:
         case inspect.TupleType(item_types=inners):
             items = plain.items()
             if len(items) != len(inners):
-                raise plain.wrong(f"this is to be a list of {len(inners)}, not of {len(items)}")
+                raise plain.wrong(f"expected a list of {len(inners)}, got {len(items)}")
             return tuple(_value(inner, item) for inner, item in zip(inners, items, strict=True))
         case inspect.EnumType(cls=cls):
             return cls(plain.choice(str(one.value) for one in cls))
@@ -386,7 +386,7 @@ def _is_no_number(value: object) -> bool:
 def _unfit(plain: Plain, *infos: inspect.Type) -> Exception:
     advice = in_quotes(plain.value) if any(isinstance(info, inspect.StrType) for info in infos) else ""
     wanted = " or ".join(dict.fromkeys(_WORDS.get(type(info), "a mapping") for info in infos))
-    return plain.wrong(f"this is to be {wanted}, not {called(plain.value)}{advice}")
+    return plain.wrong(f"expected {wanted}, got {called(plain.value)}{advice}")
 
 
 _WORDS: Final[Mapping[type[inspect.Type], str]] = {

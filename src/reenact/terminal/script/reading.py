@@ -1,4 +1,4 @@
-"""Scripts read from YAML, JSON or plain data, in the long form of the steps or in the short one."""
+"""Reads scripts from YAML, JSON or plain data, in long and short form."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
         case "waitForExit", _:
             inner = {"timeout": short}
         case "assert", _:
-            raise short.wrong(f"this is to be a mapping, as {{contains: …}}, not {called(short.value)}")
+            raise short.wrong(f"expected a mapping, as {{contains: …}}, got {called(short.value)}")
         case _:
             inner = {"value": short}
     for name in fields.keys() & inner.keys():
@@ -184,13 +184,13 @@ def _compiled(plain: Plain) -> re.Pattern[str] | Expression:
 
 def _flag(plain: Plain) -> bool:
     if not isinstance(plain.value, bool):
-        raise plain.wrong(f"this is to be true or false, not {called(plain.value)}")
+        raise plain.wrong(f"expected true or false, got {called(plain.value)}")
     return plain.value
 
 
 def _seconds(plain: Plain) -> float | None:
     if plain.value is not None and (not isinstance(plain.value, int | float) or isinstance(plain.value, bool)):
-        raise plain.wrong(f"this is to be a number of seconds, not {called(plain.value)}")
+        raise plain.wrong(f"expected a number of seconds, got {called(plain.value)}")
     return plain.value
 
 

@@ -1,4 +1,4 @@
-"""Scripts: what is typed, waited for and asserted, one step after the other, and what came of each."""
+"""Scripts, their steps, and the results of both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arguments, checked before anything is started: each error names the argument and what it may be."""
+"""Checks arguments before anything is started; each error names the argument and what it may be."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def seconds(value: object, name: str, *, positive: bool = False) -> float:
         if math.isfinite(number) and (number > 0 or (number == 0 and not positive)):
             return number
     least = "greater than 0" if positive else "0 (look once) or more"
-    raise invalid(f"{name}: a finite number of seconds is wanted, {least}, not {value!r}")
+    raise invalid(f"{name}: expected a finite number of seconds, {least}, got {value!r}")
 
 
 def whole(value: object, name: str, least: int) -> int:
@@ -34,7 +34,7 @@ def whole(value: object, name: str, least: int) -> int:
         TerminalTestError: it is none (`INVALID_CONFIG`).
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise invalid(f"{name}: a whole number is wanted, {least} or more, not {value!r}")
+        raise invalid(f"{name}: expected a whole number, {least} or more, got {value!r}")
     return value
 
 
@@ -54,11 +54,11 @@ def command_line(command: str | os.PathLike[str] | Sequence[str], args: Sequence
         TerminalTestError: they are none (`INVALID_CONFIG`).
     """
     if isinstance(args, str):
-        raise invalid(f"args: a sequence of texts is wanted, not the text {args!r}")
+        raise invalid(f"args: expected a sequence of strings, got the string {args!r}")
     words = (command,) if isinstance(command, (str, os.PathLike)) else command
     line = (*_words(words, "command"), *_words(args, "args"))
     if not line or not line[0]:
-        raise invalid("command: the name of a program is wanted; it is empty")
+        raise invalid("command: the name of the program is empty")
     return line
 
 
@@ -82,9 +82,9 @@ def variables(env: Mapping[str, str] | None) -> dict[str, str]:
     given: list[tuple[object, object]] = list((env or {}).items())
     for name, value in given:
         if not isinstance(name, str) or not name or "=" in name or not _can_be_passed(name):
-            raise invalid(f"env: {name!r} cannot be the name of a variable; a text without `=` and NUL is wanted")
+            raise invalid(f"env: {name!r} cannot be the name of a variable; use a non-empty string without `=` and NUL")
         if not isinstance(value, str) or not _can_be_passed(value):
-            raise invalid(f"env: the value of {name} is to be a text without NUL, not {value!r}")
+            raise invalid(f"env: the value of {name} must be a string without NUL, not {value!r}")
     return dict(env or {})
 
 
@@ -107,7 +107,7 @@ def _words(words: Sequence[str | os.PathLike[str]], name: str) -> tuple[str, ...
     try:
         return tuple(_word(word, name) for word in words)
     except TypeError:
-        raise invalid(f"{name}: a text, a path, or a sequence of those is wanted, not {words!r}") from None
+        raise invalid(f"{name}: expected a string, a path, or a sequence of those, got {words!r}") from None
 
 
 def _word(word: str | os.PathLike[str], name: str) -> str:
@@ -117,7 +117,7 @@ def _word(word: str | os.PathLike[str], name: str) -> str:
             return text
     except TypeError:
         pass  # no text, and none in it
-    raise invalid(f"{name}: a text or a path, without NUL, is wanted, not {word!r}")
+    raise invalid(f"{name}: expected a string or a path, without NUL, got {word!r}")
 
 
 def _can_be_passed(text: str) -> bool:

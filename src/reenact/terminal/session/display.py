@@ -1,4 +1,4 @@
-"""What a terminal shows and what is recorded of it, for several threads."""
+"""The screen and the recording of a terminal, shared between threads."""
 
 from __future__ import annotations
 

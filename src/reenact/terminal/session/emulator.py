@@ -301,11 +301,11 @@ class Session:
         limit = self.timeout if timeout is None else checking.seconds(timeout, "timeout")
 
         def ended() -> TerminalTestError:
-            return self._ended(f"there was {what}{note()}", shown())
+            return self._ended(f"while waiting for {what}{note()}", shown())
 
         def too_late() -> WaitTimeoutError:
             return WaitTimeoutError(
-                f"waited {limit:g} s in vain for {what} of {self.command[0]!r}{note()}", seen=shown()
+                f"timed out after {limit:g} s waiting for {what} from {self.command[0]!r}{note()}", seen=shown()
             )
 
         question = Question(ask=ask, ended=error or ended, too_late=error or too_late, again=again)
@@ -314,19 +314,19 @@ class Session:
     def _writing(self, data: object) -> Asking[None]:
         live = self._started()
         if not isinstance(data, (str, bytes)):
-            raise invalid(f"data: text or bytes are wanted, not {data!r}")
+            raise invalid(f"data: expected str or bytes, got {data!r}")
         outgoing = Outgoing(encoded(data) if isinstance(data, str) else data)
         if live.has_ended():
-            raise self._ended("it could be written to", None)
+            raise self._ended("before it could be written to", None)
 
         def progress() -> str:
             return f"{outgoing.sent} of {len(outgoing.data)} bytes went"
 
         question = Question(
             ask=lambda: outgoing.is_sent or None,
-            ended=lambda: self._ended(f"all was written; {progress()}", None),
+            ended=lambda: self._ended(f"before all was written; {progress()}", None),
             too_late=lambda: WaitTimeoutError(
-                f"waited {self.timeout:g} s for {self.command[0]!r} to read: {progress()}, the rest does not"
+                f"timed out after {self.timeout:g} s waiting for {self.command[0]!r} to read: {progress()}"
             ),
         )
         live.send(outgoing)
@@ -339,13 +339,13 @@ class Session:
         live, name = self._started(), self.command[0]
         if live.failure is not None:
             return not_possible(
-                f"the terminal of {name!r} has failed, so it is not known whether {what}: {live.failure!r}",
+                f"the terminal of {name!r} has failed {what}: {live.failure!r}",
                 live.failure,
                 seen=seen,
             )
         return TerminalTestError(
             TerminalTestErrorType.PROCESS_EXITED,
-            f"{name!r} has ended ({_LOST if live.status is None else live.status}) before {what}",
+            f"{name!r} has ended ({_LOST if live.status is None else live.status}) {what}",
             seen=seen,
         )
 
@@ -457,7 +457,7 @@ class AsyncTerminalEmulator(Session):
                     return text[: match.end()]
 
                 return await self._answer(find, f"{what} on the screen", timeout, live.display.text)
-        raise invalid(f"scope: new, all or screen is wanted, not {scope!r}")
+        raise invalid(f"scope: expected new, all or screen, got {scope!r}")
 
     async def wait_idle(self, quiet: float = 0.1, timeout: float | None = None) -> None:
         """Wait until nothing has arrived for `quiet` seconds, from now on, or the program has ended.

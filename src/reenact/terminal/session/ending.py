@@ -1,4 +1,4 @@
-"""How a program is ended with all that it has started, also what has left its session."""
+"""Ends a program with all processes that it has started, also those that have left its session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A program at its terminal, while it lives: what one thread reads, writes, and sees of it."""
+"""A running program at its terminal: one thread reads, writes and sees its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding things on a screen as a person does: by their text, by their look; and waiting until they are there."""
+"""Locators: find text on the screen by content or style, and wait until it is there."""
 
 # ruff: noqa: ASYNC109 - the names and promises are those of the blocking one; the error says what was seen
 

@@ -1,4 +1,4 @@
-"""A pair of a pseudo-terminal: our end of it, and the one that a program gets."""
+"""A pseudo-terminal pair: our end, and the one that the program gets."""
 
 from __future__ import annotations
 

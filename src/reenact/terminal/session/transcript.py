@@ -1,4 +1,4 @@
-"""What a program has written: bytes, text, and text without sequences; and how far it has been matched."""
+"""The transcript: what a program has written, as bytes, text and stripped text, and how far it was matched."""
 
 from __future__ import annotations
 
@@ -158,5 +158,5 @@ def compiled(pattern: Pattern | Finder) -> Finder:
     if not isinstance(pattern, str) and isinstance(getattr(pattern, "pattern", None), str):
         return pattern
     raise invalid(
-        f"pattern: a text that is not empty or a compiled pattern for text is wanted, not {pattern!r}",
+        f"pattern: expected a non-empty string or a compiled pattern of a string, got {pattern!r}",
     )

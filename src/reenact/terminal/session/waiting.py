@@ -1,4 +1,4 @@
-"""Waiting for what a program does: a question is asked again whenever something has happened."""
+"""Waits: a question is asked again whenever something has happened, until it is answered or time is up."""
 
 from __future__ import annotations
 
