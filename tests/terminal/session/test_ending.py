@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.terminal.session import ending, live
+from reenact.terminal.session import ending, live, waiting
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.ending import Family
 from reenact.terminal.session.pty import Pair
@@ -250,7 +250,7 @@ def test_an_end_that_is_interrupted_is_made_at_once(monkeypatch: pytest.MonkeyPa
     pid = terminal.pid
     assert pid is not None
     left = [KeyboardInterrupt] * times
-    until = ending.until
+    until = waiting.until
 
     def interrupted(condition: Callable[[], bool], timeout: float) -> bool:
         if left:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from typing import Final, NamedTuple
 
 from reenact.terminal.session.pty import Place
 from reenact.terminal.session.spawning import MARK
+from reenact.terminal.session.waiting import until
 
 GRACE: Final = 0.5
 """Seconds that processes have to act on a signal before the next one comes."""
@@ -22,8 +22,6 @@ AT_ONCE: Final = (signal.SIGKILL,)
 _PROC: Final = Path("/proc")
 _HAS_PROC: Final = sys.platform == "linux"
 _ROUNDS: Final = 20
-_FIRST_PAUSE: Final = 0.0005
-_LONGEST_PAUSE: Final = 0.02
 
 
 class Entry(NamedTuple):
@@ -154,18 +152,6 @@ def _signal(pid: int, number: signal.Signals) -> None:
 def _lives(member: Entry) -> bool:
     entry = _entry(member.pid)
     return entry is not None and entry.started == member.started and entry.is_alive
-
-
-def until(condition: Callable[[], bool], timeout: float) -> bool:
-    """Wait until it is so; return whether it is."""
-    deadline, pause = time.monotonic() + timeout, _FIRST_PAUSE
-    while not condition():
-        left = deadline - time.monotonic()
-        if left <= 0:
-            return False
-        time.sleep(min(pause, left))
-        pause = min(pause * 2, _LONGEST_PAUSE)
-    return True
 
 
 def _entries() -> Iterator[Entry]:

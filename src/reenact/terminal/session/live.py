@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from reenact.terminal.session.display import Display, Recorder
-from reenact.terminal.session.ending import AT_ONCE, Family, until
+from reenact.terminal.session.ending import AT_ONCE, Family
 from reenact.terminal.session.pty import Pair
 from reenact.terminal.session.spawning import Process, returncode
 from reenact.terminal.session.transcript import Transcript
-from reenact.terminal.session.waiting import Changes
+from reenact.terminal.session.waiting import Changes, until
 from reenact.terminal.status import ExitStatus
 
 _REPLIES: Final = 65_536

@@ -11,6 +11,7 @@ import ctypes
 import errno
 import fcntl
 import functools
+import math
 import operator
 import os
 import signal
@@ -18,7 +19,6 @@ import subprocess
 import sys
 import termios
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,13 +26,12 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.session.waiting import until
 
 _STANDARD: Final = 3
 _CLONE_FS: Final = 0x200
 _RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
 """What Python ignores, and no program expects to be ignored."""
-_FIRST_PAUSE: Final = 0.0005
-_LONGEST_PAUSE: Final = 0.05
 
 
 class CannotVforkError(Exception):
@@ -62,13 +61,9 @@ class Vforked:
 
     def wait(self, timeout: float | None = None) -> int:
         """Wait for its end; return and raise what `poll` does then, or raise `subprocess.TimeoutExpired`."""
-        deadline, pause = None if timeout is None else time.monotonic() + timeout, _FIRST_PAUSE
-        while (code := self.poll()) is None:
-            if deadline is not None and time.monotonic() >= deadline:
-                raise subprocess.TimeoutExpired(self._name, timeout or 0.0)
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-        return code
+        if not until(lambda: self.poll() is not None, math.inf if timeout is None else timeout):
+            raise subprocess.TimeoutExpired(self._name, timeout or 0.0)
+        return self.returncode or 0
 
 
 def vforked(

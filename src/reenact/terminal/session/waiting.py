@@ -9,10 +9,12 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+_FIRST_PAUSE: Final = 0.0005
+_LONGEST_PAUSE: Final = 0.02
 
 
 class Moment(NamedTuple):
@@ -122,6 +124,18 @@ def wait(changes: Changes, asking: Asking[T]) -> T:
         return answer
     finally:
         asking.close()
+
+
+def until(condition: Callable[[], bool], timeout: float) -> bool:
+    """Wait until it is so; return whether it is."""
+    deadline, pause = time.monotonic() + timeout, _FIRST_PAUSE
+    while not condition():
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(pause, left))
+        pause = min(pause * 2, _LONGEST_PAUSE)
+    return True
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
