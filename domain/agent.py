@@ -12,9 +12,10 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import Round, RoundEvent
 from reenact.domain.loop.rules import BY_DEFAULT, Held
 from reenact.domain.messages import Block, StopDetails, ToolResultBlock, Usage
+from reenact.domain.structs import Fact, Frozen, FrozenByName
 
 
-class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class AgentInfo(FrozenByName):
     """A live agent as callers see it. `queued` counts the messages that wait for their turn."""
 
     id: str
@@ -27,13 +28,13 @@ class AgentInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     started_at: datetime
 
 
-class AgentStarted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class AgentStarted(Fact):
     """The session is running."""
 
     agent_id: str
 
 
-class MessageAccepted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class MessageAccepted(Fact):
     """A message waits for its turn. `at` is microseconds since 1970-01-01 UTC."""
 
     turn_id: str
@@ -43,21 +44,21 @@ class MessageAccepted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     request_id: str | None = None
 
 
-class TurnStarted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TurnStarted(Fact):
     """The agent took up the message that has waited longest."""
 
     turn_id: str
     at: int
 
 
-class TurnInterrupted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TurnInterrupted(Fact):
     """Somebody or something cut the turn short."""
 
     turn_id: str
     reason: str
 
 
-class AnswerRecorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class AnswerRecorded(Fact):
     """What the model said in the turn, whole or `partial`."""
 
     turn_id: str
@@ -73,14 +74,14 @@ class AnswerRecorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
     stop_details: StopDetails | None = None
 
 
-class ToolsRequested(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class ToolsRequested(Fact):
     """The answer just recorded asks for tools: a round of calls begins. `from_state` is the state the agent was in."""
 
     turn_id: str
     from_state: AgentState
 
 
-class ResultsRecorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class ResultsRecorded(Fact):
     """All calls of the round are answered; this is what goes back to the model. No turn, if none was under way."""
 
     turn_id: str | None
@@ -89,7 +90,7 @@ class ResultsRecorded(msgspec.Struct, frozen=True, array_like=True, gc=False):
     at: int
 
 
-class StepStarted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class StepStarted(Fact):
     """The model is asked again; `step` counts within the turn, which began with step 1."""
 
     turn_id: str
@@ -97,14 +98,14 @@ class StepStarted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     at: int
 
 
-class TurnContinued(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TurnContinued(Fact):
     """A turn begins that goes on with a round of calls after a person has decided."""
 
     turn_id: str
     at: int
 
 
-class ContextCompressed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class ContextCompressed(Fact):
     """The model is given the summary in place of the first `replaced` messages, all of which the log keeps."""
 
     turn_id: str
@@ -116,7 +117,7 @@ class ContextCompressed(msgspec.Struct, frozen=True, array_like=True, gc=False):
     at: int
 
 
-class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Failure(Fact):
     """Why a turn failed, in the environment's words."""
 
     type: str
@@ -124,14 +125,14 @@ class Failure(msgspec.Struct, frozen=True, array_like=True, gc=False):
     retryable: bool = False
 
 
-class TurnFailed(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TurnFailed(Fact):
     """The turn cannot go on, for a reason that the environment has not given."""
 
     turn_id: str
     failure: Failure
 
 
-class Unsaid(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class Unsaid(Fact):
     """What an answer used that says nothing, so that there is no message to record."""
 
     model: str | None
@@ -139,7 +140,7 @@ class Unsaid(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cost: float | None
 
 
-class TurnCompleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TurnCompleted(Fact):
     """The turn is over. `from_state` is the state the agent was in; `duration` is in seconds.
 
     `usage` and `cost` are the sums of all that the turn used, also of what was `unsaid`. `stop_sequence` and
@@ -159,7 +160,7 @@ class TurnCompleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
     stop_details: StopDetails | None = None
 
 
-class RulesRecorded(msgspec.Struct, frozen=True, array_like=True):
+class RulesRecorded(Fact):
     """From here on these rules hold, which are not those recorded before; the policies judge paths from `cwd`, `home`.
 
     Without one, those hold that a definition which says nothing has.
@@ -170,7 +171,7 @@ class RulesRecorded(msgspec.Struct, frozen=True, array_like=True):
     home: str | None = None
 
 
-class AgentStopped(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class AgentStopped(Fact):
     """The session runs no longer."""
 
     agent_id: str
@@ -197,7 +198,7 @@ AgentEvent: TypeAlias = (
 )
 
 
-class Queued(msgspec.Struct, frozen=True, gc=False):
+class Queued(Frozen):
     """A message that waits. `at` is when it was accepted, microseconds since 1970-01-01 UTC."""
 
     turn_id: str
@@ -206,7 +207,7 @@ class Queued(msgspec.Struct, frozen=True, gc=False):
     at: int
 
 
-class Turn(msgspec.Struct, frozen=True, gc=False):
+class Turn(Frozen):
     """A turn under way: when it was asked for and when it began, in microseconds since 1970-01-01 UTC.
 
     `steps` counts how often the model was asked, `usage` and `cost` are those of its answers so far; `activity` is the
@@ -239,7 +240,7 @@ class Turn(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-class Agent(msgspec.Struct, frozen=True, gc=False):
+class Agent(Frozen):
     """What is known of the live agent; `failed` until it takes up its next message."""
 
     id: str
@@ -257,7 +258,7 @@ class Agent(msgspec.Struct, frozen=True, gc=False):
 StopReason: TypeAlias = Literal["destroyed", "deleted", "shutdown", "crash"]
 
 
-class SoFar(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class SoFar(FrozenByName):
     """What had come in of a turn's answer when it ended, or was ended; `untold` if nobody has heard of the failure."""
 
     message_id: str | None = None

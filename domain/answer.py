@@ -31,7 +31,7 @@ from reenact.domain.events import (
 from reenact.domain.messages import Block, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 
 
-class Complete(MessageStop, frozen=True, kw_only=True, gc=False):
+class Complete(MessageStop, kw_only=True):
     """A `message_stop` of a driver that knows the whole message, with blocks that no delta carries, such as citations.
 
     Subscribers hear a plain `message_stop`; the message is recorded with this content.

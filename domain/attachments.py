@@ -5,36 +5,36 @@ from __future__ import annotations
 from base64 import b64encode
 from typing import Any, Self, TypeAlias
 
-import msgspec
+from reenact.domain.structs import Frozen
 
 
-class Base64Source(msgspec.Struct, frozen=True, tag="base64", gc=False):
+class Base64Source(Frozen, tag="base64"):
     """The bytes themselves, as base64 text."""
 
     media_type: str
     data: str
 
 
-class UrlSource(msgspec.Struct, frozen=True, tag="url", gc=False):
+class UrlSource(Frozen, tag="url"):
     """A public address from which the API fetches the bytes each time; they should not change."""
 
     url: str
 
 
-class FileSource(msgspec.Struct, frozen=True, tag="file", gc=False):
+class FileSource(Frozen, tag="file"):
     """A file that was uploaded through the Files API."""
 
     file_id: str
 
 
-class TextSource(msgspec.Struct, frozen=True, tag="text", gc=False):
+class TextSource(Frozen, tag="text"):
     """A document that is plain text."""
 
     data: str
     media_type: str = "text/plain"
 
 
-class ContentSource(msgspec.Struct, frozen=True, tag="content", gc=False):
+class ContentSource(Frozen, tag="content"):
     """A document in pieces, text and image blocks as plain mappings; citations name the piece."""
 
     content: str | tuple[dict[str, Any], ...]
@@ -44,13 +44,13 @@ ImageSource: TypeAlias = Base64Source | UrlSource | FileSource
 DocumentSource: TypeAlias = Base64Source | UrlSource | FileSource | TextSource | ContentSource
 
 
-class Citations(msgspec.Struct, frozen=True, gc=False):
+class Citations(Frozen):
     """Whether the answer cites the document."""
 
     enabled: bool = False
 
 
-class ImageBlock(msgspec.Struct, frozen=True, tag="image", gc=False):
+class ImageBlock(Frozen, tag="image"):
     """An image: JPEG, PNG, GIF or WebP."""
 
     source: ImageSource
@@ -71,7 +71,7 @@ class ImageBlock(msgspec.Struct, frozen=True, tag="image", gc=False):
         return cls(FileSource(file_id))
 
 
-class DocumentBlock(msgspec.Struct, frozen=True, tag="document", omit_defaults=True, gc=False):
+class DocumentBlock(Frozen, tag="document", omit_defaults=True):
     """A document. The model is told its title and its context, but does not cite them."""
 
     source: DocumentSource

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal, TypeAlias, assert_never
 
-import msgspec
-
 from reenact.domain.agent import (
     AgentStarted,
     AgentStopped,
@@ -45,6 +43,7 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.session_commands import BranchSession, Delete, Finish, Interrupt, Reject, Resume, Run, Stop
 from reenact.domain.session_state import SessionBranched, SessionCreated, SessionDeleted, SessionEvent
+from reenact.domain.structs import Frozen
 from reenact.domain.turns import COST_LIMIT
 
 OutsideKind: TypeAlias = Literal["message", "person", "caller", "model", "tool", "environment", "crash", "shutdown"]
@@ -54,7 +53,7 @@ _ENDING: Final = (Interrupt, Stop, Delete)
 _Decided: TypeAlias = ToolEdited | ToolApproved | ToolRejected | HumanResponded
 
 
-class Outside(msgspec.Struct, frozen=True):
+class Outside(Frozen):
     """What came from outside of the log.
 
     `name` is the id of the request that brought a message, the person if that is known, the reason that a caller gave,
@@ -65,7 +64,7 @@ class Outside(msgspec.Struct, frozen=True):
     name: str | None = None
 
 
-class Cause(msgspec.Struct, frozen=True):
+class Cause(Frozen):
     """What an event follows from: the places of earlier events in the history, in order, and what came from outside."""
 
     places: tuple[int, ...] = ()

@@ -55,6 +55,7 @@ from reenact.domain.session_commands import (
     Stop,
 )
 from reenact.domain.session_state import SessionBranched, SessionCreated, SessionDeleted
+from reenact.domain.structs import Frozen
 
 AnyCommand: TypeAlias = SessionCommand | CreateContainer | RegisterImage
 _ANSWER: Final = "so_far"
@@ -186,7 +187,7 @@ FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
 """The names under which commands stand in the log, and for each field the places where it may stand in their events."""
 
 
-class StoredCommand(msgspec.Struct, frozen=True):
+class StoredCommand(Frozen):
     """A command as it was stored: the name of its form, and those of its fields that no event of the step says."""
 
     name: str

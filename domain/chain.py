@@ -9,6 +9,8 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from reenact.domain.structs import Frozen
+
 Event_co = TypeVar("Event_co", covariant=True)
 
 DIGEST_SIZE = 32
@@ -75,7 +77,7 @@ def request_proof(request_id: bytes, digest: bytes, note: bytes, at: int) -> byt
     return blake2b(content, digest_size=DIGEST_SIZE, person=_REQUEST).digest()
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
+class Row(Frozen):
     """A row of a log as its bytes stand there: what became durable of a stream together.
 
     It holds `count` events from `version` and `position` on, `heard` announcements from `cursor` on, or both. What
@@ -191,7 +193,7 @@ class Row(msgspec.Struct, frozen=True, gc=False):
         return seal_digest(previous, self._parts(), header, digest=self.digest, original=original)
 
 
-class Passed(msgspec.Struct, Generic[Event_co], frozen=True, gc=False):
+class Passed(Frozen, Generic[Event_co]):
     """A row that is as it was written: its events, if they are decoded, and what it holds of the feed, still encoded.
 
     That has so many cursors from `cursor` on; it is sealed if it stands in place of others.
@@ -204,7 +206,7 @@ class Passed(msgspec.Struct, Generic[Event_co], frozen=True, gc=False):
     is_sealed: bool
 
 
-class Timer(msgspec.Struct, frozen=True, gc=False):
+class Timer(Frozen):
     """When a stream is to be woken, in microseconds since 1970-01-01 UTC."""
 
     stream: str

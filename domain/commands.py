@@ -12,7 +12,7 @@ import msgspec
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
 from reenact.domain.errors import ReenactError, UnknownCommandError, details_of
-from reenact.domain.events import NOTIFICATIONS, Category, Context, EventData, Intent, Source
+from reenact.domain.events import NOTIFICATIONS, Context, EventData
 from reenact.domain.history import ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
 from reenact.domain.image import ImageInfo
 from reenact.domain.loop.ledger import CostLimit
@@ -20,13 +20,14 @@ from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS
 from reenact.domain.messages import Message
 from reenact.domain.people import PendingCall
 from reenact.domain.session_state import SessionInfo
+from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import MCPServer
 
 R = TypeVar("R")
 _IN_PATH: Final = re.compile(r"{(\w+)}")
 
 
-class CommandError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CommandError(FrozenByName, omit_defaults=True):
     """Why a request was refused; `code` is that of the error that the facade raises.
 
     `details` are the values that the error carries, such as the `id` of what does not exist.
@@ -61,12 +62,12 @@ REQUESTS: dict[str, type[Request[Any]]] = {}
 """The table: each request by its type."""
 
 
-class Request(EventData, Generic[R], frozen=True, kw_only=True, gc=False):
+class Request(EventData, Generic[R], kw_only=True):
     """What is asked for: the parameters of the facade's method, under their names. `R` is what the method returns."""
 
-    source: ClassVar[Source] = "command"
-    category: ClassVar[Category] = "command"
-    intent: ClassVar[Intent] = "request"
+    source = "command"
+    category = "command"
+    intent = "request"
     route: ClassVar[Route]
     result: ClassVar[Any]
     """The type `R`."""
@@ -85,18 +86,18 @@ class Request(EventData, Generic[R], frozen=True, kw_only=True, gc=False):
             cls.absent = None
 
 
-class Response(EventData, frozen=True, kw_only=True, gc=False):
+class Response(EventData):
     """What came of a request: what the facade's method returns, as plain values, or an error."""
 
-    source: ClassVar[Source] = "command"
-    category: ClassVar[Category] = "command"
-    intent: ClassVar[Intent] = "result"
+    source = "command"
+    category = "command"
+    intent = "result"
     request_id: str
     result: Any = None
     error: CommandError | None = None
 
 
-class ContainerCreateRequest(Request[ContainerInfo], frozen=True, kw_only=True, gc=False):
+class ContainerCreateRequest(Request[ContainerInfo], kw_only=True):
     """Create a container."""
 
     event_type = "container_create_request"
@@ -105,7 +106,7 @@ class ContainerCreateRequest(Request[ContainerInfo], frozen=True, kw_only=True, 
     container_id: str | None = None
 
 
-class ContainerGetRequest(Request[ContainerInfo | None], frozen=True, kw_only=True, gc=False):
+class ContainerGetRequest(Request[ContainerInfo | None], kw_only=True):
     """Return a container, or nothing."""
 
     event_type = "container_get_request"
@@ -113,14 +114,14 @@ class ContainerGetRequest(Request[ContainerInfo | None], frozen=True, kw_only=Tr
     container_id: str
 
 
-class ContainerListRequest(Request[list[ContainerInfo]], frozen=True, kw_only=True, gc=False):
+class ContainerListRequest(Request[list[ContainerInfo]], kw_only=True):
     """Return all containers."""
 
     event_type = "container_list_request"
     route = Route("GET", "/v1/containers")
 
 
-class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ImageContent(FrozenByName, forbid_unknown_fields=True):
     """An image as it travels.
 
     No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, and
@@ -141,7 +142,7 @@ class ImageContent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     compress_at: int | None = None
 
 
-class ImageRegisterRequest(Request[ImageInfo], frozen=True, kw_only=True, gc=False):
+class ImageRegisterRequest(Request[ImageInfo], kw_only=True):
     """Register an image."""
 
     event_type = "image_register_request"
@@ -149,7 +150,7 @@ class ImageRegisterRequest(Request[ImageInfo], frozen=True, kw_only=True, gc=Fal
     image: ImageContent
 
 
-class ImageGetRequest(Request[ImageInfo | None], frozen=True, kw_only=True, gc=False):
+class ImageGetRequest(Request[ImageInfo | None], kw_only=True):
     """Return an image, or nothing."""
 
     event_type = "image_get_request"
@@ -157,14 +158,14 @@ class ImageGetRequest(Request[ImageInfo | None], frozen=True, kw_only=True, gc=F
     image_id: str
 
 
-class ImageListRequest(Request[list[ImageInfo]], frozen=True, kw_only=True, gc=False):
+class ImageListRequest(Request[list[ImageInfo]], kw_only=True):
     """Return all images."""
 
     event_type = "image_list_request"
     route = Route("GET", "/v1/images")
 
 
-class SessionCreateRequest(Request[SessionInfo], frozen=True, kw_only=True, gc=False):
+class SessionCreateRequest(Request[SessionInfo], kw_only=True):
     """Create a session."""
 
     event_type = "session_create_request"
@@ -174,7 +175,7 @@ class SessionCreateRequest(Request[SessionInfo], frozen=True, kw_only=True, gc=F
     session_id: str | None = None
 
 
-class SessionBranchRequest(Request[SessionInfo], frozen=True, kw_only=True, gc=False):
+class SessionBranchRequest(Request[SessionInfo], kw_only=True):
     """Create a session that goes on with the history of another one, up to a position of the log.
 
     `edit` is text, or content blocks as in the Messages API, in place of the last message that was accepted up to
@@ -192,7 +193,7 @@ class SessionBranchRequest(Request[SessionInfo], frozen=True, kw_only=True, gc=F
     new_session_id: str | None = None
 
 
-class SessionGetRequest(Request[SessionInfo | None], frozen=True, kw_only=True, gc=False):
+class SessionGetRequest(Request[SessionInfo | None], kw_only=True):
     """Return a session, or nothing."""
 
     event_type = "session_get_request"
@@ -200,7 +201,7 @@ class SessionGetRequest(Request[SessionInfo | None], frozen=True, kw_only=True, 
     session_id: str
 
 
-class SessionListRequest(Request[list[SessionInfo]], frozen=True, kw_only=True, gc=False):
+class SessionListRequest(Request[list[SessionInfo]], kw_only=True):
     """Return the sessions of a container."""
 
     event_type = "session_list_request"
@@ -208,7 +209,7 @@ class SessionListRequest(Request[list[SessionInfo]], frozen=True, kw_only=True, 
     container_id: str
 
 
-class SessionPageRequest(Request[list[SessionInfo]], frozen=True, kw_only=True, gc=False):
+class SessionPageRequest(Request[list[SessionInfo]], kw_only=True):
     """Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000.
 
     Those of one container, or of all; with `waiting` those with a call that waits for a person, or those without one.
@@ -222,7 +223,7 @@ class SessionPageRequest(Request[list[SessionInfo]], frozen=True, kw_only=True, 
     limit: int = 100
 
 
-class SessionDeleteRequest(Request[bool], frozen=True, kw_only=True, gc=False):
+class SessionDeleteRequest(Request[bool], kw_only=True):
     """Delete a session."""
 
     event_type = "session_delete_request"
@@ -231,7 +232,7 @@ class SessionDeleteRequest(Request[bool], frozen=True, kw_only=True, gc=False):
     session_id: str
 
 
-class SessionRunRequest(Request[str], frozen=True, kw_only=True, gc=False):
+class SessionRunRequest(Request[str], kw_only=True):
     """Run a session."""
 
     event_type = "session_run_request"
@@ -239,7 +240,7 @@ class SessionRunRequest(Request[str], frozen=True, kw_only=True, gc=False):
     session_id: str
 
 
-class SessionMessagesRequest(Request[list[Message]], frozen=True, kw_only=True, gc=False):
+class SessionMessagesRequest(Request[list[Message]], kw_only=True):
     """Return the messages of a session."""
 
     event_type = "session_messages_request"
@@ -247,7 +248,7 @@ class SessionMessagesRequest(Request[list[Message]], frozen=True, kw_only=True, 
     session_id: str
 
 
-class SessionTurnsRequest(Request[list[TurnInfo]], frozen=True, kw_only=True, gc=False):
+class SessionTurnsRequest(Request[list[TurnInfo]], kw_only=True):
     """Return the turns of a session."""
 
     event_type = "session_turns_request"
@@ -255,7 +256,7 @@ class SessionTurnsRequest(Request[list[TurnInfo]], frozen=True, kw_only=True, gc
     session_id: str
 
 
-class SessionToolCallsRequest(Request[list[ToolCallInfo]], frozen=True, kw_only=True, gc=False):
+class SessionToolCallsRequest(Request[list[ToolCallInfo]], kw_only=True):
     """Return the calls of tools in a session."""
 
     event_type = "session_tool_calls_request"
@@ -263,7 +264,7 @@ class SessionToolCallsRequest(Request[list[ToolCallInfo]], frozen=True, kw_only=
     session_id: str
 
 
-class SessionUsageRequest(Request[UsageInfo], frozen=True, kw_only=True, gc=False):
+class SessionUsageRequest(Request[UsageInfo], kw_only=True):
     """Return what a session has used and what it cost."""
 
     event_type = "session_usage_request"
@@ -271,7 +272,7 @@ class SessionUsageRequest(Request[UsageInfo], frozen=True, kw_only=True, gc=Fals
     session_id: str
 
 
-class TurnLocateRequest(Request[TurnLocation | None], frozen=True, kw_only=True, gc=False):
+class TurnLocateRequest(Request[TurnLocation | None], kw_only=True):
     """Return which session a turn is of, and the cursor of its first event, or nothing."""
 
     event_type = "turn_locate_request"
@@ -279,7 +280,7 @@ class TurnLocateRequest(Request[TurnLocation | None], frozen=True, kw_only=True,
     turn_id: str
 
 
-class AgentGetRequest(Request[AgentInfo | None], frozen=True, kw_only=True, gc=False):
+class AgentGetRequest(Request[AgentInfo | None], kw_only=True):
     """Return a live agent, or nothing."""
 
     event_type = "agent_get_request"
@@ -287,14 +288,14 @@ class AgentGetRequest(Request[AgentInfo | None], frozen=True, kw_only=True, gc=F
     agent_id: str
 
 
-class AgentListRequest(Request[list[AgentInfo]], frozen=True, kw_only=True, gc=False):
+class AgentListRequest(Request[list[AgentInfo]], kw_only=True):
     """Return all live agents."""
 
     event_type = "agent_list_request"
     route = Route("GET", "/v1/agents")
 
 
-class AgentInterruptRequest(Request[None], frozen=True, kw_only=True, gc=False):
+class AgentInterruptRequest(Request[None], kw_only=True):
     """Interrupt an agent's turn."""
 
     event_type = "agent_interrupt_request"
@@ -303,7 +304,7 @@ class AgentInterruptRequest(Request[None], frozen=True, kw_only=True, gc=False):
     agent_id: str
 
 
-class AgentDestroyRequest(Request[None], frozen=True, kw_only=True, gc=False):
+class AgentDestroyRequest(Request[None], kw_only=True):
     """Destroy an agent."""
 
     event_type = "agent_destroy_request"
@@ -312,7 +313,7 @@ class AgentDestroyRequest(Request[None], frozen=True, kw_only=True, gc=False):
     agent_id: str
 
 
-class AgentPendingRequest(Request[list[PendingCall]], frozen=True, kw_only=True, gc=False):
+class AgentPendingRequest(Request[list[PendingCall]], kw_only=True):
     """Return the calls that wait for a person: all, or those of an agent's or of a session."""
 
     event_type = "agent_pending_request"
@@ -321,7 +322,7 @@ class AgentPendingRequest(Request[list[PendingCall]], frozen=True, kw_only=True,
     session_id: str | None = None
 
 
-class AgentApproveRequest(Request[str | None], frozen=True, kw_only=True, gc=False):
+class AgentApproveRequest(Request[str | None], kw_only=True):
     """Let a call that waits run, with other arguments if some are given."""
 
     event_type = "agent_approve_request"
@@ -334,7 +335,7 @@ class AgentApproveRequest(Request[str | None], frozen=True, kw_only=True, gc=Fal
     by: str | None = None
 
 
-class AgentRejectRequest(Request[str | None], frozen=True, kw_only=True, gc=False):
+class AgentRejectRequest(Request[str | None], kw_only=True):
     """Refuse a call that waits; unless `resume`, the turn ends with that."""
 
     event_type = "agent_reject_request"
@@ -347,7 +348,7 @@ class AgentRejectRequest(Request[str | None], frozen=True, kw_only=True, gc=Fals
     by: str | None = None
 
 
-class AgentRespondRequest(Request[str | None], frozen=True, kw_only=True, gc=False):
+class AgentRespondRequest(Request[str | None], kw_only=True):
     """Answer the question that a call asks."""
 
     event_type = "agent_respond_request"
@@ -359,7 +360,7 @@ class AgentRespondRequest(Request[str | None], frozen=True, kw_only=True, gc=Fal
     by: str | None = None
 
 
-class Sent(msgspec.Struct, frozen=True, kw_only=True):
+class Sent(FrozenByName):
     """Where a message went, and the turn that answers it."""
 
     agent_id: str
@@ -367,7 +368,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     turn_id: str
 
 
-class MessageSendRequest(Request[Sent], frozen=True, kw_only=True, gc=False):
+class MessageSendRequest(Request[Sent], kw_only=True):
     """Send a message to an agent, to a session, or to an image's default session in a container.
 
     Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is
@@ -385,8 +386,8 @@ class MessageSendRequest(Request[Sent], frozen=True, kw_only=True, gc=False):
 
 def _response(request: type[Request[Any]]) -> type[Response]:
     # A class statement in a function, so that a request and its response cannot drift apart.
-    class Answer(Response, frozen=True, kw_only=True):
-        event_type: ClassVar[str] = request.event_type.removesuffix("_request") + "_response"
+    class Answer(Response):
+        event_type = request.event_type.removesuffix("_request") + "_response"
 
     Answer.__name__ = Answer.__qualname__ = request.__name__.removesuffix("Request") + "Response"
     Answer.__doc__ = f"What came of `{request.event_type}`."

@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TypeAlias
 
-import msgspec
-
 from reenact.domain.errors import AlreadyExistsError
 from reenact.domain.once import Asked
+from reenact.domain.structs import Fact, Frozen, FrozenByName
 
 
-class ContainerInfo(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerInfo(FrozenByName):
     """A container as callers see it. `created_at` is timezone-aware UTC."""
 
     id: str
@@ -19,7 +18,7 @@ class ContainerInfo(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
 
 
-class ContainerCreated(msgspec.Struct, frozen=True, array_like=True):
+class ContainerCreated(Fact):
     """The container exists."""
 
     container_id: str
@@ -29,14 +28,14 @@ class ContainerCreated(msgspec.Struct, frozen=True, array_like=True):
 ContainerEvent: TypeAlias = ContainerCreated
 
 
-class CreateContainer(Asked, frozen=True):
+class CreateContainer(Asked, kw_only=False):
     """Create the container."""
 
     container_id: str
     name: str | None
 
 
-class Container(msgspec.Struct, frozen=True):
+class Container(Frozen):
     """What is known of a container."""
 
     id: str | None = None

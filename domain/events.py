@@ -11,6 +11,7 @@ import msgspec
 from reenact.domain.errors import UnknownEventTypeError
 from reenact.domain.loop.events import AskedCall, Option
 from reenact.domain.messages import Message, StopDetails, Usage
+from reenact.domain.structs import FrozenByName
 
 Source: TypeAlias = Literal["environment", "agent", "session", "container", "command"]
 Category: TypeAlias = Literal["stream", "state", "message", "turn", "lifecycle", "command", "error"]
@@ -21,7 +22,7 @@ AgentState: TypeAlias = Literal[
 Outcome: TypeAlias = Literal["completed", "interrupted", "failed", "waiting"]
 
 
-class EventData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class EventData(FrozenByName):
     """The `data` of an event: its fields are attributes, and can be read by name as from a mapping.
 
     What the class says of all its events goes into their envelope.
@@ -51,116 +52,116 @@ class EventData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return getattr(self, field) if field in self.__struct_fields__ else default
 
 
-class StreamData(EventData, frozen=True, kw_only=True, gc=False):
+class StreamData(EventData):
     """Something that the environment says while a turn runs."""
 
     source: ClassVar[Source] = "environment"
     category: ClassVar[Category] = "stream"
 
 
-class MessageStart(StreamData, frozen=True, kw_only=True, gc=False):
+class MessageStart(StreamData):
     """The model begins a message."""
 
-    event_type: ClassVar[str] = "message_start"
+    event_type = "message_start"
     message_id: str | None = None
     model: str | None = None
 
 
-class TextDelta(StreamData, frozen=True, kw_only=True, gc=False):
+class TextDelta(StreamData):
     """The answer's text goes on."""
 
-    event_type: ClassVar[str] = "text_delta"
+    event_type = "text_delta"
     text: str
 
 
-class ThinkingStart(StreamData, frozen=True, kw_only=True, gc=False):
+class ThinkingStart(StreamData):
     """The model begins to think."""
 
-    event_type: ClassVar[str] = "thinking_start"
+    event_type = "thinking_start"
 
 
-class ThinkingDelta(StreamData, frozen=True, kw_only=True, gc=False):
+class ThinkingDelta(StreamData):
     """The model's thought goes on."""
 
-    event_type: ClassVar[str] = "thinking_delta"
+    event_type = "thinking_delta"
     text: str
 
 
-class ThinkingEnd(StreamData, frozen=True, kw_only=True, gc=False):
+class ThinkingEnd(StreamData):
     """The thought is finished; the signature, if there is one, lets it be sent back."""
 
-    event_type: ClassVar[str] = "thinking_end"
+    event_type = "thinking_end"
     signature: str | None = None
 
 
-class ToolCall(StreamData, frozen=True, kw_only=True, gc=False):
+class ToolCall(StreamData, kw_only=True):
     """The model asks for a tool."""
 
-    event_type: ClassVar[str] = "tool_call"
+    event_type = "tool_call"
     id: str | None = None
     name: str
     input: Any = None
 
 
-class InputJsonDelta(StreamData, frozen=True, kw_only=True, gc=False):
+class InputJsonDelta(StreamData, kw_only=True):
     """The input of a call goes on, as a piece of JSON text."""
 
-    event_type: ClassVar[str] = "input_json_delta"
+    event_type = "input_json_delta"
     id: str | None = None
     partial_json: str
 
 
-class ToolResult(StreamData, frozen=True, kw_only=True, gc=False):
+class ToolResult(StreamData):
     """A tool has answered."""
 
-    event_type: ClassVar[str] = "tool_result"
+    event_type = "tool_result"
     id: str | None = None
     name: str | None = None
     result: Any = None
     is_error: bool = False
 
 
-class MessageDelta(StreamData, frozen=True, kw_only=True, gc=False):
+class MessageDelta(StreamData):
     """What has been used so far; it replaces what was said before."""
 
-    event_type: ClassVar[str] = "message_delta"
+    event_type = "message_delta"
     usage: Usage
 
 
-class MessageStop(StreamData, frozen=True, kw_only=True, gc=False):
+class MessageStop(StreamData):
     """The message is complete; `stop_sequence` is the one that ended it, `stop_details` says why the model refused."""
 
-    event_type: ClassVar[str] = "message_stop"
+    event_type = "message_stop"
     stop_reason: str = "end_turn"
     stop_sequence: str | None = None
     stop_details: StopDetails | None = None
 
 
-class StreamError(StreamData, frozen=True, kw_only=True, gc=False):
+class StreamError(StreamData, kw_only=True):
     """The environment could not go on; `type` is the failure's, as the API names it, such as `overloaded_error`."""
 
-    event_type: ClassVar[str] = "error"
-    category: ClassVar[Category] = "error"
+    event_type = "error"
+    category = "error"
     type: str = "api_error"
     message: str
     retryable: bool = False
 
 
-class ContextCompressed(StreamData, frozen=True, kw_only=True, gc=False):
+class ContextCompressed(StreamData):
     """The model is given this summary in place of all but the last `kept` messages; the log keeps them all."""
 
-    event_type: ClassVar[str] = "context_compressed"
+    event_type = "context_compressed"
     summary: str
     kept: int
     usage: Usage = {}
     model: str | None = None
 
 
-class Interrupted(StreamData, frozen=True, kw_only=True, gc=False):
+class Interrupted(StreamData):
     """The turn was interrupted."""
 
-    event_type: ClassVar[str] = "interrupted"
-    source: ClassVar[Source] = "agent"
+    event_type = "interrupted"
+    source = "agent"
     reason: str
 
 
@@ -181,17 +182,17 @@ StreamEvent: TypeAlias = (
 )
 
 
-class AgentStateChanged(EventData, frozen=True, kw_only=True, gc=False):
+class AgentStateChanged(EventData):
     """The agent went from one state to another; never repeated for the same state."""
 
-    event_type: ClassVar[str] = "agent_state_changed"
-    source: ClassVar[Source] = "agent"
-    category: ClassVar[Category] = "state"
+    event_type = "agent_state_changed"
+    source = "agent"
+    category = "state"
     previous: AgentState
     current: AgentState
 
 
-class MessageData(EventData, frozen=True, kw_only=True, gc=False):
+class MessageData(EventData):
     """A whole message."""
 
     source: ClassVar[Source] = "agent"
@@ -199,55 +200,55 @@ class MessageData(EventData, frozen=True, kw_only=True, gc=False):
     message: Message
 
 
-class UserMessage(MessageData, frozen=True, kw_only=True, gc=False):
+class UserMessage(MessageData):
     """A message was accepted and is durable; its turn begins now or when those before it have ended."""
 
-    event_type: ClassVar[str] = "user_message"
-    source: ClassVar[Source] = "session"
+    event_type = "user_message"
+    source = "session"
 
 
-class AssistantMessage(MessageData, frozen=True, kw_only=True, gc=False):
+class AssistantMessage(MessageData):
     """The model's answer, whole, or the part of it that there is."""
 
-    event_type: ClassVar[str] = "assistant_message"
+    event_type = "assistant_message"
 
 
-class ToolResultMessage(MessageData, frozen=True, kw_only=True, gc=False):
+class ToolResultMessage(MessageData):
     """The results that go back to the model."""
 
-    event_type: ClassVar[str] = "tool_result_message"
+    event_type = "tool_result_message"
 
 
-class ErrorMessage(EventData, frozen=True, kw_only=True, gc=False):
+class ErrorMessage(EventData, kw_only=True):
     """Why there is no answer, or no whole one."""
 
-    event_type: ClassVar[str] = "error_message"
-    source: ClassVar[Source] = "agent"
-    category: ClassVar[Category] = "message"
+    event_type = "error_message"
+    source = "agent"
+    category = "message"
     type: str = "api_error"
     message: str
     retryable: bool = False
 
 
-class TurnStarted(EventData, frozen=True, kw_only=True, gc=False):
+class TurnStarted(EventData):
     """The agent takes up a message."""
 
-    event_type: ClassVar[str] = "turn_started"
-    source: ClassVar[Source] = "agent"
-    category: ClassVar[Category] = "turn"
+    event_type = "turn_started"
+    source = "agent"
+    category = "turn"
     turn_id: str
     message_id: str
 
 
-class TurnCompleted(EventData, frozen=True, kw_only=True, gc=False):
+class TurnCompleted(EventData):
     """The turn is over; `duration` is in seconds.
 
     `stop_sequence` and `stop_details` are those of its last answer, also of one without content.
     """
 
-    event_type: ClassVar[str] = "turn_completed"
-    source: ClassVar[Source] = "agent"
-    category: ClassVar[Category] = "turn"
+    event_type = "turn_completed"
+    source = "agent"
+    category = "turn"
     turn_id: str
     outcome: Outcome
     stop_reason: str | None = None
@@ -258,192 +259,192 @@ class TurnCompleted(EventData, frozen=True, kw_only=True, gc=False):
     stop_details: StopDetails | None = None
 
 
-class LoopData(EventData, frozen=True, kw_only=True, gc=False):
+class LoopData(EventData):
     """Something about the calls that an answer asks for."""
 
-    source: ClassVar[Source] = "agent"
-    category: ClassVar[Category] = "turn"
+    source = "agent"
+    category = "turn"
 
 
-class StepStarted(LoopData, frozen=True, kw_only=True, gc=False):
+class StepStarted(LoopData):
     """The model is asked again, with the results of its calls; `step` counts within the turn, from 1."""
 
-    event_type: ClassVar[str] = "step_started"
-    intent: ClassVar[Intent] = "request"
+    event_type = "step_started"
+    intent = "request"
     turn_id: str
     step: int
 
 
-class ToolStarted(LoopData, frozen=True, kw_only=True, gc=False):
+class ToolStarted(LoopData):
     """A call is to be run; `attempt` is above 1 if it was running when the process ended."""
 
-    event_type: ClassVar[str] = "tool_started"
-    intent: ClassVar[Intent] = "request"
+    event_type = "tool_started"
+    intent = "request"
     id: str
     name: str
     input: dict[str, Any]
     attempt: int = 1
 
 
-class HumanApproveRequired(LoopData, frozen=True, kw_only=True, gc=False):
+class HumanApproveRequired(LoopData):
     """A person has to approve or reject each of these calls before it runs."""
 
-    event_type: ClassVar[str] = "human_approve_required"
-    intent: ClassVar[Intent] = "request"
+    event_type = "human_approve_required"
+    intent = "request"
     calls: tuple[AskedCall, ...]
 
 
-class HumanPromptRequired(LoopData, frozen=True, kw_only=True, gc=False):
+class HumanPromptRequired(LoopData, kw_only=True):
     """A person is asked for text; `id` is that of the call that asks."""
 
-    event_type: ClassVar[str] = "human_prompt_required"
-    intent: ClassVar[Intent] = "request"
+    event_type = "human_prompt_required"
+    intent = "request"
     id: str | None = None
     prompt: str
     metadata: dict[str, Any] | None = None
 
 
-class HumanSelectRequired(LoopData, frozen=True, kw_only=True, gc=False):
+class HumanSelectRequired(LoopData, kw_only=True):
     """A person is asked to select one of the options, or any number of them if `multi`."""
 
-    event_type: ClassVar[str] = "human_select_required"
-    intent: ClassVar[Intent] = "request"
+    event_type = "human_select_required"
+    intent = "request"
     id: str | None = None
     prompt: str
     options: tuple[Option, ...]
     multi: bool = False
 
 
-class ToolPending(LoopData, frozen=True, kw_only=True, gc=False):
+class ToolPending(LoopData):
     """These calls wait for a person."""
 
-    event_type: ClassVar[str] = "tool_pending"
+    event_type = "tool_pending"
     ids: tuple[str, ...]
 
 
-class ToolApproved(LoopData, frozen=True, kw_only=True, gc=False):
+class ToolApproved(LoopData):
     """A person approved the call; `by` is who, if that was said."""
 
-    event_type: ClassVar[str] = "tool_approved"
+    event_type = "tool_approved"
     id: str
     digest: str
     by: str | None = None
 
 
-class ToolEdited(LoopData, frozen=True, kw_only=True, gc=False):
+class ToolEdited(LoopData):
     """A person changed the arguments of the call."""
 
-    event_type: ClassVar[str] = "tool_edited"
+    event_type = "tool_edited"
     id: str
     original: dict[str, Any]
     edited: dict[str, Any]
     by: str | None = None
 
 
-class ToolRejected(LoopData, frozen=True, kw_only=True, gc=False):
+class ToolRejected(LoopData):
     """A person rejected the call."""
 
-    event_type: ClassVar[str] = "tool_rejected"
+    event_type = "tool_rejected"
     id: str
     reason: str
     by: str | None = None
 
 
-class HumanResponded(LoopData, frozen=True, kw_only=True, gc=False):
+class HumanResponded(LoopData, kw_only=True):
     """A person answered the question."""
 
-    event_type: ClassVar[str] = "human_responded"
+    event_type = "human_responded"
     id: str | None = None
     value: Any
     by: str | None = None
 
 
-class Warned(LoopData, frozen=True, kw_only=True, gc=False):
+class Warned(LoopData):
     """A limit that only warns is exceeded."""
 
-    event_type: ClassVar[str] = "warning"
+    event_type = "warning"
     reason: str
     message: str
 
 
-class LifecycleData(EventData, frozen=True, kw_only=True, gc=False):
+class LifecycleData(EventData):
     """Something began or ended."""
 
-    category: ClassVar[Category] = "lifecycle"
+    category = "lifecycle"
 
 
-class ContainerCreated(LifecycleData, frozen=True, kw_only=True, gc=False):
+class ContainerCreated(LifecycleData):
     """A container was created."""
 
-    event_type: ClassVar[str] = "container_created"
-    source: ClassVar[Source] = "container"
+    event_type = "container_created"
+    source = "container"
     container_id: str
     name: str | None = None
 
 
-class ImageRegistered(LifecycleData, frozen=True, kw_only=True, gc=False):
+class ImageRegistered(LifecycleData):
     """An image was registered, or got a new revision."""
 
-    event_type: ClassVar[str] = "image_registered"
-    source: ClassVar[Source] = "container"
+    event_type = "image_registered"
+    source = "container"
     image_id: str
     revision: int
 
 
-class Origin(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Origin(FrozenByName):
     """The history that a branch begins with: that of the other session, up to its event of this version."""
 
     session_id: str
     version: int
 
 
-class SessionCreated(LifecycleData, frozen=True, kw_only=True, gc=False):
+class SessionCreated(LifecycleData):
     """A session was created. `origin` is the history it begins with, if it is a branch of another session."""
 
-    event_type: ClassVar[str] = "session_created"
-    source: ClassVar[Source] = "session"
+    event_type = "session_created"
+    source = "session"
     session_id: str
     container_id: str
     image_id: str
     origin: Origin | None = None
 
 
-class DeltasCompacted(EventData, frozen=True, kw_only=True, gc=False):
+class SessionDeleted(LifecycleData):
+    """A session was deleted."""
+
+    event_type = "session_deleted"
+    source = "session"
+    session_id: str
+
+
+class DeltasCompacted(EventData):
     """Stands for the deltas of a finished turn that are kept no more, under the cursor of the last of them."""
 
-    event_type: ClassVar[str] = "deltas_compacted"
-    source: ClassVar[Source] = "session"
-    category: ClassVar[Category] = "stream"
+    event_type = "deltas_compacted"
+    source = "session"
+    category = "stream"
     first_cursor: int
     last_cursor: int
 
 
-class SessionDeleted(LifecycleData, frozen=True, kw_only=True, gc=False):
-    """A session was deleted."""
-
-    event_type: ClassVar[str] = "session_deleted"
-    source: ClassVar[Source] = "session"
-    session_id: str
-
-
-class AgentStarted(LifecycleData, frozen=True, kw_only=True, gc=False):
+class AgentStarted(LifecycleData):
     """A session is running."""
 
-    event_type: ClassVar[str] = "agent_started"
-    source: ClassVar[Source] = "agent"
+    event_type = "agent_started"
+    source = "agent"
     agent_id: str
 
 
-class AgentStopped(LifecycleData, frozen=True, kw_only=True, gc=False):
+class AgentStopped(LifecycleData):
     """A session runs no longer; `reason` is `destroyed`, `deleted`, `shutdown` or `crash`."""
 
-    event_type: ClassVar[str] = "agent_stopped"
-    source: ClassVar[Source] = "agent"
+    event_type = "agent_stopped"
+    source = "agent"
     agent_id: str
     reason: str
 
 
-class Context(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class Context(FrozenByName, omit_defaults=True):
     """What an event is about, and why it happened.
 
     Within a turn `correlation_id` is the turn's id and `causation_id` the id of the message that asked for it; for
@@ -459,7 +460,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=
     causation_id: str | None = None
 
 
-class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Envelope(FrozenByName, kw_only=True):
     """An event as it is heard. `cursor` counts the events of its session from 1, without holes."""
 
     id: str
@@ -473,46 +474,12 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     data: Any
 
 
-NOTIFICATIONS: tuple[type[EventData], ...] = (
-    MessageStart,
-    TextDelta,
-    ThinkingStart,
-    ThinkingDelta,
-    ThinkingEnd,
-    ToolCall,
-    InputJsonDelta,
-    ToolResult,
-    MessageDelta,
-    MessageStop,
-    StreamError,
-    ContextCompressed,
-    Interrupted,
-    AgentStateChanged,
-    UserMessage,
-    AssistantMessage,
-    ToolResultMessage,
-    ErrorMessage,
-    TurnStarted,
-    TurnCompleted,
-    StepStarted,
-    ToolStarted,
-    HumanApproveRequired,
-    HumanPromptRequired,
-    HumanSelectRequired,
-    ToolPending,
-    ToolApproved,
-    ToolEdited,
-    ToolRejected,
-    HumanResponded,
-    Warned,
-    ContainerCreated,
-    ImageRegistered,
-    SessionCreated,
-    SessionDeleted,
-    DeltasCompacted,
-    AgentStarted,
-    AgentStopped,
+NOTIFICATIONS: tuple[type[EventData], ...] = tuple(
+    kind
+    for kind in [*vars().values()]
+    if isinstance(kind, type) and issubclass(kind, EventData) and "event_type" in vars(kind)
 )
+"""The kinds of event that subscribers hear, in the order in which they stand here."""
 STREAM: dict[str, type[StreamData]] = {kind.event_type: kind for kind in NOTIFICATIONS if issubclass(kind, StreamData)}
 
 

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from reenact.domain.structs import FrozenByName
+
 PROTOCOL: Final = 1
 """The version of the protocol; both sides say theirs first, and do not go on if they differ."""
 
@@ -22,18 +24,18 @@ TOO_SLOW: Final = 4429
 """Codes with which the server closes a connection, besides those of RFC 6455: 1001 when it ends, 1009 for too much."""
 
 
-class Frame(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", forbid_unknown_fields=True, gc=False):
+class Frame(FrozenByName, tag_field="type", forbid_unknown_fields=True):
     """One message."""
 
 
-class Hello(Frame, frozen=True, kw_only=True, tag="hello", gc=False):
+class Hello(Frame, tag="hello"):
     """The first frame of a client. `token` is for browsers and others that cannot set the header `Authorization`."""
 
     protocol: int = PROTOCOL
     token: str | None = None
 
 
-class Ask(Frame, frozen=True, kw_only=True, tag="request", gc=False):
+class Ask(Frame, tag="request"):
     """Carry out a request of the command protocol: the type `request`, with this data.
 
     `id` is unique for all time and all clients, such as a UUID, and the request's own: sent again, also over another
@@ -46,7 +48,7 @@ class Ask(Frame, frozen=True, kw_only=True, tag="request", gc=False):
     timeout: float | None = 30.0
 
 
-class Subscribe(Frame, frozen=True, kw_only=True, tag="subscribe", gc=False):
+class Subscribe(Frame, tag="subscribe"):
     """Send the events of the session `topic`, from behind the cursor `after` on, and go on with what comes.
 
     With a `client_id` the server keeps what is acknowledged: without `after` it goes on from there, or else from the
@@ -59,7 +61,7 @@ class Subscribe(Frame, frozen=True, kw_only=True, tag="subscribe", gc=False):
     after: int | None = None
 
 
-class Listen(Frame, frozen=True, kw_only=True, tag="listen", gc=False):
+class Listen(Frame, tag="listen"):
     """Send the events of these types, or all, of these sessions, or of all and of none, from now on.
 
     Not those of the command protocol. `after` names, by session, the last cursors that were received of such a
@@ -72,20 +74,20 @@ class Listen(Frame, frozen=True, kw_only=True, tag="listen", gc=False):
     sessions: tuple[str, ...] | msgspec.UnsetType = msgspec.UNSET
 
 
-class Ack(Frame, frozen=True, kw_only=True, tag="ack", gc=False):
+class Ack(Frame, tag="ack"):
     """Everything up to this cursor has been dealt with; told `acked` once that is durable. An older one is ignored."""
 
     id: str
     cursor: int
 
 
-class Unsubscribe(Frame, frozen=True, kw_only=True, tag="unsubscribe", gc=False):
+class Unsubscribe(Frame, tag="unsubscribe"):
     """Send no more to this subscription."""
 
     id: str
 
 
-class Welcome(Frame, frozen=True, kw_only=True, tag="welcome", gc=False):
+class Welcome(Frame, tag="welcome", kw_only=True):
     """The server's first frame. Sizes are in bytes, of a whole message."""
 
     protocol: int = PROTOCOL
@@ -94,41 +96,41 @@ class Welcome(Frame, frozen=True, kw_only=True, tag="welcome", gc=False):
     max_subscriptions: int
 
 
-class Answered(Frame, frozen=True, kw_only=True, tag="response", gc=False):
+class Answered(Frame, tag="response"):
     """What came of the request `id`: the envelope of its response, with a result or an error."""
 
     id: str
     response: Any
 
 
-class Subscribed(Frame, frozen=True, kw_only=True, tag="subscribed", gc=False):
+class Subscribed(Frame, tag="subscribed"):
     """The subscription stands; its first event is the one behind the cursor `after` (None if it only listens)."""
 
     id: str
     after: int | None = None
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+class Batch(FrozenByName, forbid_unknown_fields=True):
     """Events of one subscription, in order."""
 
     id: str
     events: tuple[Any, ...]
 
 
-class Events(Frame, frozen=True, kw_only=True, tag="events", gc=False):
+class Events(Frame, tag="events"):
     """Events, as envelopes."""
 
     batches: tuple[Batch, ...]
 
 
-class Acked(Frame, frozen=True, kw_only=True, tag="acked", gc=False):
+class Acked(Frame, tag="acked"):
     """The acknowledgement is durable."""
 
     id: str
     cursor: int
 
 
-class Ended(Frame, frozen=True, kw_only=True, tag="ended", gc=False):
+class Ended(Frame, tag="ended"):
     """Nothing more comes for this subscription.
 
     It was `unsubscribed`, `deleted` with its session, or `closed` with the runtime; or what only listens is `lagging`:
@@ -139,7 +141,7 @@ class Ended(Frame, frozen=True, kw_only=True, tag="ended", gc=False):
     reason: str
 
 
-class Refused(Frame, frozen=True, kw_only=True, tag="error", gc=False):
+class Refused(Frame, tag="error", kw_only=True):
     """A frame could not be accepted; `id` is what it was about, if that could be read. `code` is stable."""
 
     id: str | None = None

@@ -5,19 +5,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
-import msgspec
-
 from reenact.domain.agent import Failure
 from reenact.domain.events import Outcome
 from reenact.domain.loop.ledger import Spent, sum_of
 from reenact.domain.loop.rounds import Stage
 from reenact.domain.messages import Message, StopDetails, Usage
 from reenact.domain.people import PendingCall
+from reenact.domain.structs import FrozenByName
 
 Decision: TypeAlias = Literal["approved", "edited", "rejected", "answered"]
 
 
-class TurnInfo(msgspec.Struct, frozen=True, kw_only=True):
+class TurnInfo(FrozenByName):
     """A turn: it waits while `started_at` is None, and is over once there is an `outcome`.
 
     `message_id` is the message that it is about: a turn that goes on with calls after a person has decided has that of
@@ -43,7 +42,7 @@ class TurnInfo(msgspec.Struct, frozen=True, kw_only=True):
     stop_details: StopDetails | None = None
 
 
-class TurnLocation(msgspec.Struct, frozen=True, kw_only=True):
+class TurnLocation(FrozenByName):
     """Which session a turn is of, and the cursor of its first event there."""
 
     turn_id: str
@@ -51,7 +50,7 @@ class TurnLocation(msgspec.Struct, frozen=True, kw_only=True):
     cursor: int
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class Answer(FrozenByName):
     """What came of a message, once its turn has ended.
 
     `message` is the model's last message in the turn and `text` its text; None and empty if there is none. `outcome` is
@@ -73,7 +72,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None
 
 
-class ToolCallInfo(msgspec.Struct, frozen=True, kw_only=True):
+class ToolCallInfo(FrozenByName):
     """A call of a tool that an answer asked for, and what has become of it.
 
     `turn_id` and `message_id` name the turn and the answer that asked for it. `arguments` are those that it ran, or
@@ -105,7 +104,7 @@ class ToolCallInfo(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: datetime | None
 
 
-class UsageInfo(msgspec.Struct, frozen=True, kw_only=True):
+class UsageInfo(FrozenByName):
     """What a session has used, by the names of models and of tools; the name is empty where none is known.
 
     Each says how often it was used, the sums of its token counts under the Messages API's names, the cost of the uses

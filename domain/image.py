@@ -15,6 +15,7 @@ from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
 from reenact.domain.once import Asked
 from reenact.domain.plain import Spelled, is_mapping, is_sequence
+from reenact.domain.structs import Fact, Frozen, FrozenByName
 from reenact.domain.tools import MCPServer, ToolSpec, check_server, check_spec, is_json, remote_prefix
 
 MAX_PROMPT_BYTES = 10 * 1024 * 1024
@@ -51,7 +52,7 @@ class Image(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     compress_at: int | None = None
 
 
-class ImageInfo(msgspec.Struct, frozen=True, kw_only=True):
+class ImageInfo(FrozenByName):
     """An image as callers see it, in its newest revision, which counts from 1; `tools` are their names."""
 
     id: str
@@ -64,7 +65,7 @@ class ImageInfo(msgspec.Struct, frozen=True, kw_only=True):
     tools: tuple[str, ...] = ()
 
 
-class Definition(msgspec.Struct, frozen=True, array_like=True):
+class Definition(Fact):
     """The content of one revision. `base` is the image that it was derived from, whose functions its tools run."""
 
     name: str
@@ -82,7 +83,7 @@ class Definition(msgspec.Struct, frozen=True, array_like=True):
     base: str | None = None
 
 
-class ImageRegistered(msgspec.Struct, frozen=True, array_like=True):
+class ImageRegistered(Fact):
     """The image has a new revision."""
 
     image_id: str
@@ -93,14 +94,14 @@ class ImageRegistered(msgspec.Struct, frozen=True, array_like=True):
 ImageEvent: TypeAlias = ImageRegistered
 
 
-class RegisterImage(Asked, frozen=True):
+class RegisterImage(Asked, kw_only=False):
     """Make this the newest content of the image."""
 
     image_id: str
     definition: Definition
 
 
-class Images(msgspec.Struct, frozen=True):
+class Images(Frozen):
     """All revisions of one image, the first first."""
 
     id: str | None = None

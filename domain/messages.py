@@ -6,11 +6,10 @@ import functools
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
-import msgspec
-
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.errors import InvalidInputError, InvalidMessageError
 from reenact.domain.plain import check_unicode
+from reenact.domain.structs import Frozen, FrozenByName
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_MESSAGE_BYTES = 10 * 1024 * 1024
@@ -19,21 +18,21 @@ MAX_MESSAGE_BYTES = 10 * 1024 * 1024
 Role: TypeAlias = Literal["user", "assistant"]
 
 
-class TextBlock(msgspec.Struct, frozen=True, tag="text", omit_defaults=True, gc=False):
+class TextBlock(Frozen, tag="text", omit_defaults=True):
     """Plain text; `citations` as the API sent them."""
 
     text: str
     citations: tuple[dict[str, Any], ...] | None = None
 
 
-class ThinkingBlock(msgspec.Struct, frozen=True, tag="thinking", gc=False):
+class ThinkingBlock(Frozen, tag="thinking"):
     """What the model thought; only with its signature may it be sent back, unmodified."""
 
     thinking: str
     signature: str | None = None
 
 
-class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use", omit_defaults=True, gc=False):
+class ToolUseBlock(Frozen, tag="tool_use", omit_defaults=True):
     """A call that the model asks for; `input` is the decoded JSON object.
 
     `extra` holds what else the API said of the call, such as its `caller`; it goes back with the call.
@@ -45,7 +44,7 @@ class ToolUseBlock(msgspec.Struct, frozen=True, tag="tool_use", omit_defaults=Tr
     extra: dict[str, Any] | None = None
 
 
-class ToolResultBlock(msgspec.Struct, frozen=True, tag="tool_result", gc=False):
+class ToolResultBlock(Frozen, tag="tool_result"):
     """The answer to a call: text, or text, image, document and search result blocks as plain mappings."""
 
     tool_use_id: str
@@ -53,7 +52,7 @@ class ToolResultBlock(msgspec.Struct, frozen=True, tag="tool_result", gc=False):
     is_error: bool = False
 
 
-class OpaqueBlock(msgspec.Struct, frozen=True, tag="opaque", gc=False):
+class OpaqueBlock(Frozen, tag="opaque"):
     """A block of a kind that Reenact does not interpret, kept as it came so that it can be sent back as it came.
 
     One of type `container` stands at the end of an answer for which the API ran code, and names where.
@@ -67,7 +66,7 @@ Usage: TypeAlias = dict[str, Any]
 """Token counts under the Messages API's names (`input_tokens`, `output_tokens`, …); empty when unknown."""
 
 
-class StopDetails(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class StopDetails(FrozenByName):
     """Why the model refused, as the API says it; `category` and `explanation` are None where the API names none."""
 
     type: str = "refusal"
@@ -75,7 +74,7 @@ class StopDetails(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     explanation: str | None = None
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Message(FrozenByName):
     """One message of a conversation.
 
     `partial` is true for an answer that an interrupt, an error or a crash cut short; `stop_reason` is then
@@ -100,7 +99,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return text_of(self.content)
 
 
-class Said(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Said(Frozen, omit_defaults=True):
     """A message as the model is given it: who speaks, and what.
 
     `refused` marks an answer that the API refused to give, or to finish: its turn is not sent again.

@@ -9,16 +9,17 @@ from typing import Any
 import msgspec
 
 from reenact.domain.errors import InvalidInputError
+from reenact.domain.structs import Frozen, FrozenByName
 
 
-class Once(msgspec.Struct, frozen=True, gc=False):
+class Once(Frozen):
     """A request that is to be carried out once: its id, and the digest of what is asked for."""
 
     id: str
     digest: bytes
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Asked(FrozenByName, kw_only=True):
     """A command that a request may lead to; `once` is the request, if it is to be carried out once."""
 
     once: Once | None = None

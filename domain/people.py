@@ -12,9 +12,10 @@ from reenact.domain.loop.events import Option
 from reenact.domain.loop.rounds import Kind
 from reenact.domain.messages import MAX_MESSAGE_BYTES, check_text
 from reenact.domain.plain import is_mapping, plain
+from reenact.domain.structs import FrozenByName
 
 
-class PendingCall(msgspec.Struct, frozen=True, kw_only=True):
+class PendingCall(FrozenByName):
     """A call that waits for a person: to approve it, or to answer the question that it asks.
 
     `arguments` are exactly those that it would run with, and `digest` stands for the call and for the policies under

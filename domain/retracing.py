@@ -27,6 +27,7 @@ from reenact.domain.messages import ToolResultBlock, ToolUseBlock
 from reenact.domain.session_commands import Approve, SessionCommand
 from reenact.domain.session_state import Session, SessionEvent
 from reenact.domain.stored import STORED
+from reenact.domain.structs import FrozenByName
 
 Decide: TypeAlias = Callable[[Session, SessionCommand], tuple[SessionEvent, ...]]
 Evolve: TypeAlias = Callable[[Session, SessionEvent], Session]
@@ -38,7 +39,7 @@ _BY_DEFAULT: Final = RulesRecorded()
 _NAMES: Final[dict[type, str]] = {kind: name for name, kind in STORED.items()}
 
 
-class Divergence(msgspec.Struct, frozen=True, kw_only=True):
+class Divergence(FrozenByName):
     """Where today's code parts from a step.
 
     `place` is that of the recorded event in the step; `recorded` is None if the step ends there, `decided` if today's

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import msgspec
-
 from reenact.domain.agent import SoFar, StopReason
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, Usage
 from reenact.domain.once import Asked
+from reenact.domain.structs import FrozenByName
 
 BY_DEFAULT = Rules()
 
 
-class CreateSession(Asked, frozen=True, kw_only=True, gc=False):
+class CreateSession(Asked):
     """Create the session."""
 
     session_id: str
@@ -23,7 +22,7 @@ class CreateSession(Asked, frozen=True, kw_only=True, gc=False):
     image_revision: int
 
 
-class BranchSession(Asked, frozen=True, kw_only=True, gc=False):
+class BranchSession(Asked):
     """Begin the session as a branch of the session `origin`, behind its event of this version, which was `left_at`.
 
     `digest` is that of the event's record, and `position` is where it stands in the log. `edit` takes the place of the
@@ -48,7 +47,7 @@ class BranchSession(Asked, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Run(Asked, frozen=True, kw_only=True, gc=False):
+class Run(Asked):
     """Start an agent under this id, unless one is live; it takes up what waits.
 
     `turn_id` is, here and below, for a turn that goes on with calls, and `results_id` for the message in which their
@@ -63,7 +62,7 @@ class Run(Asked, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Receive(Asked, frozen=True, kw_only=True, gc=False):
+class Receive(Asked):
     """Accept a message for the live agent."""
 
     agent_id: str
@@ -75,7 +74,7 @@ class Receive(Asked, frozen=True, kw_only=True, gc=False):
     rules: Rules = BY_DEFAULT
 
 
-class Finish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Finish(FrozenByName):
     """The environment is done with an answer, or has failed."""
 
     turn_id: str
@@ -85,7 +84,7 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Report(FrozenByName):
     """A tool has answered a call."""
 
     turn_id: str
@@ -97,7 +96,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Compress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Compress(FrozenByName):
     """The environment has summarised all but the last `kept` messages of the conversation it was given."""
 
     turn_id: str
@@ -109,7 +108,7 @@ class Compress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     rules: Rules = BY_DEFAULT
 
 
-class Approve(Asked, frozen=True, kw_only=True, gc=False):
+class Approve(Asked):
     """A person approves a call, with other arguments if some are given."""
 
     call_id: str
@@ -122,7 +121,7 @@ class Approve(Asked, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Reject(Asked, frozen=True, kw_only=True, gc=False):
+class Reject(Asked):
     """A person rejects a call; the model is told so, unless `resume` is false: then the turn ends."""
 
     call_id: str
@@ -135,7 +134,7 @@ class Reject(Asked, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Respond(Asked, frozen=True, kw_only=True, gc=False):
+class Respond(Asked):
     """A person answers a question."""
 
     call_id: str
@@ -147,7 +146,7 @@ class Respond(Asked, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Resume(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Resume(FrozenByName):
     """Go on with the calls that were running when the process ended."""
 
     turn_id: str
@@ -156,7 +155,7 @@ class Resume(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Interrupt(Asked, frozen=True, kw_only=True, gc=False):
+class Interrupt(Asked):
     """End the turn under way; the agent goes on with what waits."""
 
     agent_id: str
@@ -167,7 +166,7 @@ class Interrupt(Asked, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Stop(Asked, frozen=True, kw_only=True, gc=False):
+class Stop(Asked):
     """End the turn under way and the agent; what waits goes on waiting. Any agent, when `agent_id` is None."""
 
     agent_id: str | None
@@ -178,7 +177,7 @@ class Stop(Asked, frozen=True, kw_only=True, gc=False):
     results_id: str = ""
 
 
-class Delete(Asked, frozen=True, kw_only=True, gc=False):
+class Delete(Asked):
     """Stop the agent, if there is one, and delete the session."""
 
     session_id: str

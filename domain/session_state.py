@@ -38,6 +38,7 @@ from reenact.domain.loop.ledger import Ledger, sum_of, tokens_in_context
 from reenact.domain.loop.policy import call_digest
 from reenact.domain.loop.rounds import Call, Round, RoundEvent
 from reenact.domain.messages import Block, Said, ToolUseBlock
+from reenact.domain.structs import Fact, Frozen, FrozenByName
 
 SNAPSHOT_VERSION: Final = 1
 """To be raised when what a snapshot keeps has another form, or means something else: earlier ones are skipped then."""
@@ -46,7 +47,7 @@ REFUSAL: Final = "refusal"
 """The stop reason of an answer that the API refused to give, or to finish."""
 
 
-class BranchPoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class BranchPoint(FrozenByName):
     """Where a session branches off: behind this version of the other session's events, at this position of the log."""
 
     session_id: str
@@ -54,7 +55,7 @@ class BranchPoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     version: int
 
 
-class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class SessionInfo(FrozenByName):
     """A session as callers see it; it keeps the image's revision that it was created with.
 
     `origin` is where it branches off from another session, None if it has begun by itself.
@@ -68,7 +69,7 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     origin: BranchPoint | None = None
 
 
-class SessionCreated(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class SessionCreated(Fact):
     """The session exists."""
 
     session_id: str
@@ -77,7 +78,7 @@ class SessionCreated(msgspec.Struct, frozen=True, array_like=True, gc=False):
     image_revision: int
 
 
-class SessionBranched(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class SessionBranched(Fact):
     """The session exists; its history begins with that of the session `origin`, up to its event of this version.
 
     `digest` is that of the record of this event, in hexadecimal digits: the log proves what was shared.
@@ -92,7 +93,7 @@ class SessionBranched(msgspec.Struct, frozen=True, array_like=True, gc=False):
     digest: str
 
 
-class SessionDeleted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class SessionDeleted(Fact):
     """The session is in no list any more; its history stays."""
 
     session_id: str
@@ -111,14 +112,14 @@ LoopFact: TypeAlias = (
 )
 
 
-class Summary(msgspec.Struct, frozen=True, gc=False):
+class Summary(Frozen):
     """What the model is given in place of the first `replaced` messages of the conversation."""
 
     text: str
     replaced: int
 
 
-class Session(msgspec.Struct, frozen=True):
+class Session(Frozen, gc=True):
     """What is known of a session.
 
     `conversation` holds what was said, and `round` the calls of the last answer until their results are in it.

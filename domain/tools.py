@@ -13,6 +13,7 @@ import msgspec
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
 from reenact.domain.loop.ledger import is_amount
+from reenact.domain.structs import FrozenByName
 
 MAX_NAME: Final = 64
 """Characters of a tool's name."""
@@ -56,7 +57,7 @@ def no_arguments() -> dict[str, Any]:
     return {"type": "object", "properties": {}, "additionalProperties": False}
 
 
-class ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
+class ToolSpec(FrozenByName):
     """What is known of a tool without running it.
 
     `input_schema` is the JSON Schema of its arguments, an object. An `idempotent` tool may be run again when a crash
@@ -157,7 +158,7 @@ def _is_text(text: str) -> bool:
     return True
 
 
-class MCPServer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class MCPServer(FrozenByName, omit_defaults=True):
     """Where a server of the Model Context Protocol is, and how to reach it; made by `stdio` or by `http`.
 
     `connect_timeout` and the `timeout` of one call are in seconds, None for no limit. In `args`, `env`, `url` and

@@ -19,12 +19,13 @@ from reenact.domain.errors import (
     from_wire,
 )
 from reenact.domain.frames import Frame, Refused, Welcome
+from reenact.domain.structs import Frozen
 
 BROKEN: Final = 3
 """So many connections a server may end over a frame, before it is not sent again."""
 
 
-class _Ask(Frame, frozen=True, kw_only=True, tag="request", gc=False):
+class _Ask(Frame, tag="request"):
     """`frames.Ask`, the data as JSON."""
 
     id: str
@@ -33,7 +34,7 @@ class _Ask(Frame, frozen=True, kw_only=True, tag="request", gc=False):
     timeout: float | None
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class Answer(Frozen):
     """What came: the whole envelope of the response, as JSON, and what is in it."""
 
     response: msgspec.Raw

@@ -11,27 +11,28 @@ from reenact.domain.commands import CATALOGUE, CommandError
 from reenact.domain.errors import ProtocolError
 from reenact.domain.events import Category, Context, Envelope, Intent, Source
 from reenact.domain.frames import Acked, Ended, Frame, Refused, Subscribed, Welcome
+from reenact.domain.structs import Frozen, FrozenByName
 
 DELETED: Final = "session_deleted"
 COMPACTED: Final = "deltas_compacted"
 """Events that end a session, and that stand for what is kept no more."""
 
 
-class Answered(Frame, frozen=True, kw_only=True, tag="response", gc=False):
+class Answered(Frame, tag="response"):
     """`frames.Answered`, the envelope unread."""
 
     id: str
     response: msgspec.Raw
 
 
-class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Batch(FrozenByName):
     """`frames.Batch`, the events unread."""
 
     id: str
     events: tuple[msgspec.Raw, ...]
 
 
-class Events(Frame, frozen=True, kw_only=True, tag="events", gc=False):
+class Events(Frame, tag="events"):
     """`frames.Events`, the events unread."""
 
     batches: tuple[Batch, ...]
@@ -40,11 +41,11 @@ class Events(Frame, frozen=True, kw_only=True, tag="events", gc=False):
 FromServer: TypeAlias = Welcome | Answered | Subscribed | Events | Acked | Ended | Refused
 
 
-class _About(msgspec.Struct, frozen=True, gc=False):
+class _About(Frozen):
     session_id: str | None = None
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class Head(FrozenByName):
     """What must be known of an event before it is read."""
 
     id: str
@@ -53,28 +54,28 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     cursor: int | None = None
 
 
-class _Range(msgspec.Struct, frozen=True, gc=False):
+class _Range(Frozen):
     first_cursor: int
 
 
-class _Gap(msgspec.Struct, frozen=True, gc=False):
+class _Gap(Frozen):
     data: _Range
 
 
-class Outcome(msgspec.Struct, frozen=True, gc=False):
+class Outcome(Frozen):
     """What came of a request, the result unread."""
 
     result: msgspec.Raw = msgspec.Raw(b"null")
     error: CommandError | None = None
 
 
-class Response(msgspec.Struct, frozen=True, gc=False):
+class Response(Frozen):
     """The envelope of a response, but for its head."""
 
     data: Outcome
 
 
-class _Unread(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class _Unread(FrozenByName, kw_only=True):
     id: str
     type: str
     timestamp: datetime

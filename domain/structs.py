@@ -1,0 +1,36 @@
+"""Base classes of frozen structs, so that a struct need not say again that it is frozen.
+
+Type checkers take `frozen` from the decorator, of the class or, if they look there first, of the metaclass; at run time
+msgspec's options are inherited.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, dataclass_transform
+
+import msgspec
+
+if TYPE_CHECKING:
+
+    @dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
+    class _Frozen(msgspec.StructMeta): ...
+
+    @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+    class _FrozenByName(msgspec.StructMeta): ...
+
+else:
+    _Frozen = _FrozenByName = msgspec.StructMeta
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(msgspec.field,))
+class Frozen(msgspec.Struct, frozen=True, gc=False, metaclass=_Frozen):
+    """A frozen value. The garbage collector does not track it, unless it says `gc=True`: it is in no cycle."""
+
+
+class Fact(Frozen, array_like=True):
+    """An event as the log holds it: its fields in order, without their names."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(msgspec.field,))
+class FrozenByName(msgspec.Struct, frozen=True, gc=False, metaclass=_FrozenByName):
+    """A frozen value whose fields are given by their names. Otherwise as `Frozen`."""
