@@ -10,7 +10,7 @@ from typing import Any, Final, ParamSpec, Protocol, TypeVar
 from reenact.actors.facades import Agents, Containers, Execute, Images, Sessions
 from reenact.actors.feed.handlers import Handler, check_handler
 from reenact.actors.feed.hub import Feed
-from reenact.actors.operations import DEFAULT_CONTAINER, Operations
+from reenact.actors.operations import DEFAULT_CONTAINER, RuntimeOperations
 from reenact.actors.requests import Requests
 from reenact.domain.agent import Failure
 from reenact.domain.commands import MessageSendRequest, TurnLocateRequest
@@ -254,7 +254,7 @@ class Asker:
 class LocalAsker(Asker):
     """Asks agents in this process: what they say is followed from before the message is sent, and never read."""
 
-    def __init__(self, runtime: Asking, operations: Operations, requests: Requests, feed: Feed) -> None:
+    def __init__(self, runtime: Asking, operations: RuntimeOperations, requests: Requests, feed: Feed) -> None:
         super().__init__(runtime)
         self._operations = operations
         self._requests = requests

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from reenact.actors.idempotency import remembered
 from reenact.actors.journal.api import Entry, Remembered, Segment
 from reenact.actors.kernel import EventSourcedActor
-from reenact.actors.once import remembered
 from reenact.domain import container as containers
 from reenact.domain import events as heard
 from reenact.domain import image as images

@@ -15,9 +15,9 @@ from reenact.actors.branching import begun, derived_id, point_at, point_before_l
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.tools.toolbox import ToolRegistry
 from reenact.actors.feed.replay import cursor_of_turn, stream_of
+from reenact.actors.idempotency import Attempt
 from reenact.actors.journal.api import ChainedJournal, FeedJournal, Journal, Remembered, Segment
 from reenact.actors.kernel import ActorSystem, Reference
-from reenact.actors.once import Attempt
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.session import SessionActor
 from reenact.domain import commands
@@ -103,7 +103,7 @@ class LiveAgents:
         return tuple(self._sessions.items())
 
 
-class Operations:
+class RuntimeOperations:
     """Every operation that is not for people who decide, by the name of its request, which has been checked.
 
     Those that change something are given the attempt that they are. `agents.receive` is `message_send`.

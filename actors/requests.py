@@ -7,12 +7,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from reenact.actors.approvals import ApprovalOperations
 from reenact.actors.envelopes import enveloped, flat
 from reenact.actors.feed.hub import Feed
+from reenact.actors.idempotency import Attempt, InFlightRequest, InFlightRequests
 from reenact.actors.journal.api import Remembered, Segment
-from reenact.actors.once import Attempt, InFlightRequest, InFlightRequests
-from reenact.actors.operations import Operations
-from reenact.actors.people import People
+from reenact.actors.operations import RuntimeOperations
 from reenact.domain import commands as asked
 from reenact.domain.content import plain_content
 from reenact.domain.errors import (
@@ -24,8 +24,8 @@ from reenact.domain.errors import (
     UnknownCommandError,
 )
 from reenact.domain.events import Context, Envelope
+from reenact.domain.idempotency import IdempotencyKey, digest_of
 from reenact.domain.messages import check_text
-from reenact.domain.once import Once, digest_of
 from reenact.domain.plain import seconds_of
 from reenact.domain.request_checks import checked
 
@@ -40,11 +40,13 @@ _REMEMBERED: Final[Mapping[type[asked.Request[Any]], Any]] = {
 class Requests:
     """Carries out requests, those that bear an id and change something once. Thread-safe."""
 
-    def __init__(self, do: Operations, feed: Feed, *, now: Callable[[], int], new_id: Callable[[str], str]) -> None:
+    def __init__(
+        self, do: RuntimeOperations, feed: Feed, *, now: Callable[[], int], new_id: Callable[[str], str]
+    ) -> None:
         self._do = do
-        people = People(do)
+        approvals = ApprovalOperations(do)
         self._operations: dict[str, Callable[..., Any]] = {
-            name: getattr(do, operation, None) or getattr(people, operation)
+            name: getattr(do, operation, None) or getattr(approvals, operation)
             for name in asked.REQUESTS
             for operation in (name.removesuffix("_request"),)
         }
@@ -79,9 +81,9 @@ class Requests:
         if request.request_id is None or not request.changes:
             request_id = request.request_id or self._new_id("req")
             return self._respond(msgspec.structs.replace(request, request_id=request_id), Attempt(timeout))
-        once = Once(request.request_id, digest_of(type, request))
-        with self._in_flight.attempt(once, timeout) as attempt:
-            remembered = self._remembered(once)
+        key = IdempotencyKey(request.request_id, digest_of(type, request))
+        with self._in_flight.attempt(key, timeout) as attempt:
+            remembered = self._remembered(key)
             if remembered is None:
                 return self._respond(request, attempt)
             return self._respond_again(request, self._say(request), remembered)
@@ -104,18 +106,18 @@ class Requests:
         except ReenactError as error:
             if isinstance(attempt, InFlightRequest) and not isinstance(error, RequestTimeoutError):
                 # It may have been carried out all the same, such as by another process on the same log.
-                remembered = self._remembered(attempt.once)
+                remembered = self._remembered(attempt.key)
                 if remembered is not None:
                     return self._respond_again(request, context, remembered)
             self._answer(request, context, error=asked.refusal_of(error))
             raise
         return self._answer(request, context, result)
 
-    def _remembered(self, once: Once) -> Remembered | None:
+    def _remembered(self, key: IdempotencyKey) -> Remembered | None:
         """Return the request if it has been carried out, or raise `RequestReusedError` if its id was used already."""
-        remembered = self._do.remembered(once.id)
-        if remembered is not None and remembered.digest != once.digest:
-            raise RequestReusedError(once.id)
+        remembered = self._do.remembered(key.id)
+        if remembered is not None and remembered.digest != key.digest:
+            raise RequestReusedError(key.id)
         return remembered
 
     def _respond_again(self, request: asked.Request[Any], context: Context, remembered: Remembered) -> Envelope:

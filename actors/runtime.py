@@ -24,7 +24,7 @@ from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.kernel import ActorSystem, PooledFuture
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.actors.loop.config import here
-from reenact.actors.operations import WAKE, LiveAgents, Log, Operations
+from reenact.actors.operations import WAKE, LiveAgents, Log, RuntimeOperations
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
 from reenact.actors.session import Recovery, SessionActor
@@ -108,7 +108,7 @@ class _Ports:
         self.recovery: Recovery = recovery
         self.journal: Journal = journal
         self.locks = locks
-        self.operations: Operations | None = None
+        self.operations: RuntimeOperations | None = None
         self.requests: Requests | None = None
         self.failures = Failures()
         self._system = system
@@ -268,7 +268,7 @@ class LocalRuntime(Asking):
         self._system.register(SessionActor, lambda context: SessionActor(context, self._ports))
         self._system.register(ContainerActor, ContainerActor)
         self._system.register(ImageActor, ImageActor)
-        self._do = Operations(
+        self._do = RuntimeOperations(
             system=self._system,
             journal=journal,
             model=model,

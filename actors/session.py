@@ -10,11 +10,11 @@ import msgspec
 
 from reenact.actors.envelopes import enveloped, flat, segments_of
 from reenact.actors.environment.api import ChecksTools, Environment
+from reenact.actors.idempotency import remembered
 from reenact.actors.inlet import Channel, Inlet, published_of
 from reenact.actors.journal.api import Derived, Entry, Journal, Kept, Remembered, Segment
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin
-from reenact.actors.once import remembered
 from reenact.domain import announce as announcing
 from reenact.domain import events as heard_events
 from reenact.domain import session as rules
@@ -24,9 +24,9 @@ from reenact.domain.causes import cause_of
 from reenact.domain.commands import MessageSendRequest, response_to
 from reenact.domain.errors import SessionLockedError
 from reenact.domain.events import Context, Envelope, EventData
+from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said, instant
-from reenact.domain.once import Asked
 from reenact.domain.session import (
     Approve,
     BranchPoint,
@@ -242,7 +242,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, recorded_at: int
     ) -> Remembered | None:
         """Return the request that the command carries out, with its answer."""
-        if not isinstance(command, Asked) or command.once is None:
+        if not isinstance(command, IdempotentCommand) or command.once is None:
             return None
         answer: object
         match command:

@@ -33,10 +33,10 @@ from reenact.domain.agent import (
 )
 from reenact.domain.container import ContainerCreated, CreateContainer
 from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.domain.idempotency import IdempotencyKey
 from reenact.domain.image import ImageRegistered, RegisterImage
 from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected, ToolResult
 from reenact.domain.loop.rules import Rules
-from reenact.domain.once import Once
 from reenact.domain.session_commands import (
     Approve,
     BranchSession,
@@ -222,7 +222,7 @@ class StoredCommand(Frozen):
         values, answer = parts[False], parts[True]
         once = values.pop(_ONCE, None)
         if once is not None:
-            values[_ONCE] = Once(once, b"")
+            values[_ONCE] = IdempotencyKey(once, b"")
         if form.has_rules:
             values[_RULES] = rules if values.pop(_TOOLS) else msgspec.structs.replace(rules, runs_tools=False)
         if answer:
@@ -251,7 +251,7 @@ def cause_of(command: AnyCommand, events: Sequence[object]) -> bytes:
                 told = said(first[event])  # noqa: PLW2901 - else it is the default
                 break
         if value is not told and value != told:
-            given = value.id if isinstance(value, Once) else value
+            given = value.id if isinstance(value, IdempotencyKey) else value
             if given != told:
                 stored[name] = given
     return _encode((form.name, stored))

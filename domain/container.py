@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from reenact.domain.errors import AlreadyExistsError
-from reenact.domain.once import Asked
+from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 
 
@@ -28,7 +28,7 @@ class ContainerCreated(Fact):
 ContainerEvent: TypeAlias = ContainerCreated
 
 
-class CreateContainer(Asked, kw_only=False):
+class CreateContainer(IdempotentCommand, kw_only=False):
     """Create the container."""
 
     container_id: str

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias, TypeGuard
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.policy import Policies, Policy, check_names, policies_of, restricted
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
-from reenact.domain.once import Asked
 from reenact.domain.plain import Spelled, is_mapping, is_sequence
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 from reenact.domain.tools import MCPServer, ToolSpec, check_server, check_spec, is_json, remote_prefix
@@ -94,7 +94,7 @@ class ImageRegistered(Fact):
 ImageEvent: TypeAlias = ImageRegistered
 
 
-class RegisterImage(Asked, kw_only=False):
+class RegisterImage(IdempotentCommand, kw_only=False):
     """Make this the newest content of the image."""
 
     image_id: str

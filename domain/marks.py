@@ -26,7 +26,7 @@ def is_marked(value: object) -> bool:
     """Return whether a mark stands anywhere in the value."""
     if isinstance(value, str):
         return _MARK.search(value) is not None
-    parts = _parts(value)
+    parts = parts_of(value)
     return parts is not None and any(is_marked(name) or is_marked(one) for name, one in parts.items())
 
 
@@ -36,7 +36,7 @@ def alike(recorded: object, decided: object) -> bool:
         return True
     if isinstance(recorded, str) and isinstance(decided, str):
         return _fits(recorded, decided) or _fits(decided, recorded)
-    one, other = _parts(recorded), _parts(decided)
+    one, other = parts_of(recorded), parts_of(decided)
     if one is None or other is None or isinstance(recorded, msgspec.Struct) != isinstance(decided, msgspec.Struct):
         return False
     if isinstance(recorded, msgspec.Struct):
@@ -51,6 +51,15 @@ def alike(recorded: object, decided: object) -> bool:
         and (unmarked[0] == unmarked[1] or len(unmarked[0]) != len(one) or len(unmarked[1]) != len(other))
         and all(alike(one[name], other[name]) for name in unmarked[0] & unmarked[1])
     )
+
+
+def parts_of(value: object) -> Mapping[Any, Any] | None:
+    """Return what a value consists of, by names or numbers; None if it is one thing."""
+    if isinstance(value, msgspec.Struct):
+        return {name: getattr(value, name) for name in value.__struct_fields__}
+    if _is_mapping(value):
+        return value
+    return dict(enumerate(value)) if _is_several(value) else None
 
 
 def _is_taken_out(value: object) -> bool:
@@ -72,15 +81,6 @@ def _fits(pattern: str, text: str) -> bool:
             return False
         place += len(part)
     return place <= end
-
-
-def _parts(value: object) -> Mapping[Any, Any] | None:
-    """Return what a value consists of, by names or numbers; None if it is one thing."""
-    if isinstance(value, msgspec.Struct):
-        return {name: getattr(value, name) for name in value.__struct_fields__}
-    if _is_mapping(value):
-        return value
-    return dict(enumerate(value)) if _is_several(value) else None
 
 
 def _is_several(value: object) -> TypeGuard[Collection[Any]]:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 from reenact.domain.agent import SoFar, StopReason
+from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, Usage
-from reenact.domain.once import Asked
 from reenact.domain.structs import FrozenByName
 
 BY_DEFAULT = Rules()
 
 
-class CreateSession(Asked):
+class CreateSession(IdempotentCommand):
     """Create the session."""
 
     session_id: str
@@ -22,7 +22,7 @@ class CreateSession(Asked):
     image_revision: int
 
 
-class BranchSession(Asked):
+class BranchSession(IdempotentCommand):
     """Begin the session as a branch of the session `origin`, behind its event of this version, which was `left_at`.
 
     `digest` is that of the event's record, and `position` is where it stands in the log. `edit` takes the place of the
@@ -47,7 +47,7 @@ class BranchSession(Asked):
     results_id: str = ""
 
 
-class Run(Asked):
+class Run(IdempotentCommand):
     """Start an agent under this id, unless one is live; it takes up what waits.
 
     `turn_id` is, here and below, for a turn that goes on with calls, and `results_id` for the message in which their
@@ -62,7 +62,7 @@ class Run(Asked):
     results_id: str = ""
 
 
-class Receive(Asked):
+class Receive(IdempotentCommand):
     """Accept a message for the live agent."""
 
     agent_id: str
@@ -108,7 +108,7 @@ class Compress(FrozenByName):
     rules: Rules = BY_DEFAULT
 
 
-class Approve(Asked):
+class Approve(IdempotentCommand):
     """A person approves a call, with other arguments if some are given."""
 
     call_id: str
@@ -121,7 +121,7 @@ class Approve(Asked):
     results_id: str = ""
 
 
-class Reject(Asked):
+class Reject(IdempotentCommand):
     """A person rejects a call; the model is told so, unless `resume` is false: then the turn ends."""
 
     call_id: str
@@ -134,7 +134,7 @@ class Reject(Asked):
     results_id: str = ""
 
 
-class Respond(Asked):
+class Respond(IdempotentCommand):
     """A person answers a question."""
 
     call_id: str
@@ -155,7 +155,7 @@ class Resume(FrozenByName):
     results_id: str = ""
 
 
-class Interrupt(Asked):
+class Interrupt(IdempotentCommand):
     """End the turn under way; the agent goes on with what waits."""
 
     agent_id: str
@@ -166,7 +166,7 @@ class Interrupt(Asked):
     results_id: str = ""
 
 
-class Stop(Asked):
+class Stop(IdempotentCommand):
     """End the turn under way and the agent; what waits goes on waiting. Any agent, when `agent_id` is None."""
 
     agent_id: str | None
@@ -177,7 +177,7 @@ class Stop(Asked):
     results_id: str = ""
 
 
-class Delete(Asked):
+class Delete(IdempotentCommand):
     """Stop the agent, if there is one, and delete the session."""
 
     session_id: str

@@ -8,11 +8,10 @@ from typing import Final, TypeGuard
 
 import msgspec
 
-from reenact.domain.causality import Cause, Outside, causes_of
 from reenact.domain.causes import AnyCommand, read_cause
 from reenact.domain.errors import reading
+from reenact.domain.explanation import AnyEvent, Cause, Outside, causes_of, sentence, told
 from reenact.domain.legible import shortened
-from reenact.domain.sentences import AnyEvent, sentence, told
 from reenact.domain.session import SessionBranched
 from reenact.domain.stored import STORED
 from reenact.projections.explain.entries import place_of, row_at, session_of

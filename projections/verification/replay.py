@@ -15,11 +15,11 @@ import msgspec
 from reenact.domain import container, image
 from reenact.domain.causes import AnyCommand
 from reenact.domain.container import Container, ContainerCreated, CreateContainer
+from reenact.domain.decision_replay import DecisionReplay, Divergence, command_of, failed, parting
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError
 from reenact.domain.image import ImageRegistered, Images, RegisterImage
 from reenact.domain.loop.rules import Rules
 from reenact.domain.marks import is_marked
-from reenact.domain.retracing import Divergence, Retracing, command_of, failed, parting
 from reenact.domain.session import Session, SessionBranched
 from reenact.projections.explain.entries import fields_of, session_of
 from reenact.projections.explain.history import believe, history_of, steps_of
@@ -145,7 +145,7 @@ def _follower(kind: str, shared: Session | None = None) -> _Followed:
     """Return what follows a history of this kind; a branch begins with the session that it shares."""
     if kind != "session":
         return _Plain(kind)
-    return Retracing() if shared is None else Retracing(shared)
+    return DecisionReplay() if shared is None else DecisionReplay(shared)
 
 
 class _Look:

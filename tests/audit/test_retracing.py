@@ -287,7 +287,7 @@ def test_deciding_again_loads_nothing_that_acts() -> None:
 
     loaded = set(run.stdout.split())
 
-    assert "reenact.domain.retracing" in loaded
+    assert "reenact.domain.decision_replay" in loaded
     assert [name for name in loaded if name.startswith(("reenact.actors", "anthropic", "sqlite3"))] == []
 
 

@@ -14,7 +14,7 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.audit import Audit
 from reenact.domain import session as sessions
 from reenact.domain.agent import TurnCompleted
-from reenact.domain.retracing import Retracing
+from reenact.domain.decision_replay import DecisionReplay
 from reenact.domain.session import Session, SessionCommand, SessionEvent
 from tests.audit.test_retracing import steps_of, written
 from tests.cli.conftest import Json, Run
@@ -58,7 +58,9 @@ def other_code(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def change() -> None:
         monkeypatch.setattr(
-            Retracing.__init__, "__kwdefaults__", {**(Retracing.__init__.__kwdefaults__ or {}), "decide": decide}
+            DecisionReplay.__init__,
+            "__kwdefaults__",
+            {**(DecisionReplay.__init__.__kwdefaults__ or {}), "decide": decide},
         )
 
     return change

@@ -7,7 +7,7 @@ from functools import reduce
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from reenact.domain.causes import cause_of
-from reenact.domain.retracing import Retracing
+from reenact.domain.decision_replay import DecisionReplay
 from reenact.domain.session import Run, Session, SessionCommand, SessionEvent, decide, evolve
 from tests.domain.examples import CREATE
 from tests.domain.loops import AT
@@ -48,7 +48,7 @@ def events_of(steps: Sequence[Step]) -> list[SessionEvent]:
 
 def check_retraced(steps: Sequence[Step], session: Session, *, begins: Session | None = None) -> None:
     """Hold today's decisions against the steps."""
-    retracing = Retracing(Session() if begins is None else begins)
+    retracing = DecisionReplay(Session() if begins is None else begins)
     for number, step in enumerate(steps, 1):
         assert retracing.follow(step.cause, step.events) is None, step
         assert retracing.steps == number, step

@@ -25,8 +25,8 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.causality import Cause, Outside, causes_of
 from reenact.domain.causes import AnyCommand
+from reenact.domain.explanation import Cause, Outside, causes_of
 from reenact.domain.loop.events import (
     HumanApproveRequired,
     HumanPromptRequired,

@@ -15,11 +15,11 @@ from reenact.domain.agent import AnswerRecorded, Failure, MessageAccepted, SoFar
 from reenact.domain.causes import FORMS, AnyCommand, cause_of, read_cause
 from reenact.domain.container import ContainerCreated, CreateContainer
 from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.domain.idempotency import IdempotencyKey
 from reenact.domain.image import Definition, ImageRegistered, RegisterImage
 from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import TextBlock
-from reenact.domain.once import Once
 from reenact.domain.session import Compress, Delete, Finish, Receive, Session, SessionCommand, evolve
 from reenact.domain.stored import STORED
 from tests.domain.examples import HELLO
@@ -195,18 +195,20 @@ def test_what_the_events_of_a_step_say_is_not_stored_again() -> None:
 
 
 def test_of_a_request_that_is_carried_out_once_its_id_is_stored() -> None:
-    once = Once("req_7", b"a digest of all that was asked")
+    once = IdempotencyKey("req_7", b"a digest of all that was asked")
     command = CreateContainer(container_id="c", name=None, once=once)
 
     read = read_cause(cause_of(command, [ContainerCreated("c", None)])).command([ContainerCreated("c", None)], FREE)
     assert isinstance(read, CreateContainer)
 
-    assert read.once == Once("req_7", b"")
+    assert read.once == IdempotencyKey("req_7", b"")
     assert b"digest" not in cause_of(command, [ContainerCreated("c", None)])
 
 
 def test_a_message_says_its_request_once() -> None:
-    (step,) = told(*STARTED, msgspec.structs.replace(receive("t1"), request_id="req_7", once=Once("req_7", b"")))[2:]
+    (step,) = told(
+        *STARTED, msgspec.structs.replace(receive("t1"), request_id="req_7", once=IdempotencyKey("req_7", b""))
+    )[2:]
 
     assert stored_fields(step.command, step.events) == {"agent_id": "a"}
     check_stored(step.command, step.events)
@@ -287,7 +289,7 @@ def test_what_was_stored_long_ago_is_read_as_it_was_meant() -> None:
         content=(TextBlock("Hello"),),
         at=7,
         request_id="req_1",
-        once=Once("req_1", b""),
+        once=IdempotencyKey("req_1", b""),
         rules=FREE,
     )
     so_far = SoFar(

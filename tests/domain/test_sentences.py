@@ -21,8 +21,8 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.causality import Outside
 from reenact.domain.container import ContainerCreated
+from reenact.domain.explanation import AnyEvent, Outside, excerpt, sentence, told
 from reenact.domain.image import Definition, ImageRegistered
 from reenact.domain.legible import columns, shortened
 from reenact.domain.loop.events import (
@@ -40,7 +40,6 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.messages import TextBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.sentences import AnyEvent, excerpt, sentence, told
 from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
 from reenact.domain.stored import STORED
 

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from reenact._aio import AsyncAgents, AsyncContainers, AsyncImages, AsyncSessions, AsyncTurns
+from reenact.actors.approvals import ApprovalOperations
 from reenact.actors.asking import Turns
 from reenact.actors.facades import Agents, Containers, Images, Sessions
-from reenact.actors.once import Attempt
-from reenact.actors.operations import Operations
-from reenact.actors.people import People
+from reenact.actors.idempotency import Attempt
+from reenact.actors.operations import RuntimeOperations
 from reenact.events import REQUESTS
 
 FACADES: dict[str, tuple[type, type]] = {
@@ -41,7 +41,7 @@ NO_REQUESTS = {Turns: {"wait"}}
 def operation(name: str) -> Any:  # noqa: ANN401 - a function
     """Return the operation of the request."""
     plain = name.removesuffix("_request")
-    return getattr(Operations, plain, None) or getattr(People, plain)
+    return getattr(RuntimeOperations, plain, None) or getattr(ApprovalOperations, plain)
 
 
 def method(name: str) -> tuple[type, type, str]:

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.domain.agent import SoFar
-from reenact.domain.causality import Outside, causes_of
 from reenact.domain.errors import InvalidInputError
+from reenact.domain.explanation import Outside, causes_of
 from reenact.domain.legible import columns
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.projections.explain.why import Link, Why, why

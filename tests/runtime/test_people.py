@@ -21,7 +21,7 @@ from reenact import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from reenact.actors.once import Attempt
+from reenact.actors.idempotency import Attempt
 from reenact.domain.commands import SessionRunRequest
 from reenact.domain.errors import CallNotPendingError, InvalidAnswerError, StaleApprovalError
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo

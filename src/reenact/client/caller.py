@@ -15,9 +15,9 @@ from reenact.domain.commands import REQUESTS, ImageContent, Request
 from reenact.domain.content import plain_content
 from reenact.domain.errors import InvalidInputError, ProtocolError, UnknownCommandError, from_wire
 from reenact.domain.events import Envelope
+from reenact.domain.idempotency import given_fields
 from reenact.domain.image_travel import travelling
 from reenact.domain.messages import check_text
-from reenact.domain.once import given_fields
 from reenact.domain.plain import is_mapping, seconds_of
 from reenact.domain.request_checks import checked
 

@@ -1,4 +1,4 @@
-"""Requests that are to be carried out once: under which id, and what was asked for."""
+"""Idempotency keys of requests: a request that is sent again under the same key is carried out once."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.structs import Frozen, FrozenByName
 
 
-class Once(Frozen):
-    """A request that is to be carried out once: its id, and the digest of what is asked for."""
+class IdempotencyKey(Frozen):
+    """The key of a request that is carried out once: its id, and the digest of what is asked for."""
 
     id: str
     digest: bytes
 
 
-class Asked(FrozenByName, kw_only=True):
-    """A command that a request may lead to; `once` is the request, if it is to be carried out once."""
+class IdempotentCommand(FrozenByName, kw_only=True):
+    """A command that a request may lead to; `once` is the request's key, if it is to be carried out once."""
 
-    once: Once | None = None
+    once: IdempotencyKey | None = None
 
 
 def digest_of(kind: str, request: msgspec.Struct) -> bytes:

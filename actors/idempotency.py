@@ -1,4 +1,4 @@
-"""Attempts at operations: those of requests that are carried out once, and what is recorded of these."""
+"""Idempotent requests: those that are in flight, and what is recorded of those that were carried out."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pykka
 from reenact.actors.journal.api import Remembered
 from reenact.actors.kernel import PooledFuture, Reference
 from reenact.domain.errors import RequestReusedError, RequestTimeoutError
-from reenact.domain.once import Asked, Once
+from reenact.domain.idempotency import IdempotencyKey, IdempotentCommand
 
 
 class Attempt:
@@ -23,7 +23,7 @@ class Attempt:
     def __init__(self, timeout: float | None = None) -> None:
         self.timeout = timeout
 
-    def ask(self, actor: Reference[Any], command: Asked) -> Any:  # noqa: ANN401 - the actor's to say
+    def ask(self, actor: Reference[Any], command: IdempotentCommand) -> Any:  # noqa: ANN401 - the actor's to say
         """Send the command that carries the operation out, and return the reply. Raises as `Reference.ask` does."""
         return actor.ask(command, self.timeout)
 
@@ -34,15 +34,15 @@ class InFlightRequest(Attempt):
     Nobody else is at it until it has ended, which may be after its asker's time is up.
     """
 
-    def __init__(self, once: Once, timeout: float | None) -> None:
+    def __init__(self, key: IdempotencyKey, timeout: float | None) -> None:
         super().__init__(timeout)
-        self.once = once
+        self.key = key
         self.ended: PooledFuture[None] = PooledFuture()
         self._reply: PooledFuture[Any] | None = None
 
-    def ask(self, actor: Reference[Any], command: Asked) -> Any:  # noqa: ANN401 - the actor's to say
+    def ask(self, actor: Reference[Any], command: IdempotentCommand) -> Any:  # noqa: ANN401 - the actor's to say
         """Do the same; the command bears the request, so that what it leads to is recorded with the request's id."""
-        reply = self._reply = actor.ask_future(msgspec.structs.replace(command, once=self.once))
+        reply = self._reply = actor.ask_future(msgspec.structs.replace(command, once=self.key))
         try:
             return reply.get(timeout=self.timeout)
         except pykka.Timeout:
@@ -71,7 +71,7 @@ class InFlightRequests:
         self._requests: dict[str, InFlightRequest] = {}
 
     @contextmanager
-    def attempt(self, once: Once, timeout: float | None) -> Generator[InFlightRequest]:
+    def attempt(self, key: IdempotencyKey, timeout: float | None) -> Generator[InFlightRequest]:
         """Wait until the request is not under way, then let nobody else be at it.
 
         Yields the attempt, with what is left of the `timeout`, in seconds.
@@ -80,30 +80,30 @@ class InFlightRequests:
             RequestReusedError: another request of this id is under way.
             RequestTimeoutError: the same request was under way for all this time.
         """
-        attempt = InFlightRequest(once, timeout)
+        attempt = InFlightRequest(key, timeout)
         until = None if timeout is None else time.monotonic() + timeout
         try:
             while (other := self._begin(attempt)) is not attempt:
-                if other.once != once:
-                    raise RequestReusedError(once.id)
+                if other.key != key:
+                    raise RequestReusedError(key.id)
                 try:
                     other.ended.get(timeout=attempt.timeout)
                 except pykka.Timeout:
-                    msg = f"request {once.id!r} was under way already, and has not ended within {timeout} seconds"
+                    msg = f"request {key.id!r} was under way already, and has not ended within {timeout} seconds"
                     raise RequestTimeoutError(msg) from None
                 if until is not None:
                     attempt.timeout = max(0.0, until - time.monotonic())
             yield attempt
         finally:
-            if self._requests.get(once.id) is attempt:
-                attempt.end(lambda: self._requests.pop(once.id, None))
+            if self._requests.get(key.id) is attempt:
+                attempt.end(lambda: self._requests.pop(key.id, None))
 
     def _begin(self, attempt: InFlightRequest) -> InFlightRequest:
         with self._lock:
-            return self._requests.setdefault(attempt.once.id, attempt)
+            return self._requests.setdefault(attempt.key.id, attempt)
 
 
-def remembered(command: Asked, answer: object, at: int) -> Remembered | None:
+def remembered(command: IdempotentCommand, answer: object, at: int) -> Remembered | None:
     """Return what is recorded of the request, if it is one, that the command carries out with this answer."""
-    once = command.once
-    return None if once is None else Remembered(once.id, once.digest, msgspec.msgpack.encode(answer), at)
+    key = command.once
+    return None if key is None else Remembered(key.id, key.digest, msgspec.msgpack.encode(answer), at)

@@ -17,7 +17,7 @@ from reenact.domain.commands import (
     ImageRegisterRequest,
 )
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.once import digest_of
+from reenact.domain.idempotency import digest_of
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.tools import ToolSpec
 

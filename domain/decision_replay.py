@@ -1,4 +1,4 @@
-"""Today's decisions over a recorded history: where they part.
+"""Replay of decisions: decides a recorded history anew, and says where today's code decides otherwise.
 
 Each step is decided anew from the state that the recorded events led to and from the command that was recorded with
 them; nothing else is asked, least of all the world. What is decided must be what was recorded.
@@ -6,10 +6,10 @@ them; nothing else is asked, least of all the world. What is decided must be wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 from itertools import zip_longest
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -22,7 +22,7 @@ from reenact.domain.image import RegisterImage
 from reenact.domain.loop.events import HumanResponded, ToolEdited, ToolRejected, ToolResult
 from reenact.domain.loop.rules import Rules, rules_held
 from reenact.domain.loop.values import call_digest
-from reenact.domain.marks import alike, is_marked
+from reenact.domain.marks import alike, is_marked, parts_of
 from reenact.domain.messages import ToolResultBlock, ToolUseBlock
 from reenact.domain.session_commands import Approve, SessionCommand
 from reenact.domain.session_state import Session, SessionEvent
@@ -55,7 +55,7 @@ class Divergence(FrozenByName):
     problem: str
 
 
-class Retracing:
+class DecisionReplay:
     """A session's history, followed step by step from its beginning, or from a state that is known.
 
     `decide` and `evolve` are today's.
@@ -163,7 +163,7 @@ def failed(events: Sequence[object], command: AnyCommand | None, error: Exceptio
 
 def difference(recorded: object, decided: object) -> str:
     """Return the path to the first field in which two values differ, "" if they are wholly different things."""
-    one, other = _parts(recorded), _parts(decided)
+    one, other = parts_of(recorded), parts_of(decided)
     if one is None or other is None or type(recorded) is not type(decided):
         return ""
     differing = (name for name in (*one, *other) if name not in one or name not in other or one[name] != other[name])
@@ -172,15 +172,6 @@ def difference(recorded: object, decided: object) -> str:
         return ""
     rest = difference(one.get(name), other.get(name))
     return f"{name}.{rest}" if rest else str(name)
-
-
-def _parts(value: object) -> Mapping[object, object] | None:
-    """Return what a value consists of, by names or numbers; None if it is one thing."""
-    if isinstance(value, msgspec.Struct):
-        return {name: getattr(value, name) for name in value.__struct_fields__}
-    if _is_mapping(value):
-        return value
-    return dict(enumerate(value)) if _is_list(value) else None
 
 
 def _rests_on_marks(session: Session, step: Sequence[SessionEvent]) -> bool:
@@ -208,11 +199,3 @@ def _as_it_stands(session: Session) -> Session:
 
 def _name(event: object) -> str:
     return _NAMES.get(type(event), type(event).__name__)
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
-    return isinstance(value, Mapping)
-
-
-def _is_list(value: object) -> TypeGuard[Sequence[Any]]:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

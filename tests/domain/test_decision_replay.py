@@ -24,6 +24,7 @@ from reenact.domain.agent import (
 )
 from reenact.domain.causes import cause_of
 from reenact.domain.container import CreateContainer
+from reenact.domain.decision_replay import Decide, DecisionReplay, Divergence, difference
 from reenact.domain.loop.events import (
     HumanApproveRequired,
     ToolApproved,
@@ -33,7 +34,6 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.marks import mark
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.retracing import Decide, Divergence, Retracing, difference
 from reenact.domain.session import (
     Finish,
     Session,
@@ -60,7 +60,7 @@ def first_divergence(
     steps: Sequence[Step | Changed], begins: Session | None = None, decide: Decide = decide
 ) -> tuple[int, Divergence] | None:
     """Return the step at which today's code parts from the history, and how."""
-    retracing = Retracing(Session() if begins is None else begins, decide=decide)
+    retracing = DecisionReplay(Session() if begins is None else begins, decide=decide)
     for number, step in enumerate(steps):
         divergence = retracing.follow(step.cause, step.events)
         if divergence is not None:
@@ -68,9 +68,9 @@ def first_divergence(
     return None
 
 
-def followed(steps: Sequence[Step]) -> Retracing:
+def followed(steps: Sequence[Step]) -> DecisionReplay:
     """Return what has followed the steps, none of which is decided otherwise."""
-    retracing = Retracing()
+    retracing = DecisionReplay()
     assert [retracing.follow(step.cause, step.events) for step in steps] == [None] * len(steps)
     return retracing
 
@@ -322,7 +322,7 @@ def test_an_event_that_todays_code_cannot_take_in_is_found_and_the_error_named()
             raise LookupError("planted")  # noqa: TRY004 - any error will do
         return evolve(session, event)
 
-    retracing = Retracing(evolve=breaking)
+    retracing = DecisionReplay(evolve=breaking)
     for step in before:
         assert retracing.follow(step.cause, step.events) is None
     divergence = retracing.follow(last.cause, last.events)
@@ -369,7 +369,7 @@ def redacted(steps: Sequence[Step]) -> list[Changed]:
 
 def test_what_was_taken_out_of_a_history_makes_no_difference() -> None:
     steps = told(*STARTED, *REDACTED, report("b", rules=CAREFUL, turn_id="t7"))
-    retracing = Retracing()
+    retracing = DecisionReplay()
 
     found = [retracing.follow(step.cause, step.events) for step in redacted(steps)]
 
@@ -381,7 +381,7 @@ def test_an_approval_of_a_digest_that_was_taken_out_is_decided_again() -> None:
     asked = told(*STARTED, receive("t1"), finish(asks(PAY), CAREFUL))
     call = next(event for event in events_of(asked) if isinstance(event, HumanApproveRequired)).calls[0]
     steps = told(*(step.command for step in asked), msgspec.structs.replace(approve("b"), digest=call.digest))
-    retracing = Retracing()
+    retracing = DecisionReplay()
 
     found = [retracing.follow(step.cause, step.events) for step in redacted(steps)]
 
@@ -392,7 +392,7 @@ def test_an_approval_of_a_digest_that_was_taken_out_is_decided_again() -> None:
 def test_steps_that_follow_from_what_was_taken_out_are_counted_and_passed_by() -> None:
     steps = told(*STARTED, *REDACTED[:-1], approve("b", arguments={"amount": 7}))
     edits = [event for event in events_of(steps) if isinstance(event, ToolEdited)]
-    retracing = Retracing()
+    retracing = DecisionReplay()
 
     found = [retracing.follow(step.cause, step.events) for step in redacted(steps)]
 

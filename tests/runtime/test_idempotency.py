@@ -23,12 +23,12 @@ from reenact import (
     Runtime,
     SessionNotFoundError,
 )
+from reenact.actors.idempotency import InFlightRequest
 from reenact.actors.journal.api import Remembered
 from reenact.actors.kernel import Reference
-from reenact.actors.once import InFlightRequest
-from reenact.actors.operations import Operations
+from reenact.actors.operations import RuntimeOperations
 from reenact.domain.errors import RequestReusedError
-from reenact.domain.once import Asked
+from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.session import Session
 from reenact.events import REQUESTS, Envelope
 from reenact.testing import wait_until
@@ -334,7 +334,7 @@ def test_whoever_waits_for_a_request_whose_thread_has_died_carries_it_out(
 ) -> None:
     began, die, ask = threading.Event(), threading.Event(), InFlightRequest.ask
 
-    def die_once(attempt: InFlightRequest, actor: Reference[Any], command: Asked) -> object:
+    def die_once(attempt: InFlightRequest, actor: Reference[Any], command: IdempotentCommand) -> object:
         if not began.is_set():
             began.set()
             assert die.wait(timeout=20)
@@ -359,12 +359,12 @@ def overlooked(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     """Give what has the next request overlooked by who looks first, as if another process were just as quick."""
 
     def overlook() -> None:
-        remembered, looks = Operations.remembered, iter([True])
+        remembered, looks = RuntimeOperations.remembered, iter([True])
 
-        def look(do: Operations, request_id: str) -> Remembered | None:
+        def look(do: RuntimeOperations, request_id: str) -> Remembered | None:
             return None if next(looks, False) else remembered(do, request_id)
 
-        monkeypatch.setattr(Operations, "remembered", look)
+        monkeypatch.setattr(RuntimeOperations, "remembered", look)
 
     return overlook
 
