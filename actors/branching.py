@@ -64,8 +64,9 @@ def point_at(log: ChainedLog, session_id: str, at: int | None) -> Point:
             return Point(session_id, _there(shared, stream, until))
         if not isinstance(event, SessionBranched):
             first = _there(log.link(stream, 1), stream, 1)
-            msg = f"session {named!r} begins at position {first.position}, behind {at}; name a later one"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                f"session {named!r} begins at position {first.position}, behind {at}; name a later one"
+            )
         session_id, until = event.origin, event.version
 
 
@@ -89,8 +90,9 @@ def point_before_last_message(log: ChainedLog, point: Point) -> Point:
             continue
         event = begun(log, session_id)
         if not isinstance(event, SessionBranched):
-            msg = "there is no message of a user yet that could be edited; branch without `edit`, and send one"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                "there is no message of a user yet that could be edited; branch without `edit`, and send one"
+            )
         session_id, until, size = event.origin, event.version, _TAIL
 
 

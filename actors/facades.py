@@ -399,8 +399,7 @@ class Agents:
         if isinstance(call, str):
             return call, session_id
         if not isinstance(call, PendingCall):
-            msg = f"a call is named by its id, or is a PendingCall; it is no {type(call).__name__}"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"a call is named by its id, or is a PendingCall; it is no {type(call).__name__}")
         if agent_id is not None:
             agent = self.get(agent_id)
             where = None if agent is None else agent.session_id
@@ -412,8 +411,7 @@ class Agents:
             where = call.session_id
         if where not in (None, call.session_id):
             self.pending(agent_id, session_id=session_id)  # or raise why there can be none
-            msg = f"call {call.id!r} was told of session {call.session_id!r}, and not of {where!r}"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(f"call {call.id!r} was told of session {call.session_id!r}, and not of {where!r}")
         return call.id, call.session_id if agent_id is None else session_id
 
 

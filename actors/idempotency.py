@@ -89,8 +89,9 @@ class InFlightRequests:
                 try:
                     other.ended.get(timeout=attempt.timeout)
                 except pykka.Timeout:
-                    msg = f"request {key.id!r} was under way already, and has not ended within {timeout} seconds"
-                    raise RequestTimeoutError(msg) from None
+                    raise RequestTimeoutError(
+                        f"request {key.id!r} was under way already, and has not ended within {timeout} seconds"
+                    ) from None
                 if until is not None:
                     attempt.timeout = max(0.0, until - time.monotonic())
             yield attempt

@@ -280,8 +280,9 @@ class Channel:
     def request(self, type: str, data: Mapping[str, Any], timeout: float = 30) -> Envelope:  # noqa: A002
         """See `SystemBusConsumer.request`."""
         if self._hearing == threading.get_ident():
-            msg = "a handler of an effector holds up its session; send requests from a thread or task of your own"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                "a handler of an effector holds up its session; send requests from a thread or task of your own"
+            )
         return self._request(type, data, timeout)
 
     def conversation(self) -> Sequence[Said]:

@@ -406,16 +406,19 @@ class RuntimeOperations:
         session_id = self._live.session_of(agent_id)
         if session_id is None:
             is_session = self.read().session(agent_id) is not None
-            hint = f"it is a session: sessions.run({agent_id!r}) returns the id of its agent" if is_session else ""
-            raise AgentNotFoundError(agent_id, hint)
+            raise AgentNotFoundError(
+                agent_id,
+                f"it is a session: sessions.run({agent_id!r}) returns the id of its agent" if is_session else "",
+            )
         return session_id
 
     def must_exist(self, session_id: str) -> None:
         """Raise `SessionNotFoundError` unless there is such a session."""
         if self.read().session(session_id) is None:
             running = self._live.session_of(session_id)
-            hint = "" if running is None else f"it is an agent: its session is {running!r}"
-            raise SessionNotFoundError(session_id, hint)
+            raise SessionNotFoundError(
+                session_id, "" if running is None else f"it is an agent: its session is {running!r}"
+            )
 
     def remembered(self, request_id: str) -> Remembered | None:
         """Return the request if it has been carried out, and is not forgotten."""

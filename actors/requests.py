@@ -166,19 +166,18 @@ def _read(type_: object, given: object) -> asked.Request[Any]:
     try:
         data = msgspec.convert(given, dict[str, Any])
     except (msgspec.ValidationError, ValueError):
-        msg = f"the data of a request is a mapping by the names of its fields, not {type(given).__name__}"
-        raise InvalidInputError(msg) from None
+        raise InvalidInputError(
+            f"the data of a request is a mapping by the names of its fields, not {type(given).__name__}"
+        ) from None
     if kind is asked.MessageSendRequest and "content" in data:
         data["content"] = plain_content(data["content"])
     unknown = next((name for name in data if name not in kind.__struct_fields__), None)
     if unknown is not None:
-        msg = f"{type_} has no field {unknown!r}; it has {', '.join(kind.__struct_fields__)}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"{type_} has no field {unknown!r}; it has {', '.join(kind.__struct_fields__)}")
     try:
         request = msgspec.convert(data, kind, from_attributes=True)
     except (msgspec.ValidationError, TypeError, ValueError) as wrong:
-        msg = f"the data of {type_} does not fit: {wrong}"
-        raise InvalidInputError(msg) from None
+        raise InvalidInputError(f"the data of {type_} does not fit: {wrong}") from None
     if request.request_id is not None:
         check_text("the request's id", request.request_id)
     return request

@@ -125,10 +125,9 @@ class _Ports:
 
     def make_environment(self, session: Session, agent_id: str) -> Environment:
         if self._environment is None or self.operations is None:
-            msg = (
+            raise ConfigurationError(
                 "no model is configured: open the runtime with environment=, llm_provider=, or llm=LLMConfig(api_key=…)"
             )
-            raise ConfigurationError(msg)
         image = self.operations.definition(session.image_id, session.image_revision)
         config = EnvironmentConfig(
             agent_id=agent_id,
@@ -168,8 +167,7 @@ class _Ports:
 
     def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope:  # noqa: A002
         if self.requests is None:
-            msg = "the runtime is not open yet"
-            raise ConfigurationError(msg)
+            raise ConfigurationError("the runtime is not open yet")
         return self.requests.request(type, data, timeout)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:

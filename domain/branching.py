@@ -42,22 +42,19 @@ def check_branch(asked: SessionBranchRequest) -> None:
     if asked.new_session_id is not None:
         check_text("the session's id", asked.new_session_id)
     if asked.at is not None and not (type(asked.at) is int and 0 < asked.at <= _LAST):
-        msg = f"`at` is a position of the log, a whole number from 1 on, not {asked.at!r:.100}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(f"`at` is a position of the log, a whole number from 1 on, not {asked.at!r:.100}")
     if asked.edit is not None:
         check_content(asked.edit)
     check_model(asked.model, asked.system_prompt)
     if asked.image_id is not None and (asked.model is not None or asked.system_prompt is not None):
-        msg = "give image_id, or model and system_prompt, not both"
-        raise InvalidInputError(msg)
+        raise InvalidInputError("give image_id, or model and system_prompt, not both")
 
 
 def branch(story: Story, command: BranchSession) -> None:
     """Begin the session with the history of the story's session, which is the one that it branches off from."""
     origin = story.session
     if origin.id == command.session_id:
-        kind = "session"
-        raise AlreadyExistsError(kind, command.session_id)
+        raise AlreadyExistsError("session", command.session_id)
     if origin.id is None:
         raise SessionNotFoundError(command.origin)
     story.add(

@@ -45,8 +45,7 @@ class Container(Frozen):
 def decide(container: Container, command: CreateContainer) -> tuple[ContainerEvent, ...]:
     """Return what follows from the command, or refuse it with `AlreadyExistsError`."""
     if container.id is not None:
-        kind = "container"
-        raise AlreadyExistsError(kind, container.id)
+        raise AlreadyExistsError("container", container.id)
     return (ContainerCreated(command.container_id, command.name),)
 
 

@@ -19,8 +19,7 @@ def requested(image: object) -> ImageContent:
     """Return the image as it stands in a request of this process, or raise `InvalidInputError` if it is none."""
     if isinstance(image, Image):
         return ImageContent(**{name: getattr(image, name) for name in ImageContent.__struct_fields__})
-    msg = f"an image is an Image, not {type(image).__name__}"
-    raise InvalidInputError(msg)
+    raise InvalidInputError(f"an image is an Image, not {type(image).__name__}")
 
 
 def travelling(image: ImageContent) -> ImageContent:

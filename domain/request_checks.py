@@ -113,7 +113,8 @@ def _check_receiver(request: MessageSendRequest) -> None:
     given = [name for name in ("agent_id", "session_id", "image_id") if request.get(name) is not None]
     if len(given) != 1:
         found = " and ".join(given) or "none"
-        msg = f"message_send_request needs exactly one of agent_id, session_id and image_id; it has {found}"
-        raise InvalidInputError(msg)
+        raise InvalidInputError(
+            f"message_send_request needs exactly one of agent_id, session_id and image_id; it has {found}"
+        )
     if request.container_id is not None and request.image_id is None:
         raise InvalidInputError("container_id goes with image_id only")

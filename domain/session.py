@@ -158,8 +158,7 @@ def _judges(command: SessionCommand, events: tuple[SessionEvent, ...]) -> bool:
 
 def _create(story: Story, command: CreateSession) -> None:
     if story.session.id is not None:
-        kind = "session"
-        raise AlreadyExistsError(kind, story.session.id)
+        raise AlreadyExistsError("session", story.session.id)
     story.add(SessionCreated(command.session_id, command.container_id, command.image_id, command.image_revision))
 
 

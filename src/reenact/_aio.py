@@ -74,8 +74,7 @@ class Threads:
     async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         """Return what the method returns, or raise what it raises."""
         if self._closed:
-            msg = "the runtime is closed; open it again to go on"
-            raise RuntimeClosedError(msg)
+            raise RuntimeClosedError("the runtime is closed; open it again to go on")
         return await asyncio.get_running_loop().run_in_executor(self._pool, partial(method, *args, **kwargs))
 
     def submit(self, method: Callable[[], R]) -> Future[R]:
@@ -514,8 +513,7 @@ def on_loop(handler: Handler) -> Handler:
             if loop.is_closed() and not handled.done():  # it was closed before it came to that: it never will
                 handled.cancel()
                 work.close()
-                msg = "the event loop was closed while a handler was to run on it"
-                raise RuntimeError(msg)
+                raise RuntimeError("the event loop was closed while a handler was to run on it")
         handled.result()
 
     return pass_on

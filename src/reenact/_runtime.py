@@ -109,14 +109,11 @@ class Runtime(LocalRuntime):
             ProjectionMistakeError: a projection cannot work as it is written.
         """
         if sum(given is not None for given in (environment, llm_provider)) > 1:
-            msg = "give environment or llm_provider, not both"
-            raise ConfigurationError(msg)
+            raise ConfigurationError("give environment or llm_provider, not both")
         if recovery not in ("close", "resume"):
-            msg = f"recovery is 'close' or 'resume', not {recovery!r}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"recovery is 'close' or 'resume', not {recovery!r}")
         if synchronous not in ("FULL", "NORMAL", "OFF"):
-            msg = f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
         return cls._put_together(
             file := file_of(path),
             name=f"the runtime on {file}",

@@ -102,7 +102,7 @@ def test_connections_that_come_and_go_leave_nothing_behind(
 
     assert received(staying.heard()) == kept(runtime)
     wait_until(lambda: not runtime.feed.topics and not runtime.feed.consumers.here(), PATIENCE)
-    wait_until(lambda: not server._service.connections, PATIENCE)
+    wait_until(lambda: not server._service.counts.connected, PATIENCE)
 
 
 def test_a_client_that_says_no_more_and_reads_no_more_is_let_go(
@@ -115,13 +115,14 @@ def test_a_client_that_says_no_more_and_reads_no_more_is_let_go(
     runtime.agents.receive(agent, "30000 deltas")
     journal = journal_of(runtime)
     wait_until(lambda: journal.feed_end("session/s") >= 30_000, PATIENCE)
-    (connection,) = server._service.connections
-    below: Any = connection
-    wait_until(lambda: not below._wire._protocol.writable.is_set(), PATIENCE)
+    assert server._uvicorn is not None
+    (transport,) = server._uvicorn._transports._open
+    below: Any = transport.get_protocol()
+    wait_until(lambda: not below.writable.is_set(), PATIENCE)
 
     wire._connection.socket.shutdown(socket.SHUT_WR)
 
-    wait_until(lambda: connection not in server._service.connections, PATIENCE / 4)
+    wait_until(lambda: not server._service.counts.connected, PATIENCE / 4)
     wire.drop()
 
 

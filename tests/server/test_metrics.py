@@ -140,15 +140,13 @@ def test_what_cannot_be_read_is_left_out(server: Server, runtime: Runtime) -> No
     number_=st.floats(allow_nan=False) | st.integers(-(2**53), 2**53),
 )
 def test_whatever_stands_in_a_label_is_read_as_it_was(help_: str, value: str, number_: float) -> None:
-    text = written([Metric("m", help_, "gauge", [({"label": value}, number_)])])
+    text = written([Metric("m", help_, [({"label": value}, number_)])])
 
     assert text.split("\n")[1] == "# TYPE m gauge"
     assert read(text) == {("m", (("label", value),)): number_}
 
 
 def test_numbers_that_are_none_are_written_as_prometheus_has_them() -> None:
-    text = written(
-        [Metric("m", "", "gauge", [({"of": str(one)}, one) for one in (math.nan, math.inf, -math.inf, 1.5)])]
-    )
+    text = written([Metric("m", "", [({"of": str(one)}, one) for one in (math.nan, math.inf, -math.inf, 1.5)])])
 
     assert [line.rpartition(" ")[2] for line in text.split("\n")[2:-1]] == ["NaN", "+Inf", "-Inf", "1.5"]

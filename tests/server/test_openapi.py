@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator, FormatChecker
 
 from reenact.domain.commands import REQUESTS, json_schema
 from reenact.domain.tools import is_array, is_object
-from reenact.server.resources import ANY_REQUEST, EVENTS
+from reenact.server.answers import ANY_REQUEST, EVENTS
 from tests.server.conftest import TOKEN, Serve
 from tests.server.talk import Json, Talk
 from tests.server.test_frames import has_turned

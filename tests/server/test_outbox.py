@@ -6,30 +6,28 @@ import asyncio
 from collections.abc import Sequence
 from itertools import pairwise
 
-import msgspec
 import pytest
 
+from reenact.actors.feed.group import Batch, Group
 from reenact.domain.frames import Acked
 from reenact.server.counts import Counts
 from reenact.server.limits import Unread
 from reenact.server.outbox import BATCH, PACE, Followed, Outbox
 
 
-class Taken(msgspec.Struct):
-    id: str
-    events: list[bytes]
-    ended: str | None = None
-
-
-class Spring:
+class Spring(Group):
     """Has always one more event, of so many bytes; an old one, if it is behind."""
 
     def __init__(self, size: int, *, is_behind: bool) -> None:
         self._size = size
-        self.is_behind = is_behind
+        self._old = is_behind
 
-    async def take(self, limit_bytes: int = BATCH) -> list[Taken]:
-        return [Taken("1", [b"1" * self._size])]
+    @property
+    def is_behind(self) -> bool:
+        return self._old
+
+    async def take(self, limit_bytes: int = BATCH) -> list[Batch]:
+        return [Batch("1", [b"1" * self._size])]
 
 
 class Socket:

@@ -58,8 +58,9 @@ def check_token(token: object) -> str | None:
     """Return the token, or raise `ConfigurationError` if no server could have such a one; it is not told."""
     if token is None or (isinstance(token, str) and _TOKEN.fullmatch(token)):
         return token
-    msg = "a token is text of printable ASCII characters without blanks; the one that was given is not"
-    raise ConfigurationError(msg)
+    raise ConfigurationError(
+        "a token is text of printable ASCII characters without blanks; the one that was given is not"
+    )
 
 
 def _wrong(url: object, why: str) -> ConfigurationError:

@@ -56,8 +56,9 @@ class Caller:
         if not isinstance(type_, str) or type_ not in REQUESTS:
             raise UnknownCommandError(type_, REQUESTS)
         if not is_mapping(data):
-            msg = f"the data of a request is a mapping by the names of its fields, not {type(data).__name__}"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                f"the data of a request is a mapping by the names of its fields, not {type(data).__name__}"
+            )
         given = {**data}
         request_id = given.pop("request_id", None)
         if request_id is not None:
@@ -86,8 +87,9 @@ def _read(request: Request[R], result: msgspec.Raw) -> R:
     try:
         read: R = msgspec.json.decode(result, type=request.result)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        msg = f"the server answered a {request.event_type} with what is no answer to it: {error}"
-        raise ProtocolError(msg) from None
+        raise ProtocolError(
+            f"the server answered a {request.event_type} with what is no answer to it: {error}"
+        ) from None
     return read
 
 
@@ -95,5 +97,4 @@ def _json(request: str, data: Mapping[Any, Any]) -> bytes:
     try:
         return msgspec.json.encode(data)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
-        msg = f"the data of {request} cannot be sent as JSON: {error}"
-        raise InvalidInputError(msg) from None
+        raise InvalidInputError(f"the data of {request} cannot be sent as JSON: {error}") from None

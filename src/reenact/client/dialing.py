@@ -124,8 +124,9 @@ class Dialer:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise self._unintelligible(error) from None
         if greeting.type == "welcome" and greeting.protocol != PROTOCOL:
-            msg = f"{self.address} speaks version {greeting.protocol} of the protocol; this client speaks {PROTOCOL}"
-            raise ProtocolError(msg)
+            raise ProtocolError(
+                f"{self.address} speaks version {greeting.protocol} of the protocol; this client speaks {PROTOCOL}"
+            )
         try:
             frame = read_frame(answer)
         except ProtocolError as error:

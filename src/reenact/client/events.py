@@ -93,8 +93,9 @@ class RemoteEvents:
         """Do as `subscribe`, but without waiting for the server: the subscription stands when the future is done."""
         name = self._client_id if client_id is None else client_id
         if name is None:
-            msg = "subscribe needs a client id, here or in `Runtime.connect`; `stream` follows a session without one"
-            raise InvalidInputError(msg)
+            raise InvalidInputError(
+                "subscribe needs a client id, here or in `Runtime.connect`; `stream` follows a session without one"
+            )
         checked = check_text("the client id", name)
         begin = None if after is None else check_cursor("`after`", after)
         return self._open(session_id, checked, begin, auto_ack=auto_ack)

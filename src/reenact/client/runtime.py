@@ -107,5 +107,4 @@ class RemoteRuntime(Asking):
 def _seconds(heartbeat: object) -> float:
     if isinstance(heartbeat, int | float) and not isinstance(heartbeat, bool) and 0 < heartbeat < math.inf:
         return heartbeat
-    msg = f"heartbeat is a number of seconds above 0, not {heartbeat!r}"
-    raise ConfigurationError(msg)
+    raise ConfigurationError(f"heartbeat is a number of seconds above 0, not {heartbeat!r}")

@@ -219,12 +219,12 @@ class RemoteSubscription:
 
     def _check(self, cursor: object) -> int:
         if self.client_id is None:
-            message = f"nothing of {self.topic!r} can be acknowledged without a client id; give one when you subscribe"
-            raise InvalidInputError(message)
+            raise InvalidInputError(
+                f"nothing of {self.topic!r} can be acknowledged without a client id; give one when you subscribe"
+            )
         checked = check_cursor("what is acknowledged", cursor)
         if checked > self.cursor:
-            message = (
+            raise InvalidInputError(
                 f"only what was handed out can be acknowledged: of {self.topic!r} up to {self.cursor}, not {checked}"
             )
-            raise InvalidInputError(message)
         return checked

@@ -108,8 +108,9 @@ def text_of(content: bytes) -> str:
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise MalformedError(f"it is not UTF-8: see byte {error.start}", line) from None
+        raise MalformedError(
+            f"it is not UTF-8: see byte {error.start}", content.count(b"\n", 0, error.start) + 1
+        ) from None
     if text.startswith("\ufeff"):
         raise MalformedError("it begins with two byte order marks", 1)
     if "\0" in text:

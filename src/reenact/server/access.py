@@ -83,8 +83,7 @@ class Access:
 def check_token(token: str) -> str:
     """Return the token, or raise `ConfigurationError`."""
     if len(token) < SHORTEST:
-        msg = f"a token has at least {SHORTEST} characters; one has {len(token)}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"a token has at least {SHORTEST} characters; one has {len(token)}")
     if not _TOKEN.fullmatch(token):
         raise ConfigurationError("a token has printable ASCII characters and no space in it; one has others")
     return token
@@ -100,18 +99,15 @@ def read_tokens(path: str) -> tuple[str, ...]:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        msg = f"--token-file {path}: it cannot be read ({why})"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"--token-file {path}: it cannot be read ({why})") from error
     lines = [line.strip() for line in text.splitlines()]
     tokens = tuple(line for line in lines if line and not line.startswith("#"))
     if not tokens:
-        msg = f"--token-file {path}: there is no token in it; write one a line"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"--token-file {path}: there is no token in it; write one a line")
     try:
         return tuple(check_token(token) for token in tokens)
     except ConfigurationError as error:
-        msg = f"--token-file {path}: {error}"
-        raise ConfigurationError(msg) from None
+        raise ConfigurationError(f"--token-file {path}: {error}") from None
 
 
 def is_exposed(path: str) -> bool:
@@ -135,8 +131,9 @@ def hosts_of(host: str, address: str, names: Collection[str]) -> Hosts:
 def _check_origin(origin: str) -> str:
     found = origin.lower()
     if found != "null" and not _ORIGIN.fullmatch(found):
-        msg = f"an origin is like https://example.org, or with a port, and nothing behind; not {origin!r}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(
+            f"an origin is like https://example.org, or with a port, and nothing behind; not {origin!r}"
+        )
     return found
 
 

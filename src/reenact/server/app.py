@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection
-from contextlib import asynccontextmanager, suppress
-from importlib import metadata
+from contextlib import asynccontextmanager
 
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -13,7 +12,7 @@ from starlette.websockets import WebSocket
 
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.frames import SUBPROTOCOL
-from reenact.server.access import Access, Hosts
+from reenact.server.access import Hosts
 from reenact.server.answers import failure
 from reenact.server.guard import Guard, bearer
 from reenact.server.http import ERRORS, routes
@@ -46,22 +45,8 @@ def create_app(
         ConfigurationError: a token or an origin cannot be one.
     """
     return application(
-        service_of(runtime, tokens=tokens, origins=origins, limits=limits, hosts=hosts, allow_programs=allow_programs)
+        Service(runtime, tokens=tokens, origins=origins, limits=limits, hosts=hosts, allow_programs=allow_programs)
     )
-
-
-def service_of(
-    runtime: LocalRuntime,
-    *,
-    tokens: Collection[str],
-    origins: Collection[str],
-    limits: Limits | None,
-    hosts: Hosts | None,
-    allow_programs: bool,
-) -> Service:
-    """Return what an application is made of; see `create_app`."""
-    access = Access(tokens, origins, hosts or Hosts(any_name=bool(tokens)))
-    return Service(runtime, access, limits or Limits(), f"reenact {_version()}", allow_programs=allow_programs)
 
 
 def application(service: Service) -> Starlette:
@@ -77,17 +62,15 @@ def application(service: Service) -> Starlette:
         connection = Connection(websocket, service, known=token is not None or not service.access.needs_token)
         service.counts.connections += 1
         service.counts.connected += 1
-        service.connections.add(connection)
         try:
             await connection.run()
         finally:
-            service.connections.discard(connection)
             service.counts.connected -= 1
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         yield
-        service.close()
+        service.executor.close()
 
     return Starlette(
         routes=[WebSocketRoute("/ws", socket), *routes(service)],
@@ -95,9 +78,3 @@ def application(service: Service) -> Starlette:
         exception_handlers=ERRORS,
         lifespan=lifespan,
     )
-
-
-def _version() -> str:
-    with suppress(metadata.PackageNotFoundError):
-        return metadata.version("reenact")
-    return "from a checkout"

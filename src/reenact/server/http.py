@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final, get_args
@@ -19,11 +20,20 @@ from reenact.domain import commands
 from reenact.domain.commands import REQUESTS, json_schema, refusal_of
 from reenact.domain.errors import InvalidInputError, ReenactError
 from reenact.domain.events import Envelope
-from reenact.server.answers import Answer, failure, status_of, success, told
+from reenact.server.answers import (
+    ANY_REQUEST,
+    EVENTS,
+    Answer,
+    failure,
+    missing,
+    others,
+    status_of,
+    success,
+    told,
+)
 from reenact.server.metrics import CONTENT_TYPE, exposition
-from reenact.server.openapi import frames_schema, openapi
+from reenact.server.openapi import PAGE, frames_schema, openapi
 from reenact.server.reading import MOST_VALUES, TOO_LARGE, has_too_many_values
-from reenact.server.resources import ANY_REQUEST, EVENTS, MOST_EVENTS, missing, others
 from reenact.server.service import Service
 
 TIMEOUT: Final = 30.0
@@ -72,7 +82,7 @@ def routes(service: Service) -> list[Route]:
 class _Api:
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._desk = service.desk
+        self._executor = service.executor
 
     async def resource(self, kind: type[commands.Request[Any]], request: Request) -> Response:
         given: dict[str, Any] = (
@@ -80,42 +90,33 @@ class _Api:
         )
         if kind.route.body is not None:
             given = {kind.route.body: given}
-        unknown = sorted(set(given) - set(others(kind)))
-        if unknown:
-            known = ", ".join(others(kind)) or "none"
-            msg = f"there is no field {unknown[0]!r} here; there are: {known}"
-            raise _Refusal(InvalidInputError.code, msg)
+        _check_names(given, others(kind))
         return await self._ask(kind.event_type, {**given, **request.path_params}, request, kind)
 
     async def any_request(self, request: Request) -> Response:
         given = await self._body(request)
         named, key = given.get("request_id"), request.headers.get("idempotency-key")
         if named is not None and not isinstance(named, str):
-            raise _Refusal(InvalidInputError.code, f"request_id is text, not {type(named).__name__}")
+            raise InvalidInputError(f"request_id is text, not {type(named).__name__}")
         if named is not None and key not in (None, named):
-            raise _Refusal(
-                InvalidInputError.code, "request_id and the header Idempotency-Key are not the same; give one"
-            )
+            raise InvalidInputError("request_id and the header Idempotency-Key are not the same; give one")
         return await self._ask(request.path_params["type"], given, request, None, named)
 
     async def events(self, request: Request) -> Response:
-        unknown = set(request.query_params) - {"after", "limit"}
-        if unknown:
-            raise _Refusal(InvalidInputError.code, f"there is no field {min(unknown)!r} here; there are: after, limit")
-        after = _number(request.query_params, "after", 0, 0, None)
-        limit = _number(request.query_params, "limit", 100, 1, MOST_EVENTS)
-        session_id = request.path_params["session_id"]
-        return self._counted(success(await self._desk.read(partial(self._page, session_id, after, limit))))
+        _check_names(request.query_params, PAGE)
+        after, limit = (_number(request.query_params, name) for name in PAGE)
+        page = partial(self._page, request.path_params["session_id"], after, limit)
+        return self._counted(success(await self._executor.read(page)))
 
     async def ready(self, request: Request) -> Response:
         try:
-            await self._desk.call(partial(self._service.runtime.check_ready, READY_WITHIN))
+            await self._executor.call(partial(self._service.runtime.check_ready, READY_WITHIN))
         except ReenactError as error:
             return failure("unready", f"{error.code}: {error}")
         return success({"status": "ready"})
 
     async def metrics(self, request: Request) -> Response:
-        text = await self._desk.call(partial(exposition, self._service))
+        text = await self._executor.call(partial(exposition, self._service))
         return Response(text, media_type=CONTENT_TYPE)
 
     def _page(self, session_id: str, after: int, limit: int) -> bytes:
@@ -140,7 +141,7 @@ class _Api:
     ) -> Response:
         key = request.headers.get("idempotency-key", named)
         request_id = uuid.uuid4().hex if key is None else key
-        return self._counted(await self._desk.ask(type_, data, request_id, TIMEOUT, partial(_encoded, kind)))
+        return self._counted(await self._executor.ask(type_, data, request_id, TIMEOUT, partial(_encoded, kind)))
 
     def _counted(self, response: Response) -> Response:
         if isinstance(response, Answer):
@@ -154,8 +155,7 @@ class _Api:
         try:
             return _OBJECT.decode(body) if body.strip() else {}
         except (msgspec.DecodeError, RecursionError) as error:
-            msg = f"the body is to be a JSON object: {error}"
-            raise _Refusal(InvalidInputError.code, msg) from None
+            raise InvalidInputError(f"the body is to be a JSON object: {error}") from None
 
 
 def _encoded(kind: type[commands.Request[Any]] | None, answer: Envelope) -> Response:
@@ -214,15 +214,19 @@ async def _read(request: Request, most: int, seconds: float) -> bytes:
     return b"".join(chunks)
 
 
-def _number(given: Mapping[str, str], name: str, otherwise: int, least: int, most: int | None) -> int:
-    text = given.get(name)
-    if text is None:
-        return otherwise
+def _check_names(given: Iterable[str], known: Collection[str]) -> None:
+    for name in sorted(given):
+        if name not in known:
+            raise InvalidInputError(f"there is no field {name!r} here; there are: {', '.join(known) or 'none'}")
+
+
+def _number(given: Mapping[str, str], name: str) -> int:
+    schema = PAGE[name]
+    text, least, most = given.get(name, str(schema["default"])), schema["minimum"], schema.get("maximum", math.inf)
     number = int(text) if text.isascii() and text.isdecimal() and len(text) < 20 else -1  # noqa: PLR2004 - 64 bits
-    if number < least or (most is not None and number > most):
-        bounds = f"from {least} on" if most is None else f"from {least} to {most}"
-        msg = f"{name} is a whole number {bounds}, not {text!r}"
-        raise _Refusal(InvalidInputError.code, msg)
+    if not least <= number <= most:
+        bounds = f"from {least} on" if most == math.inf else f"from {least} to {most}"
+        raise InvalidInputError(f"{name} is a whole number {bounds}, not {text!r}")
     return number
 
 

@@ -53,8 +53,7 @@ class Limits:
         for field in fields(self):
             value = getattr(self, field.name)
             if not (value > 0 and math.isfinite(value)):
-                msg = f"the limit {field.name} is a number above 0, not {value!r}"
-                raise ConfigurationError(msg)
+                raise ConfigurationError(f"the limit {field.name} is a number above 0, not {value!r}")
 
 
 class Bucket:

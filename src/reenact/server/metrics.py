@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from dataclasses import dataclass
+from typing import Any, Final
 
 from reenact.domain.errors import ReenactError
 from reenact.server.service import Service
@@ -19,19 +19,19 @@ Labels = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Metric:
-    """One family: its name, what it means, and its samples."""
+    """One family: its name, what it means, and its samples. A counter's name ends with `_total`, a gauge's does not."""
 
     name: str
     help: str
-    type: Literal["counter", "gauge"]
-    samples: Iterable[tuple[Labels, float]] = field(default_factory=tuple)
+    samples: Iterable[tuple[Labels, float]] = ()
 
 
 def written(metrics: Iterable[Metric]) -> str:
     """Return the metrics as text."""
     lines: list[str] = []
     for metric in metrics:
-        lines += (f"# HELP {metric.name} {metric.help.translate(_HELP_ESCAPES)}", f"# TYPE {metric.name} {metric.type}")
+        type_ = "counter" if metric.name.endswith("_total") else "gauge"
+        lines += (f"# HELP {metric.name} {metric.help.translate(_HELP_ESCAPES)}", f"# TYPE {metric.name} {type_}")
         lines += (f"{metric.name}{_labels(labels)} {_value(value)}" for labels, value in metric.samples)
     return "".join(f"{line}\n" for line in lines)
 
@@ -43,56 +43,46 @@ def exposition(service: Service) -> str:
 
 def _of_server(service: Service) -> Iterable[Metric]:
     counts = service.counts
-    yield _one("reenact_start_time_seconds", "When the server began, since 1970-01-01 UTC.", "gauge", service.since)
-    yield _one("reenact_connections", "WebSockets that are open.", "gauge", counts.connected)
-    yield _one("reenact_connections_total", "WebSockets that were opened.", "counter", counts.connections)
-    yield _one("reenact_subscriptions", "Subscriptions that stand.", "gauge", counts.subscriptions)
-    yield _one("reenact_requests_in_progress", "Requests that are being carried out.", "gauge", counts.in_progress)
-    yield _one("reenact_unread_bytes", "Bytes of answers that clients have not read.", "gauge", service.unread.size)
-    yield _one("reenact_events_sent_total", "Events sent over WebSockets.", "counter", counts.events)
-    yield _one("reenact_received_bytes_total", "Bytes of messages from WebSockets.", "counter", counts.received)
-    yield _one("reenact_sent_bytes_total", "Bytes of messages to WebSockets.", "counter", counts.sent)
+    yield _one("reenact_start_time_seconds", "When the server began, since 1970-01-01 UTC.", service.since)
+    yield _one("reenact_connections", "WebSockets that are open.", counts.connected)
+    yield _one("reenact_connections_total", "WebSockets that were opened.", counts.connections)
+    yield _one("reenact_subscriptions", "Subscriptions that stand.", counts.subscriptions)
+    yield _one("reenact_requests_in_progress", "Requests that are being carried out.", counts.in_progress)
+    yield _one("reenact_unread_bytes", "Bytes of answers that clients have not read.", service.unread.size)
+    yield _one("reenact_events_sent_total", "Events sent over WebSockets.", counts.events)
+    yield _one("reenact_received_bytes_total", "Bytes of messages from WebSockets.", counts.received)
+    yield _one("reenact_sent_bytes_total", "Bytes of messages to WebSockets.", counts.sent)
     yield Metric(
         "reenact_requests_total",
         "Requests of the command protocol that were answered, by type and the code of the outcome.",
-        "counter",
         [({"type": type_, "code": code}, number) for (type_, code), number in sorted(counts.requests.items())],
     )
     yield _each("reenact_http_responses_total", "HTTP responses, by status.", "status", counts.http)
-    yield _each(
-        "reenact_refused_frames_total",
-        "Frames that were not accepted, by the code that says why.",
-        "code",
-        counts.refused,
-    )
-    yield _each(
-        "reenact_closed_total",
-        "WebSockets that the server closed, by the code of the close frame.",
-        "code",
-        counts.closed,
-    )
+    refused = "Frames that were not accepted, by the code that says why."
+    yield _each("reenact_refused_frames_total", refused, "code", counts.refused)
+    closed = "WebSockets that the server closed, by the code of the close frame."
+    yield _each("reenact_closed_total", closed, "code", counts.closed)
 
 
 def _of_runtime(service: Service) -> Iterable[Metric]:
     runtime = service.runtime
-    yield _one("reenact_failing", "Whether turns cannot be recorded.", "gauge", runtime.failure is not None)
+    yield _one("reenact_failing", "Whether turns cannot be recorded.", runtime.failure is not None)
     try:
-        numbers = runtime.position, runtime.lag, len(runtime.agents.list())
+        position, lag, agents = runtime.position, runtime.lag, len(runtime.agents.list())
     except ReenactError:  # nothing is known of what cannot be read
         return
-    position, lag, agents = numbers
-    yield _one("reenact_log_position", "The position of the last event of the log.", "gauge", position)
-    yield _one("reenact_projection_lag", "Events that the read model has yet to take in.", "gauge", lag)
-    yield _one("reenact_live_agents", "Agents that are live.", "gauge", agents)
+    yield _one("reenact_log_position", "The position of the last event of the log.", position)
+    yield _one("reenact_projection_lag", "Events that the read model has yet to take in.", lag)
+    yield _one("reenact_live_agents", "Agents that are live.", agents)
 
 
-def _one(name: str, help_: str, type_: Literal["counter", "gauge"], value: float) -> Metric:
-    return Metric(name, help_, type_, [({}, value)])
+def _one(name: str, help_: str, value: float) -> Metric:
+    return Metric(name, help_, [({}, value)])
 
 
 def _each(name: str, help_: str, label: str, numbers: Mapping[Any, int]) -> Metric:
     """Return a counter with a sample for each key."""
-    return Metric(name, help_, "counter", [({label: str(key)}, number) for key, number in sorted(numbers.items())])
+    return Metric(name, help_, [({label: str(key)}, number) for key, number in sorted(numbers.items())])
 
 
 def _labels(labels: Labels) -> str:

@@ -9,12 +9,17 @@ import msgspec
 from reenact.domain.commands import REQUESTS, CommandError, Request
 from reenact.domain.events import Envelope
 from reenact.domain.frames import FromClient, FromServer
-from reenact.server.answers import status_of
-from reenact.server.resources import ANY_REQUEST, EVENTS, MOST_EVENTS, missing, others, result
+from reenact.server.answers import ANY_REQUEST, EVENTS, MOST_EVENTS, missing, others, result, status_of
 
 Schema = dict[str, Any]
 _IN_COMPONENTS: Final = "#/components/schemas/{name}"
 _TEXT: Final[Schema] = {"type": "string"}
+_FAILURE: Final[Schema] = {"$ref": "#/components/responses/Failure"}
+PAGE: Final[dict[str, Schema]] = {
+    "after": {"type": "integer", "minimum": 0, "default": 0},
+    "limit": {"type": "integer", "minimum": 1, "maximum": MOST_EVENTS, "default": 100},
+}
+"""The parameters of a page of events."""
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,24 +52,43 @@ def openapi(server: str, *, needs_token: bool = True) -> Schema:
     """Return the OpenAPI document (3.1) of the JSON API of a server to which a token is needed, or none."""
     requests = [*REQUESTS.values()]
     shapes, definitions = msgspec.json.schema_components(
-        [*requests, *(result(kind) for kind in requests), ErrorAnswer, EventPage], ref_template=_IN_COMPONENTS
+        [*requests, *map(result, requests), ErrorAnswer, EventPage], ref_template=_IN_COMPONENTS
     )
     paths: dict[str, Schema] = {}
     for kind, shape in zip(requests, shapes[len(requests) :], strict=False):
-        operation = _operation(kind, definitions[kind.__name__], shape)
+        operation = _of_request(kind, definitions[kind.__name__], shape)
         paths.setdefault(kind.route.path, {})[kind.route.method.lower()] = operation
-    paths[EVENTS] = {"get": _page()}
-    paths[ANY_REQUEST] = {"post": _any_request()}
-    paths |= _of_machines()
+    paths[EVENTS] = {
+        "get": _operation(
+            "session_events",
+            "Return the events of a session that are behind a cursor",
+            _json("The events that there are.", _in_components("EventPage")),
+            parameters=[
+                _parameter("session_id", "path", _TEXT, required=True),
+                *(_parameter(name, "query", schema) for name, schema in PAGE.items()),
+            ],
+        )
+    }
+    paths[ANY_REQUEST] = {
+        "post": _operation(
+            "request",
+            "Carry out any request of the command protocol",
+            _json("What came of it.", _answer({})),
+            parameters=[_parameter("type", "path", {"enum": [*REQUESTS]}, required=True), _IDEMPOTENCY],
+            requestBody=_body({"anyOf": [_in_components(kind.__name__) for kind in requests]}, required=False),
+        )
+    }
+    for path, name, summary, response in _OF_MACHINES:
+        paths[path] = {"get": _operation(name, summary, response, security=[])}
+    text = {"description": "Prometheus' text format.", "content": {"text/plain": {"schema": _TEXT}}}
+    paths["/metrics"] = {"get": _operation("metrics", "Return the numbers", text)}
     document: Schema = {
         "openapi": "3.1.0",
         "info": {"title": "Reenact", "version": server.removeprefix("reenact "), "description": _ABOUT},
         "paths": paths,
         "components": {
             "schemas": _tidied(definitions),
-            "responses": {
-                "Failure": _json("It was not carried out.", {"$ref": _IN_COMPONENTS.format(name="ErrorAnswer")})
-            },
+            "responses": {"Failure": _json("It was not carried out.", _in_components("ErrorAnswer"))},
         },
     }
     if needs_token:
@@ -77,37 +101,6 @@ _ABOUT: Final = (
     "Every route is a request of the command protocol; the WebSocket at /ws has the same, and the events when they "
     "happen. An Idempotency-Key is the request's id: sent again, it is not carried out again, and has the same answer."
 )
-
-
-def _operation(kind: type[Request[Any]], request: Schema, result: Schema) -> Schema:
-    properties: Schema = request["properties"]
-    required: list[str] = request.get("required", [])
-    summary = " ".join(str(request.get("description", "")).partition("\n\n")[0].split())
-    operation: Schema = {
-        "operationId": kind.event_type.removesuffix("_request"),
-        "summary": summary.rstrip("."),
-        "parameters": [_parameter(name, "path", properties[name], required=True) for name in kind.route.fields],
-        "responses": {
-            str(kind.route.status): _json("What came of it.", _answer(result)),
-            "default": {"$ref": "#/components/responses/Failure"},
-        },
-    }
-    code, names = missing(kind), others(kind)
-    if code is not None:
-        operation["responses"][str(status_of(code))] = {"$ref": "#/components/responses/Failure"}
-    if kind.route.method != "POST":
-        operation["parameters"] += [
-            _parameter(name, "query", properties[name], required=name in required) for name in names
-        ]
-    else:
-        operation["parameters"].append(_IDEMPOTENCY)
-        whole = kind.route.body
-        body = _part(properties, required, names) if whole is None else properties[whole]
-        needed = any(name in required for name in names)
-        operation["requestBody"] = {"required": needed, "content": {"application/json": {"schema": body}}}
-    return operation
-
-
 _IDEMPOTENCY: Final[Schema] = {
     "name": "Idempotency-Key",
     "in": "header",
@@ -116,74 +109,43 @@ _IDEMPOTENCY: Final[Schema] = {
 }
 
 
-def _part(properties: Schema, required: list[str], names: tuple[str, ...]) -> Schema:
+def _of_request(kind: type[Request[Any]], request: Schema, result: Schema) -> Schema:
+    properties: Schema = request["properties"]
+    required: list[str] = request.get("required", [])
+    code, names, route = missing(kind), others(kind), kind.route
+    operation = _operation(
+        kind.event_type.removesuffix("_request"),
+        " ".join(str(request.get("description", "")).partition("\n\n")[0].split()).rstrip("."),
+        _json("What came of it.", _answer(result)),
+        status=route.status,
+        parameters=[_parameter(name, "path", properties[name], required=True) for name in route.fields],
+    )
+    if code is not None:
+        operation["responses"][str(status_of(code))] = _FAILURE
+    if route.method != "POST":
+        operation["parameters"] += [
+            _parameter(name, "query", properties[name], required=name in required) for name in names
+        ]
+        return operation
+    operation["parameters"].append(_IDEMPOTENCY)
     needed = [name for name in names if name in required]
     fields = {name: properties[name] for name in names}
-    return {"type": "object", "properties": fields, "required": needed, "additionalProperties": False}
+    part = {"type": "object", "properties": fields, "required": needed, "additionalProperties": False}
+    operation["requestBody"] = _body(part if route.body is None else properties[route.body], required=bool(needed))
+    return operation
 
 
-def _page() -> Schema:
-    return {
-        "operationId": "session_events",
-        "summary": "Return the events of a session that are behind a cursor",
-        "parameters": [
-            _parameter("session_id", "path", _TEXT, required=True),
-            _parameter("after", "query", {"type": "integer", "minimum": 0, "default": 0}, required=False),
-            _parameter(
-                "limit",
-                "query",
-                {"type": "integer", "minimum": 1, "maximum": MOST_EVENTS, "default": 100},
-                required=False,
-            ),
-        ],
-        "responses": {
-            "200": _json("The events that there are.", {"$ref": _IN_COMPONENTS.format(name="EventPage")}),
-            "default": {"$ref": "#/components/responses/Failure"},
-        },
-    }
+def _operation(name: str, summary: str, response: Schema, *, status: int = 200, **more: object) -> Schema:
+    responses = {str(status): response, "default": _FAILURE}
+    return {"operationId": name, "summary": summary, **more, "responses": responses}
 
 
-def _any_request() -> Schema:
-    bodies = [{"$ref": _IN_COMPONENTS.format(name=kind.__name__)} for kind in REQUESTS.values()]
-    return {
-        "operationId": "request",
-        "summary": "Carry out any request of the command protocol",
-        "parameters": [_parameter("type", "path", {"enum": [*REQUESTS]}, required=True), _IDEMPOTENCY],
-        "requestBody": {"required": False, "content": {"application/json": {"schema": {"anyOf": bodies}}}},
-        "responses": {
-            "200": _json("What came of it.", _answer({})),
-            "default": {"$ref": "#/components/responses/Failure"},
-        },
-    }
-
-
-def _of_machines() -> dict[str, Schema]:
-    status: Schema = {"type": "object", "properties": {"status": _TEXT}, "required": ["status"]}
-    text = {"description": "Prometheus' text format.", "content": {"text/plain": {"schema": _TEXT}}}
-    anything: Schema = {"type": "object"}
-    return {
-        "/health": _plain("health", "Return that the server is up", _json("It is.", status)),
-        "/ready": _plain("ready", "Return whether the log can be written and read", _json("It can.", status)),
-        "/metrics": {
-            "get": {
-                "operationId": "metrics",
-                "summary": "Return the numbers",
-                "responses": {"200": text, "default": {"$ref": "#/components/responses/Failure"}},
-            }
-        },
-        "/openapi.json": _plain("openapi", "Return this document", _json("It.", anything)),
-        "/schemas/events.json": _plain("events_schema", "Return the schema of events", _json("It.", anything)),
-        "/schemas/frames.json": _plain("frames_schema", "Return the schema of frames", _json("It.", anything)),
-    }
-
-
-def _plain(name: str, summary: str, response: Schema) -> Schema:
-    responses = {"200": response, "default": {"$ref": "#/components/responses/Failure"}}
-    return {"get": {"operationId": name, "summary": summary, "security": [], "responses": responses}}
-
-
-def _parameter(name: str, place: str, schema: Schema, *, required: bool) -> Schema:
+def _parameter(name: str, place: str, schema: Schema, *, required: bool = False) -> Schema:
     return {"name": name, "in": place, "required": required, "schema": schema}
+
+
+def _body(schema: Schema, *, required: bool) -> Schema:
+    return {"required": required, "content": {"application/json": {"schema": schema}}}
 
 
 def _answer(result: Schema) -> Schema:
@@ -196,6 +158,21 @@ def _answer(result: Schema) -> Schema:
 
 def _json(description: str, schema: Schema) -> Schema:
     return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _in_components(name: str) -> Schema:
+    return {"$ref": _IN_COMPONENTS.format(name=name)}
+
+
+_STATUS: Final[Schema] = {"type": "object", "properties": {"status": _TEXT}, "required": ["status"]}
+_DOCUMENT: Final = _json("It.", {"type": "object"})
+_OF_MACHINES: Final = (
+    ("/health", "health", "Return that the server is up", _json("It is.", _STATUS)),
+    ("/ready", "ready", "Return whether the log can be written and read", _json("It can.", _STATUS)),
+    ("/openapi.json", "openapi", "Return this document", _DOCUMENT),
+    ("/schemas/events.json", "events_schema", "Return the schema of events", _DOCUMENT),
+    ("/schemas/frames.json", "frames_schema", "Return the schema of frames", _DOCUMENT),
+)
 
 
 def _tidied(definitions: dict[str, Any]) -> dict[str, Any]:

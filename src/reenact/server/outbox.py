@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
+from reenact.actors.feed.group import Batch, Group
 from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.domain.frames import Ended, FromServer
 from reenact.server.counts import Counts
@@ -26,30 +27,6 @@ PACE: Final = 0.01
 PAUSE: Final = 1.0
 """Seconds until events are read again that could not be read."""
 _log: Final = logging.getLogger("reenact.server")
-
-
-class Taken(Protocol):
-    """Events of one subscription that have been taken, in order; `ended` says why no more come, if none do."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def events(self) -> list[bytes]: ...
-    @property
-    def ended(self) -> str | None: ...
-
-
-class Source(Protocol):
-    """Where the events come from."""
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether what comes next is old, and somebody waits for it."""
-        ...
-
-    async def take(self, limit_bytes: int = BATCH) -> Iterable[Taken]:
-        """Return events when there are some."""
-        ...
 
 
 class Followed:
@@ -72,7 +49,7 @@ class Outbox:
     """Sends; one task calls `run`, and everything goes out there. Of one event loop."""
 
     def __init__(
-        self, source: Source, send: Callable[[Sequence[bytes]], Awaitable[None]], counts: Counts, unread: Unread
+        self, source: Group, send: Callable[[Sequence[bytes]], Awaitable[None]], counts: Counts, unread: Unread
     ) -> None:
         """Take where events come from, and what sends a frame, given in parts."""
         self._source = source
@@ -129,7 +106,7 @@ class Outbox:
 
     async def run(self) -> None:
         """Send until cancelled, or until the connection or the source is lost."""
-        taking: asyncio.Task[Iterable[Taken]] | None = None
+        taking: asyncio.Task[Iterable[Batch]] | None = None
         try:
             while True:
                 if taking is None and self._pause is None:
@@ -168,7 +145,7 @@ class Outbox:
     def _is_full(self) -> bool:
         return not self._closed and (len(self._frames) >= MOST_WAITING or self._size >= MOST_BYTES)
 
-    async def _pass_on(self, batches: Iterable[Taken]) -> int:
+    async def _pass_on(self, batches: Iterable[Batch]) -> int:
         """Send events, and return about how many bytes they were."""
         batches, find = tuple(batches), self._followed.get
         for batch in batches:
@@ -201,7 +178,7 @@ def _parts_of(batches: Iterable[tuple[bytes, Sequence[bytes]]]) -> list[bytes]:
     return [*parts, b"]}]}"] if parts else []
 
 
-async def _take(source: Source) -> Iterable[Taken]:
+async def _take(source: Group) -> Iterable[Batch]:
     """Return events when there are some; as long as the log cannot be read, ask again now and then."""
     while True:
         try:

@@ -15,16 +15,17 @@ MOST_VALUES: Final = 200_000
 """Names and values in the JSON of one message. Taking apart more of them would hold up everybody."""
 TOO_LARGE: Final = "too_large"
 _FRAMES: Final[msgspec.json.Decoder[FromClient]] = msgspec.json.Decoder(FromClient)
-_ANY: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-class _Id(msgspec.Struct):
-    """What is read of a frame that is not accepted."""
+class _Head(msgspec.Struct):
+    """What is read of a message whatever else is in it."""
 
     id: Any = None
+    type: Any = None
+    protocol: Any = PROTOCOL
 
 
-_IDS: Final = msgspec.json.Decoder(_Id)
+_HEADS: Final = msgspec.json.Decoder(_Head)
 
 
 class NotAccepted(Exception):
@@ -73,25 +74,25 @@ def hello_of(text: str | None) -> Hello:
     Raises:
         NotAccepted: it is none, or one of another version of the protocol, of which only that is read.
     """
-    said = _read(text or "")
-    spoken = said.get("protocol", PROTOCOL)
-    if said.get("type") == "hello" and spoken != PROTOCOL:
-        message = f"this server speaks version {PROTOCOL} of the protocol, the client {spoken!s:.20}"
-        raise NotAccepted(None, ProtocolError.code, message)
+    head = _head(text or "")
+    if head.type == "hello" and head.protocol != PROTOCOL:
+        raise NotAccepted(
+            None,
+            ProtocolError.code,
+            f"this server speaks version {PROTOCOL} of the protocol, the client {head.protocol!s:.20}",
+        )
     frame = frame_of(text)
     if not isinstance(frame, Hello):
         raise NotAccepted(_id_of(text or ""), ProtocolError.code, "the first frame is to be a hello")
     return frame
 
 
-def _read(text: str) -> dict[str, Any]:
+def _head(text: str) -> _Head:
     with contextlib.suppress(msgspec.DecodeError, RecursionError):
-        return _ANY.decode(text)
-    return {}
+        return _HEADS.decode(text)
+    return _Head()
 
 
 def _id_of(text: str) -> str | None:
-    with contextlib.suppress(msgspec.DecodeError, RecursionError):
-        found = _IDS.decode(text).id
-        return found if isinstance(found, str) else None
-    return None
+    id_ = _head(text).id
+    return id_ if isinstance(id_, str) else None

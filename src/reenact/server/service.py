@@ -4,49 +4,45 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Protocol
+from collections.abc import Collection
+from contextlib import suppress
+from importlib import metadata
 
-from reenact.actors.feed.group import Group
 from reenact.actors.runtime import LocalRuntime
-from reenact.server.access import Access
+from reenact.server.access import Access, Hosts
 from reenact.server.counts import Counts
-from reenact.server.desk import Desk
+from reenact.server.executor import RequestExecutor
 from reenact.server.limits import Limits, Unread
 
 
-class Leaving(Protocol):
-    """A connection that can be told to end."""
-
-    def leave(self) -> None: ...
-
-
 class Service:
-    """A runtime, who may use it, and how much of it."""
+    """A runtime, who may use it, and how much of it; see `create_app`."""
 
     def __init__(
-        self, runtime: LocalRuntime, access: Access, limits: Limits, name: str, *, allow_programs: bool = False
+        self,
+        runtime: LocalRuntime,
+        *,
+        tokens: Collection[str],
+        origins: Collection[str],
+        limits: Limits | None,
+        hosts: Hosts | None,
+        allow_programs: bool,
     ) -> None:
         self.runtime = runtime
-        self.access = access
-        self.limits = limits
-        self.name = name
+        self.access = Access(tokens, origins, hosts or Hosts(any_name=bool(tokens)))
+        self.limits = limits or Limits()
+        self.name = f"reenact {_version()}"
         """What the server calls itself, with its version."""
         self.counts = Counts()
         self.unread = Unread()
-        self.desk = Desk(runtime, limits, self.counts, self.unread, allow_programs=allow_programs)
-        self.connections: set[Leaving] = set()
+        self.executor = RequestExecutor(runtime, self.limits, self.counts, self.unread, allow_programs=allow_programs)
+        self.ends = asyncio.Event()
+        """Set when the server ends: each connection is to be closed."""
         self.since = time.time()
         """When the server was made, in seconds since 1970-01-01 UTC."""
 
-    def group(self) -> Group:
-        """Return what a connection's subscriptions are kept in."""
-        return Group(self.runtime.feed, asyncio.get_running_loop())
 
-    def leave(self) -> None:
-        """Tell all connections that the server ends."""
-        for connection in tuple(self.connections):
-            connection.leave()
-
-    def close(self) -> None:
-        """Carry out nothing more."""
-        self.desk.close()
+def _version() -> str:
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version("reenact")
+    return "from a checkout"

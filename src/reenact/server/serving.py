@@ -17,7 +17,7 @@ from reenact.actors.runtime import LocalRuntime
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.frames import TOO_SLOW
 from reenact.server.access import hosts_of, is_loopback
-from reenact.server.app import application, service_of
+from reenact.server.app import application
 from reenact.server.limits import Limits
 from reenact.server.service import Service
 from reenact.server.transports import FIRST_SIZE, Transports, http_protocol, socket_protocol
@@ -72,21 +72,20 @@ class Server:
                 or a token or an origin cannot be one.
         """
         if not 0 <= port <= _LAST_PORT:
-            msg = f"a port is a number from 0 to {_LAST_PORT}, not {port}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"a port is a number from 0 to {_LAST_PORT}, not {port}")
         family, address = _resolved(host)
         if not tokens and not is_loopback(address):
-            msg = f"{host} can be reached from other machines, so a token is needed: --token-file, or tokens=…"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(
+                f"{host} can be reached from other machines, so a token is needed: --token-file, or tokens=…"
+            )
         self._host = host
         self._family = family
         self._address = address
-        self._limits = limits or Limits()
-        self._service = service_of(
+        self._service = Service(
             runtime,
             tokens=tokens,
             origins=origins,
-            limits=self._limits,
+            limits=limits,
             hosts=hosts_of(host, address, host_names),
             allow_programs=allow_programs,
         )
@@ -115,7 +114,7 @@ class Server:
             listening = _bound(self._family, (self._address, self.port), self._host)
             self.port = listening.getsockname()[1]
             started = threading.Event()
-            self._uvicorn = _Uvicorn(self._service, self._limits, started.set)
+            self._uvicorn = _Uvicorn(self._service, started.set)
             self._thread = threading.Thread(
                 target=self._serve, args=(self._uvicorn, listening, started), name="reenact-server", daemon=True
             )
@@ -132,7 +131,7 @@ class Server:
                 self._uvicorn.end()
             if self._thread is not None and self._thread is not threading.current_thread():
                 self._thread.join()
-        self._service.close()
+        self._service.executor.close()
         if self._at_exit is not None:
             self._at_exit.closed()
 
@@ -163,8 +162,9 @@ class Server:
 class _Uvicorn(uvicorn.Server):
     """Uvicorn, with our connections, and with an end that no client can put off."""
 
-    def __init__(self, service: Service, limits: Limits, started: Callable[[], None]) -> None:
+    def __init__(self, service: Service, started: Callable[[], None]) -> None:
         self._service = service
+        limits = service.limits
         self._on_started = started
         self._loop: asyncio.AbstractEventLoop | None = None
         self._told = asyncio.Event()
@@ -215,7 +215,7 @@ class _Uvicorn(uvicorn.Server):
         await asyncio.sleep(_SETTLE)
         for server in self.servers:
             server.close()
-        self._service.leave()
+        self._service.ends.set()
         if self.server_state.tasks:
             await asyncio.wait(tuple(self.server_state.tasks), timeout=GRACE)
         for connection in tuple(self.server_state.connections):
@@ -232,8 +232,7 @@ def _resolved(host: str) -> tuple[socket.AddressFamily, str]:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError, ValueError) as error:
-        msg = f"there is no address {host!r} here: {error}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"there is no address {host!r} here: {error}") from error
     found.sort(key=lambda one: one[0] != socket.AF_INET)  # a name may mean both; most clients try this first
     family, _, _, _, address = found[0]
     return family, str(address[0])
@@ -249,7 +248,8 @@ def _bound(family: socket.AddressFamily, address: tuple[str, int], host: str) ->
         listening.listen(_BACKLOG)
     except OSError as error:
         listening.close()
-        msg = f"port {address[1]} of {host} cannot be listened on ({error.strerror}); choose another one with --port"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(
+            f"port {address[1]} of {host} cannot be listened on ({error.strerror}); choose another one with --port"
+        ) from error
     listening.setblocking(False)  # noqa: FBT003 - the name of the thing is its meaning
     return listening

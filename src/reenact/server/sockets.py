@@ -11,6 +11,7 @@ from typing import Any, Final, assert_never
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from reenact.actors.feed.group import Group
 from reenact.domain.errors import ProtocolError, ReenactError
 from reenact.domain.events import Envelope
 from reenact.domain.frames import (
@@ -28,11 +29,11 @@ from reenact.domain.frames import (
     Unsubscribe,
     Welcome,
 )
-from reenact.server.desk import INTERNAL
+from reenact.server.answers import READS
+from reenact.server.executor import INTERNAL
 from reenact.server.limits import Bucket, Room
 from reenact.server.outbox import Outbox
 from reenact.server.reading import NotAccepted, frame_of, hello_of
-from reenact.server.resources import READS
 from reenact.server.service import Service
 from reenact.server.subscriptions import Subscriptions
 from reenact.server.transports import FLUSH, WIRE, Wire
@@ -72,17 +73,16 @@ class Connection:
         self._reading = asyncio.Lock()
         """Held by the one request that is carried out and whose answer may be large: the next has to find room."""
         self._room = Room(self._limits.requests, 2 * self._limits.message_size)
-        group = service.group()
+        group = Group(service.runtime.feed, asyncio.get_running_loop())
         self._outbox = Outbox(group, self._send, service.counts, service.unread)
         self._subscriptions = Subscriptions(group, self._outbox, self._limits.subscriptions, service.counts)
         self._outbox.on_ended = self._subscriptions.ended
         self._tasks: set[asyncio.Task[None]] = set()
-        self._leaving = asyncio.Event()
 
     async def run(self) -> None:
         """Talk until one side ends it."""
         talking = asyncio.ensure_future(self._talk())
-        tasks = [talking, *map(asyncio.ensure_future, (self._outbox.run(), self._leave_when_told()))]
+        tasks = [talking, *map(asyncio.ensure_future, (self._outbox.run(), self._leave_at_the_end()))]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             closing = _why(tasks)
@@ -97,12 +97,8 @@ class Connection:
         if closing is not None:
             await self._close(closing)
 
-    def leave(self) -> None:
-        """Have the connection closed, because the server ends."""
-        self._leaving.set()
-
-    async def _leave_when_told(self) -> None:
-        await self._leaving.wait()
+    async def _leave_at_the_end(self) -> None:
+        await self._service.ends.wait()
         raise Closing(GOING_AWAY, "the server ends")
 
     async def _close(self, closing: Closing) -> None:
@@ -181,7 +177,7 @@ class Connection:
                 await self._outbox.room()
                 if is_read and self._outbox.is_closed:  # nobody is there to be told
                     return
-                answer = await self._service.desk.ask(
+                answer = await self._service.executor.ask(
                     frame.request, frame.data, frame.id, frame.timeout, lambda answer: _answered(frame.id, answer)
                 )
                 self._outbox.put(answer)

@@ -56,8 +56,9 @@ class Subscriptions:
         if frame.id in self._standing:
             raise NotAccepted(frame.id, AlreadyExistsError.code, f"there is a subscription {frame.id!r} already")
         if len(self._standing) >= self._most:
-            message = f"a connection has at most {self._most} subscriptions"
-            raise NotAccepted(frame.id, "too_many_subscriptions", message)
+            raise NotAccepted(
+                frame.id, "too_many_subscriptions", f"a connection has at most {self._most} subscriptions"
+            )
         followed = Followed(frame.id, str(next(self._names)))
         self._outbox.follow(followed)
         try:
@@ -155,5 +156,6 @@ def _check_types(types: tuple[str, ...] | None) -> None:
         if kind is None:
             raise UnknownEventTypeError(type_, CATALOGUE)
         if kind.source == "command":
-            message = f"{type_!r} cannot be listened to: requests and responses are between a client and the server"
-            raise InvalidInputError(message)
+            raise InvalidInputError(
+                f"{type_!r} cannot be listened to: requests and responses are between a client and the server"
+            )

@@ -155,14 +155,38 @@ class _Stall(_Patience):
             self._look_later()
 
 
+class _Watched(asyncio.Protocol):
+    """A connection that ends if its client does not say what it wants, or does not take what it is sent."""
+
+    transport: asyncio.Transport
+    _transports: Transports
+    _head: _Patience
+    _stall: _Stall
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._head.end()
+        self._stall.end()
+        self._transports.discard(self.transport)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._stall.watch()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._stall.end()
+
+
 def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> type[H11Protocol]:
     """Return the class of the connections of a server, which begin with HTTP."""
 
-    class HttpProtocol(H11Protocol):
+    class HttpProtocol(_Watched, H11Protocol):
         """Ends connections whose request does not come, or whose response is not taken."""
 
         def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of uvicorn's
             super().__init__(*args, **kwargs)
+            self._transports = transports
             self._head = _Patience(self.loop, limits.head_timeout)
             self._stall = _Stall(self.loop, limits, unread, lambda: cut(self.transport))
 
@@ -181,23 +205,9 @@ def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> typ
             else:
                 self._head.end()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            self._head.end()
-            self._stall.end()
-            transports.discard(self.transport)
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._stall.watch()
-
         def _is_answering(self) -> bool:
             cycle = getattr(self, "cycle", None)  # there is none before the first request, whatever it is declared as
             return cycle is not None and not cycle.response_complete
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._stall.end()
 
     return HttpProtocol
 
@@ -207,7 +217,7 @@ def socket_protocol(
 ) -> type[WebSocketsSansIOProtocol]:
     """Return the class of the connections that have become WebSockets; `too_slow` closes one that takes nothing."""
 
-    class SocketProtocol(PacedProtocol):
+    class SocketProtocol(_Watched, PacedProtocol):
         """Ends connections whose handshake does not come, whose client is gone, or takes nothing.
 
         Whoever is not read from, or has not taken what was sent, cannot answer a ping: that says nothing about it.
@@ -216,6 +226,7 @@ def socket_protocol(
         def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of uvicorn's
             super().__init__(*args, **kwargs)
             self.app_state = {**self.app_state, WIRE: Wire(self)}
+            self._transports = transports
             self._head = _Patience(self.loop, limits.head_timeout)
             self._stall = _Stall(self.loop, limits, unread, self._give_up)
             self.pace = Bucket(FRAMES * limits.rate, FRAMES * limits.burst)
@@ -232,20 +243,6 @@ def socket_protocol(
             super().eof_received()
             # Who says no more reads no more, as a rule, and what waits to be sent would keep the connection open.
             self.loop.call_later(min(FLUSH, limits.stall_timeout), cut, self.transport)
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)
-            self._head.end()
-            self._stall.end()
-            transports.discard(self.transport)
-
-        def pause_writing(self) -> None:
-            super().pause_writing()
-            self._stall.watch()
-
-        def resume_writing(self) -> None:
-            super().resume_writing()
-            self._stall.end()
 
         def keepalive_timeout(self) -> None:
             if self.read_paused or self.has_break or not self.writable.is_set():

@@ -1,4 +1,4 @@
-"""Where requests are carried out: on threads, since the facades wait, and to the end, whoever has gone meanwhile."""
+"""Executes requests on threads, since the facades wait, and to the end, whoever has gone meanwhile."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ import logging
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
-from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from reenact.actors.envelopes import enveloped
+from reenact.actors.journal.api import Entry
+from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.commands import RESPONSES, CommandError, Response, refusal_of
 from reenact.domain.errors import ReenactError, RuntimeClosedError
 from reenact.domain.events import Context, Envelope
 from reenact.domain.image_travel import check_from_afar
+from reenact.server.answers import LARGE, READS
 from reenact.server.counts import Counts
 from reenact.server.limits import Limits, Unread
-from reenact.server.resources import LARGE, READS
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,8 +34,8 @@ _NAMES: Final = ("container_id", "image_id", "session_id", "agent_id")
 _log: Final = logging.getLogger("reenact.server")
 
 
-class Desk:
-    """Carries out what clients ask for. Used on one event loop."""
+class RequestExecutor:
+    """Executes the requests of clients. Used on one event loop."""
 
     def __init__(
         self, runtime: LocalRuntime, limits: Limits, counts: Counts, unread: Unread, *, allow_programs: bool
@@ -128,15 +130,7 @@ class Desk:
 
 
 def _refusal(kind: type[Response], data: Mapping[str, Any], error: CommandError) -> Envelope:
-    request_id = str(data["request_id"])
+    response = kind(request_id=str(data["request_id"]), error=error)
     about = {name: value for name in _NAMES if isinstance(value := data.get(name), str)}
-    return Envelope(
-        id=f"{request_id}:{kind.intent}",
-        type=kind.event_type,
-        timestamp=datetime.now(UTC),
-        source=kind.source,
-        category=kind.category,
-        intent=kind.intent,
-        context=Context(**about, correlation_id=request_id),
-        data=kind(request_id=request_id, error=error),
-    )
+    context = Context(**about, correlation_id=response.request_id)
+    return enveloped(Entry(kind.event_type, microseconds(), response), context, None, None, str)
