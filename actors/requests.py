@@ -40,9 +40,7 @@ _REMEMBERED: Final[Mapping[type[asked.Request[Any]], Any]] = {
 class Requests:
     """Carries out requests, those that bear an id and change something once. Thread-safe."""
 
-    def __init__(
-        self, do: RuntimeOperations, feed: Feed, *, now: Callable[[], int], new_id: Callable[[str], str]
-    ) -> None:
+    def __init__(self, do: RuntimeOperations, feed: Feed) -> None:
         self._do = do
         approvals = ApprovalOperations(do)
         self._operations: dict[str, Callable[..., Any]] = {
@@ -52,8 +50,6 @@ class Requests:
         }
         self._feed = feed
         self._in_flight = InFlightRequests()
-        self._now = now
-        self._new_id = new_id
 
     def __call__(self, request: asked.Request[R], attempt: Attempt | None = None) -> R:
         """Return the result of the request, or raise why it is not carried out. Nothing of it is published."""
@@ -79,7 +75,7 @@ class Requests:
         self._do.check_open()
         request, timeout = _read(type, data), seconds_of(timeout)
         if request.request_id is None or not request.changes:
-            request_id = request.request_id or self._new_id("req")
+            request_id = request.request_id or self._do.new_id("req")
             return self._respond(msgspec.structs.replace(request, request_id=request_id), Attempt(timeout))
         key = IdempotencyKey(request.request_id, digest_of(type, request))
         with self._in_flight.attempt(key, timeout) as attempt:
@@ -138,7 +134,7 @@ class Requests:
         """Publish the request, and return its context."""
         about = {name: request.get(name) for name in ("container_id", "image_id", "session_id", "agent_id")}
         context = Context(**about, correlation_id=request.request_id)
-        self._feed.say(self._now(), request, flat(context))
+        self._feed.say(self._do.now(), request, flat(context))
         return context
 
     def _answer(
@@ -152,11 +148,11 @@ class Requests:
         response = asked.response_to(request.event_type)(
             request_id=request.request_id or "", result=msgspec.to_builtins(result), error=error
         )
-        return self._open(self._feed.say(self._now(), response, flat(context)))
+        return self._open(self._feed.say(self._do.now(), response, flat(context)))
 
     def _open(self, published: Segment) -> Envelope:
         (entry,) = published.entries
-        return enveloped(entry, Context(**published.context), None, None, self._new_id)
+        return enveloped(entry, Context(**published.context), None, None, self._do.new_id)
 
 
 def _read(type_: object, given: object) -> asked.Request[Any]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NoReturn, Self
 
 import msgspec
@@ -32,7 +34,7 @@ from reenact.domain.errors import ConfigurationError, RuntimeClosedError, Storag
 from reenact.domain.events import Envelope
 from reenact.domain.image import rules_of
 from reenact.domain.loop.ledger import Price
-from reenact.domain.loop.policy import Policies
+from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.loop.rules import Rules
 from reenact.domain.session import Session, SessionCommand, Stop
 
@@ -84,44 +86,44 @@ class Failures:
         return errors[-1] if errors else None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How a runtime is opened; see `Runtime.open`."""
+
+    environment: EnvironmentFactory | None
+    llm: LLMConfig | None
+    base_path: str | os.PathLike[str] | None
+    tools: Sequence[Any]
+    policies: Policies | Mapping[str, Any] | None
+    prices: Mapping[str, Price] | None
+    recovery: Recovery
+    clock: Callable[[], int]
+    new_id: Callable[[str], str]
+
+
 class _Ports:
     """What the session actors need of the runtime."""
 
-    def __init__(
-        self,
-        *,
-        recovery: Recovery,
-        journal: Log,
-        locks: StreamLocks | None,
-        system: ActorSystem,
-        outside: EventLoopThread,
-        live: LiveAgents,
-        environment: EnvironmentFactory | None,
-        llm: LLMConfig,
-        base_path: str | None,
-        registry: ToolRegistry,
-        policies: Policies | None,
-        prices: Mapping[str, Price],
-        now: Callable[[], int],
-        new_id: Callable[[str], str],
-    ) -> None:
-        self.recovery: Recovery = recovery
+    def __init__(self, settings: Settings, journal: Log, locks: StreamLocks | None) -> None:
+        self._policies = None if settings.policies is None else policies_of(settings.policies)
+        self._environment = settings.environment
+        self._llm = settings.llm or LLMConfig()
+        self._base_path = None if settings.base_path is None else os.fspath(settings.base_path)
+        self._prices = settings.prices or {}
+        self.recovery: Recovery = settings.recovery
         self.journal: Journal = journal
         self.locks = locks
+        self.now = settings.clock
+        self.new_id = settings.new_id
+        self.failures = Failures()
+        self.live = LiveAgents()
+        self.registry = ToolRegistry(settings.tools)
+        self.outside = EventLoopThread()
+        self.system = ActorSystem(
+            journal, clock=self.now, passivate_after=IDLE, max_live=MOST_LIVE, event_loop=self.outside
+        )
         self.operations: RuntimeOperations | None = None
         self.requests: Requests | None = None
-        self.failures = Failures()
-        self._system = system
-        self._outside = outside
-        self._live = live
-        self._environment = environment
-        self._llm = llm
-        self._base_path = base_path
-        self._registry = registry
-        self._policies = policies
-        self._prices = prices
-        self.now = now
-        self.new_id = new_id
 
     def make_environment(self, session: Session, agent_id: str) -> Environment:
         if self._environment is None or self.operations is None:
@@ -133,8 +135,8 @@ class _Ports:
             agent_id=agent_id,
             session_id=session.id or "",
             llm=self._llm,
-            system=self._system,
-            outside=self._outside,
+            system=self.system,
+            outside=self.outside,
             new_id=self.new_id,
             model=image.model or self._llm.model,
             max_tokens=image.max_tokens,
@@ -142,7 +144,7 @@ class _Ports:
             cwd=self._base_path,
             mcp_servers=image.mcp_servers,
             tools=Toolbox(
-                (*self._registry.find(session.image_id, image), *image.mcp_servers),
+                (*self.registry.find(session.image_id, image), *image.mcp_servers),
                 policies=image.policies or self._policies,
             ),
             api_tools=image.api_tools,
@@ -159,7 +161,7 @@ class _Ports:
         return here(rules_of(image, self._prices, window), self._base_path)
 
     def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
-        session = self._system.actor(SessionActor, session_id)
+        session = self.system.actor(SessionActor, session_id)
         if then is None:
             session.tell(command, here_and_now=True)
         else:
@@ -171,21 +173,21 @@ class _Ports:
         return self.requests.request(type, data, timeout)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> object:
-        return self._outside.spawn(work)
+        return self.outside.spawn(work)
 
     def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
-        self._live.add(agent_id, session_id, responding)
+        self.live.add(agent_id, session_id, responding)
         if self.operations is not None and self.operations.closing:  # its start was under way
             self.tell_session(session_id, Stop(agent_id=agent_id, reason="shutdown", at=self.now()))
 
     def agent_is_known(self, agent_id: str) -> bool:
-        return self._live.session_of(agent_id) is not None
+        return self.live.session_of(agent_id) is not None
 
     def log_fails(self, session_id: str, error: Exception) -> None:
         self.failures.add(session_id, error)
         delay = self.failures.delay(session_id)
         with contextlib.suppress(RuntimeClosedError):  # the next start finds out how things stand
-            self._outside.spawn(self._wake(session_id, delay))
+            self.outside.spawn(self._wake(session_id, delay))
 
     def log_works(self, session_id: str) -> None:
         self.failures.clear(session_id)
@@ -193,7 +195,7 @@ class _Ports:
     async def _wake(self, session_id: str, delay: float) -> None:
         await asyncio.sleep(delay)
         with contextlib.suppress(RuntimeClosedError):
-            woken = self._system.actor(SessionActor, session_id).ask_future(WAKE)
+            woken = self.system.actor(SessionActor, session_id).ask_future(WAKE)
             woken.add_done_callback(lambda future: self._woken(session_id, future))
 
     def _woken(self, session_id: str, future: PooledFuture[Any]) -> None:
@@ -209,7 +211,7 @@ class _Ports:
             self.failures.clear(session_id)
 
     def agent_ends(self, agent_id: str) -> None:
-        self._live.remove(agent_id)
+        self.live.remove(agent_id)
 
 
 class LocalRuntime(Asking):
@@ -218,52 +220,24 @@ class LocalRuntime(Asking):
     def __init__(
         self,
         *,
+        settings: Settings,
         journal: Log,
         locks: StreamLocks | None,
         model: ReadModel,
         follower: Follower,
         feed: Feed,
         retention: Retention,
-        environment: EnvironmentFactory | None,
-        llm: LLMConfig,
-        base_path: str | None,
-        tools: Sequence[Any],
-        policies: Policies | None,
-        prices: Mapping[str, Price],
-        recovery: Recovery,
-        now: Callable[[], int],
-        new_id: Callable[[str], str],
         let_go: Callable[[], None],
     ) -> None:
         self._journal = journal
         self._follower = follower
         self.feed = feed
         """The sessions' events under their cursors: what the server and `events` follow them by."""
-        self._environment = environment
+        self._environment = settings.environment
         self._let_go = let_go
-        self._outside = EventLoopThread()
-        self._system = ActorSystem(
-            journal, clock=now, passivate_after=IDLE, max_live=MOST_LIVE, event_loop=self._outside
-        )
-        live = LiveAgents()
-        registry = ToolRegistry(tools)
-        self._ports = _Ports(
-            recovery=recovery,
-            journal=journal,
-            locks=locks,
-            system=self._system,
-            outside=self._outside,
-            live=live,
-            environment=environment,
-            llm=llm,
-            base_path=base_path,
-            registry=registry,
-            policies=policies,
-            prices=prices,
-            now=now,
-            new_id=new_id,
-        )
-        self._system.register(SessionActor, lambda context: SessionActor(context, self._ports))
+        ports = self._ports = _Ports(settings, journal, locks)
+        self._system = ports.system
+        self._system.register(SessionActor, lambda context: SessionActor(context, ports))
         self._system.register(ContainerActor, ContainerActor)
         self._system.register(ImageActor, ImageActor)
         self._do = RuntimeOperations(
@@ -271,14 +245,14 @@ class LocalRuntime(Asking):
             journal=journal,
             model=model,
             follower=follower,
-            live=live,
-            registry=registry,
-            now=now,
-            new_id=new_id,
+            live=ports.live,
+            registry=ports.registry,
+            now=ports.now,
+            new_id=ports.new_id,
         )
-        self._requests = Requests(self._do, feed, now=now, new_id=new_id)
-        self._ports.operations, self._ports.requests = self._do, self._requests
-        self._sweeper = Sweeper(feed, self._system.timetable, retention, now)
+        self._requests = Requests(self._do, feed)
+        ports.operations, ports.requests = self._do, self._requests
+        self._sweeper = Sweeper(feed, self._system.timetable, retention, ports.now)
         self._closing = threading.Lock()
         self._closed = False
         self._at_exit = self._system._at_exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # not one for each
@@ -362,7 +336,7 @@ class LocalRuntime(Asking):
                 parts.callback(self.feed.close)  # nothing more is published; until they return, handlers may read
                 parts.callback(self._system.close)
                 parts.callback(self._sweeper.close)
-                parts.callback(self._outside.close)
+                parts.callback(self._ports.outside.close)
                 self._do.closing = True
                 self._do.shut_down()
 

@@ -21,12 +21,12 @@ from reenact.actors.journal.opening import file_of, private_directory
 from reenact.actors.journal.schema import check_file
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.kernel.timetable import microseconds
-from reenact.actors.runtime import LocalRuntime
+from reenact.actors.runtime import LocalRuntime, Settings
 from reenact.actors.session import Recovery, SessionActor
 from reenact.domain.errors import ConfigurationError, LogUnusableError
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
-from reenact.domain.loop.policy import Policies, policies_of
+from reenact.domain.loop.policy import Policies
 from reenact.domain.stored import STORED
 from reenact.projections.read_model.queries import KeptReadModel
 from reenact.projections.runner import Runner
@@ -115,22 +115,22 @@ class Runtime(LocalRuntime):
         if synchronous not in ("FULL", "NORMAL", "OFF"):
             raise ConfigurationError(f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
         return cls._put_together(
-            file := file_of(path),
-            name=f"the runtime on {file}",
-            environment=environment or _factory(llm, llm_provider),
-            llm=llm,
-            base_path=base_path,
+            file_of(path),
+            Settings(
+                environment=environment or _factory(llm, llm_provider),
+                llm=llm,
+                base_path=base_path,
+                tools=tools,
+                policies=policies,
+                prices=prices,
+                recovery=recovery,
+                clock=clock,
+                new_id=ids or TimeOrderedIds(clock),
+            ),
             default_image=default_image,
-            tools=tools,
-            policies=policies,
-            prices=prices,
-            recovery=recovery,
             synchronous=synchronous,
             retention=retention,
             projections=projections,
-            clock=clock,
-            ids=ids,
-            let_go=lambda: None,
         )
 
     @classmethod
@@ -158,19 +158,22 @@ class Runtime(LocalRuntime):
         try:
             return cls._put_together(
                 str(private_directory(undo) / "log.db"),
-                environment=environment or _factory(llm, llm_provider),
-                llm=llm,
-                base_path=base_path,
+                Settings(
+                    environment=environment or _factory(llm, llm_provider),
+                    llm=llm,
+                    base_path=base_path,
+                    tools=tools,
+                    policies=policies,
+                    prices=prices,
+                    recovery="close",
+                    clock=clock,
+                    new_id=ids or TimeOrderedIds(clock),
+                ),
+                name="the runtime in memory",
                 default_image=default_image,
-                tools=tools,
-                policies=policies,
-                prices=prices,
-                recovery="close",
                 synchronous="OFF",
                 retention=retention,
                 projections=projections,
-                clock=clock,
-                ids=ids,
                 let_go=undo.close,
             )
         except BaseException:
@@ -217,24 +220,15 @@ class Runtime(LocalRuntime):
     def _put_together(
         cls,
         path: str,
+        settings: Settings,
         *,
-        name: str = "the runtime in memory",
-        environment: EnvironmentFactory | None,
-        llm: LLMConfig | None,
-        base_path: str | os.PathLike[str] | None,
+        name: str | None = None,
         default_image: Image | None,
-        tools: Sequence[Any],
-        policies: Policies | Mapping[str, Any] | None,
-        prices: Mapping[str, Price] | None,
-        recovery: Recovery,
         synchronous: Synchronous,
         retention: Retention | None,
         projections: Sequence[Projection],
-        clock: Clock,
-        ids: Ids | None,
-        let_go: Callable[[], None],
+        let_go: Callable[[], None] | None = None,
     ) -> Self:
-        new_id = ids or TimeOrderedIds(clock)
         policy = retention_of(retention)
         with ExitStack() as undo, ExitStack() as opening:
             locks = _share(path, undo, opening) if cls._is_shared else None
@@ -248,7 +242,7 @@ class Runtime(LocalRuntime):
             undo.callback(journal.close)
             if journal.is_unfinished():  # a session of which the end is missing would be taken for one that was cut off
                 raise LogUnusableError(f"an import into {path} was cut short; import the same export again, to go on")
-            feed = Feed(journal, new_id=new_id, now=clock)
+            feed = Feed(journal, new_id=settings.new_id, now=settings.clock)
             undo.callback(feed.close)
             tables = Path(f"{path}.projections")
             kept = KeptReadModel(tables, journal)
@@ -263,28 +257,21 @@ class Runtime(LocalRuntime):
                 model.close()
                 if locks is not None:
                     locks.close()
-                let_go()
+                if let_go is not None:
+                    let_go()
 
             runtime = cls(
+                settings=settings,
                 journal=journal,
                 locks=locks,
                 model=model,
                 follower=_Follower(runner, views),
                 feed=feed,
                 retention=policy,
-                environment=environment,
-                llm=llm if llm is not None else LLMConfig(),
-                base_path=None if base_path is None else os.fspath(base_path),
-                tools=tools,
-                policies=None if policies is None else policies_of(policies),
-                prices=prices or {},
-                recovery=recovery,
-                now=clock,
-                new_id=new_id,
                 let_go=end,
             )
             runtime.projections = views
-            runtime._at_exit.name = name
+            runtime._at_exit.name = name or f"the runtime on {path}"
             undo.pop_all()
         try:
             runtime.recover()
