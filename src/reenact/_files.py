@@ -19,9 +19,9 @@ _NO_SPACE: Final = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 class translated:  # noqa: N801 - reads as the function that it is used as
     """Raise our own error in place of one of the operating system, but for a pipe that nobody reads any more."""
 
-    def __init__(self, name: str) -> None:
-        """Name the file in the error."""
-        self._name = name
+    def __init__(self, name: str, hint: str = "; name another file") -> None:
+        """Name the file in the error, and say what to do."""
+        self._name, self._hint = name, hint
 
     def __enter__(self) -> None:
         """Begin."""
@@ -32,11 +32,11 @@ class translated:  # noqa: N801 - reads as the function that it is used as
             return
         if error.errno in _NO_SPACE:
             raise StorageFullError(f"no space is left for {self._name}; free some and try again") from error
-        raise ConfigurationError(f"{self._name}: {error.strerror or error}; name another file") from error
+        raise ConfigurationError(f"{self._name}: {error.strerror or error}{self._hint}") from error
 
 
 @contextmanager
-def replacing(path: Path) -> Generator[BinaryIO]:
+def replacing(path: Path, hint: str = "; name another file") -> Generator[BinaryIO]:
     """Lend a file that takes the place of the one at `path` when all went well; only its owner can read it.
 
     What is no regular file, such as a pipe or a device, is written to as it is.
@@ -49,10 +49,10 @@ def replacing(path: Path) -> Generator[BinaryIO]:
     if target.is_dir():
         raise ConfigurationError(f"{path} is a directory; name a file in it")
     if target.exists() and not target.is_file():
-        with translated(str(path)), target.open("wb") as file:
+        with translated(str(path), hint), target.open("wb") as file:
             yield file
         return
-    with translated(str(path)):
+    with translated(str(path), hint):
         descriptor, part = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
         try:
             with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no path

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from reenact.domain.image import Definition, Image, define, known_policies
-from reenact.extensions.frontmatter import read_document
+from reenact.extensions.frontmatter import Document, Extension, Where
 from reenact.extensions.skills import TOOL, Skill, with_skills
 
 _KNOWN: Final = frozenset({"name", "description", "tools", "model", "color"})
@@ -18,17 +18,12 @@ _AS_THE_SESSION: Final = frozenset({"inherit", "sonnet", "opus", "haiku"})
 """`inherit`, and short names that the API does not know."""
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
+class Agent(Extension, kw_only=True):
     """An agent: `prompt` is its system prompt, `tools` those that it may call, None if it has all of the session's."""
 
-    name: str
-    description: str
     prompt: str
     tools: tuple[str, ...] | None
     model: str | None
-    path: str
-    source: str
-    notes: tuple[str, ...] = ()
 
     @property
     def image_id(self) -> str:
@@ -36,13 +31,8 @@ class Agent(msgspec.Struct, frozen=True, kw_only=True):
         return f"agent-{self.name}"
 
 
-def read_agent(text: str, *, name: str, path: str, source: str) -> Agent:
-    """Return the agent in the text of a file; `name` is that of the file, and holds if it says none.
-
-    Raises:
-        MalformedError: it is none.
-    """
-    document = read_document(text)
+def read_agent(document: Document, where: Where) -> Agent:
+    """Return the agent in a file, or raise `MalformedError` if it is none."""
     document.text("color")
     model = document.text("model")
     notes = document.without_effect(_KNOWN)
@@ -50,13 +40,13 @@ def read_agent(text: str, *, name: str, path: str, source: str) -> Agent:
         notes = notes if model == "inherit" else (*notes, f"the model is that of the session: {model!r} names none")
         model = None
     return Agent(
-        name=document.name(name),
+        name=document.name(where.name),
         description=document.must("description", document.description()),
         prompt=document.filled_body(),
         tools=document.words("tools"),
         model=model,
-        path=path,
-        source=source,
+        path=where.path,
+        source=where.source,
         notes=notes,
     )
 

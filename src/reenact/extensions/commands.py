@@ -7,9 +7,7 @@ import re
 import shlex
 from typing import Final
 
-import msgspec
-
-from reenact.extensions.frontmatter import read_document
+from reenact.extensions.frontmatter import Document, Extension, Where
 
 _KNOWN: Final = frozenset({"description", "argument-hint"})
 _PLACE: Final = re.compile(r"\$(ARGUMENTS(?![A-Za-z0-9_])|[1-9](?![0-9]))")
@@ -17,17 +15,12 @@ _COMMAND_LINE: Final = re.compile(r"!`[^`\n]+`")
 _CALLED: Final = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:\s+(.*))?", re.DOTALL)
 
 
-class Command(msgspec.Struct, frozen=True, kw_only=True):
-    """A command: what is sent when somebody types `/NAME`, and what is said of it; `digest` is of all of its file."""
+class Command(Extension, kw_only=True):
+    """A command: what is sent when somebody types `/NAME`; `digest` is of all of its file."""
 
-    name: str
-    description: str
     argument_hint: str | None
     body: str
-    path: str
-    source: str
     digest: str
-    notes: tuple[str, ...] = ()
 
     @property
     def usage(self) -> str:
@@ -53,13 +46,8 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
         return message if places or not arguments else f"{message}\n\nARGUMENTS: {arguments}"
 
 
-def read_command(text: str, *, name: str, path: str, source: str) -> Command:
-    """Return the command in the text of a file; `name` is that of the file.
-
-    Raises:
-        MalformedError: it is none.
-    """
-    document = read_document(text)
+def read_command(document: Document, where: Where) -> Command:
+    """Return the command in a file, or raise `MalformedError` if it is none."""
     document.words("allowed-tools")
     document.text("model")
     body = document.filled_body()
@@ -68,13 +56,13 @@ def read_command(text: str, *, name: str, path: str, source: str) -> Command:
     if _COMMAND_LINE.search(body):
         notes = (*notes, "no command line in it is run: the model reads !`…` as it stands")
     return Command(
-        name=document.name(name),
+        name=document.name(where.name),
         description=document.description() or first_line[:80],
         argument_hint=document.hint("argument-hint"),
         body=body,
-        path=path,
-        source=source,
-        digest=hashlib.sha256(text.encode()).hexdigest(),
+        path=where.path,
+        source=where.source,
+        digest=hashlib.sha256(document.whole.encode()).hexdigest(),
         notes=notes,
     )
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Final, TypeGuard
+from typing import Final, NamedTuple, TypeGuard
 
 from reenact._yaml import InvalidYAMLError, Path, Place, read_yaml_with_places
 from reenact.domain.plain import is_mapping
+from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import is_array
 from reenact.extensions.problems import MalformedError
 
@@ -24,11 +25,32 @@ _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _WORDS: Final = re.compile(r"[^\s,(]+(?:\([^()]*\))?")
 
 
-class Document:
-    """A file of Markdown: its `body`, and the fields of its front matter, which are asked for by their keys."""
+class Where(NamedTuple):
+    """Where a file of Markdown is: the name that it gives what is in it, its path, and whose it is."""
 
-    def __init__(self, fields: Mapping[str, object], body: str, places: Mapping[Path, Place] | None = None) -> None:
+    name: str
+    path: str
+    source: str
+
+
+class Extension(FrozenByName, kw_only=True):
+    """What skills, commands and agents have in common; `notes` say what in their file has no effect here."""
+
+    name: str
+    description: str
+    path: str
+    source: str
+    notes: tuple[str, ...] = ()
+
+
+class Document:
+    """A file of Markdown: its `whole` text, its `body`, and the fields of its front matter, asked for by their keys."""
+
+    def __init__(
+        self, whole: str, body: str, fields: Mapping[str, object] = {}, places: Mapping[Path, Place] | None = None
+    ) -> None:
         """Take the fields and their places in the front matter, which begins on the second line of the file."""
+        self.whole = whole
         self.body = body
         self._fields = fields
         self._places = places or {}
@@ -121,7 +143,7 @@ def read_document(text: str) -> Document:
     """
     header, body = _taken_apart(text)
     if header is None:
-        return Document({}, text)
+        return Document(text, text)
     if len(header) > LARGEST:
         raise MalformedError(f"the front matter has {len(header):,} characters; {LARGEST:,} are read at most", 1)
     if header.lstrip().startswith("%"):
@@ -137,14 +159,14 @@ def read_document(text: str) -> Document:
         problem = " ".join(error.problem.split())
         raise MalformedError(f"the front matter cannot be read: {problem}; text may need quotes", line) from None
     if content is None:
-        return Document({}, body)
+        return Document(text, body)
     if not is_mapping(content) or not all(isinstance(key, str) for key in content):
         raise MalformedError("the front matter is to be lines of `key: value`", 2)
     if _MERGE in content:
         raise MalformedError(
             f"the key `{_MERGE}` merges nothing here; write out what it stands for", places[_MERGE,][0] + 1
         )
-    return Document({str(key): value for key, value in content.items()}, body, places)
+    return Document(text, body, {str(key): value for key, value in content.items()}, places)
 
 
 def length_of_front_matter(text: str) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -13,7 +14,14 @@ from reenact.extensions import hooks as hooking
 from reenact.extensions.agents import Agent, read_agent
 from reenact.extensions.commands import Command, read_command
 from reenact.extensions.files import MOST_IN_ALL, Allowance, is_folder, names_in, read_bytes, text_of
-from reenact.extensions.frontmatter import LARGEST_IN_ALL, length_of_front_matter
+from reenact.extensions.frontmatter import (
+    LARGEST_IN_ALL,
+    Document,
+    Extension,
+    Where,
+    length_of_front_matter,
+    read_document,
+)
 from reenact.extensions.hooks import Hook, HookFile, read_hooks
 from reenact.extensions.problems import MalformedError, Problem
 from reenact.extensions.skills import FILE as SKILL_FILE
@@ -32,16 +40,7 @@ IsTrusted: TypeAlias = Callable[[Path, str], bool]
 """Tells whether a project is trusted, by its resolved path and the digest of its hooks and commands."""
 
 
-class Named(Protocol):
-    """What skills, commands and agents have in common."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-
-
-One = TypeVar("One", bound=Named)
+One = TypeVar("One", bound=Extension)
 
 
 class Withheld(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,41 +144,31 @@ class _Folder:
 
     def _looked(self) -> bool:
         """Return whether it is a folder; if it is something else, that is the only problem."""
-        try:
-            is_there = is_folder(self.path)
-        except FileNotFoundError:
-            return False
-        except MalformedError as error:
-            self._pass_over(self.path, error)
-            return False
-        if not is_there:
-            self._pass_over(self.path, MalformedError("it is to be a folder"))
-        return is_there
+        with _PassingOver(self, self.path):
+            if is_folder(self.path):
+                return True
+            raise MalformedError("it is to be a folder")
+        return False
 
     def skills(self) -> dict[str, Skill]:
         folder = self.path / "skills"
-        paths = (folder / name for name in self._names(folder))
-        return self._gather(self._skill(path) for path in self._first(folder, filter(self._is_of_skill, paths)))
+        folders = self._first(folder, filter(self._is_of_skill, (folder / name for name in self._names(folder))))
+        return self._named(self._skill(folder) for folder in folders)
 
     def commands(self) -> dict[str, Command]:
-        return self._gather(self._command(path) for path in self._files("commands"))
+        return self._named(self._read(path, read_command, path.stem) for path in self._files("commands"))
 
     def agents(self) -> dict[str, Agent]:
-        return self._gather(self._agent(path) for path in self._files("agents"))
+        return self._named(self._read(path, read_agent, path.stem) for path in self._files("agents"))
 
     def hooks(self) -> HookFile:
         path = self.path / hooking.FILE
-        if not self._is_there:
-            return HookFile()
-        try:
-            found = read_hooks(read_bytes(path, self._within), path=_shown(path), source=self._source)
-        except FileNotFoundError:
-            return HookFile()
-        except MalformedError as error:
-            self._pass_over(path, error)
-            return HookFile()
-        self.problems += found.problems
-        return found
+        if self._is_there:
+            with _PassingOver(self, path):
+                found = read_hooks(read_bytes(path, self._within), path=_shown(path), source=self._source)
+                self.problems += found.problems
+                return found
+        return HookFile()
 
     def withheld(self) -> Withheld | None:
         """Return the hooks and commands, with the digest of what was read of them here, None if there are none."""
@@ -196,7 +185,7 @@ class _Folder:
         if self._is_folder(path):
             return True
         if path.suffix.lower() == _MARKDOWN and path.name != _NO_SKILL:
-            self._pass_over(path, MalformedError(f"it is no skill: that is a folder with a {SKILL_FILE} in it"))
+            self.pass_over(path, MalformedError(f"it is no skill: that is a folder with a {SKILL_FILE} in it"))
         return False
 
     def _is_markdown(self, path: Path) -> bool:
@@ -204,96 +193,81 @@ class _Folder:
         if path.name.endswith(_MARKDOWN):
             return True
         if path.suffix.lower() == _MARKDOWN:
-            self._pass_over(path, MalformedError(f"it is not read: its name is to end in {_MARKDOWN}"))
+            self.pass_over(path, MalformedError(f"it is not read: its name is to end in {_MARKDOWN}"))
         elif self._is_folder(path):
             where = f"put it into {path.parent.name} itself"
-            self._pass_over(path, MalformedError(f"it is a folder, and what is in it is not read: {where}"))
+            self.pass_over(path, MalformedError(f"it is a folder, and what is in it is not read: {where}"))
         return False
 
     def _is_folder(self, path: Path) -> bool:
         """Return whether it is a folder, having told of what cannot be known."""
-        try:
+        with _PassingOver(self, path):
             return is_folder(path)
-        except FileNotFoundError:  # it was there a moment ago
-            pass
-        except MalformedError as error:
-            self._pass_over(path, error)
         return False
 
     def _first(self, folder: Path, paths: Iterable[Path]) -> list[Path]:
         """Return the first of the paths, so many as are read."""
         found = list(paths)
         if len(found) > MOST:
-            self._pass_over(folder, MalformedError(f"it has {len(found)} of them; the first {MOST} are read"))
+            self.pass_over(folder, MalformedError(f"it has {len(found)} of them; the first {MOST} are read"))
         return found[:MOST]
 
     def _skill(self, folder: Path) -> Skill | None:
-        path = folder / SKILL_FILE
-        text = self._text(path, missing="there is no such file; it is what makes a folder a skill")
-        if text is None:
-            return None
-        return self._read(
-            path,
-            lambda: read_skill(text, name=folder.name, path=_shown(path), folder=_shown(folder), source=self._source),
-        )
-
-    def _command(self, path: Path) -> Command | None:
-        text = self._text(path)
-        if text is None:
-            return None
-        return self._read(path, lambda: read_command(text, name=path.stem, path=_shown(path), source=self._source))
-
-    def _agent(self, path: Path) -> Agent | None:
-        text = self._text(path)
-        if text is None:
-            return None
-        return self._read(path, lambda: read_agent(text, name=path.stem, path=_shown(path), source=self._source))
+        read = partial(read_skill, folder=_shown(folder))
+        missing = "there is no such file; it is what makes a folder a skill"
+        return self._read(folder / SKILL_FILE, read, folder.name, missing)
 
     def _files(self, kind: str) -> list[Path]:
         folder = self.path / kind
         return self._first(folder, filter(self._is_markdown, (folder / name for name in self._names(folder))))
 
     def _names(self, folder: Path) -> list[str]:
-        if not self._is_there:
-            return []
-        try:
-            return names_in(folder, self._within)
-        except MalformedError as error:
-            self._pass_over(folder, error)
-            return []
+        if self._is_there:
+            with _PassingOver(self, folder):
+                return names_in(folder, self._within)
+        return []
 
-    def _text(self, path: Path, *, missing: str = "it was there a moment ago") -> str | None:
-        try:
+    def _read(
+        self, path: Path, read: Callable[[Document, Where], One], name: str, missing: str = "it was there a moment ago"
+    ) -> One | None:
+        """Return what is in the file; `name` holds if the file says none."""
+        with _PassingOver(self, path, missing):
             text = text_of(read_bytes(path, self._within, self._content))
             self._yaml.take(length_of_front_matter(text))
-        except FileNotFoundError:
-            self._pass_over(path, MalformedError(missing))
-        except MalformedError as error:
-            self._pass_over(path, error)
-        else:
-            return text
+            return read(read_document(text), Where(name, _shown(path), self._source))
         return None
 
-    def _read(self, path: Path, read: Callable[[], One]) -> One | None:
-        try:
-            return read()
-        except MalformedError as error:
-            self._pass_over(path, error)
-            return None
-
-    def _gather(self, found: Iterator[One | None]) -> dict[str, One]:
+    def _named(self, found: Iterable[One | None]) -> dict[str, One]:
         """Return what was found by its names; of two of the same name the first holds."""
         named: dict[str, One] = {}
-        for one in found:
-            if one is None:
-                continue
+        for one in filter(None, found):
             first = named.setdefault(one.name, one)
             if first is not one:
                 self.problems.append(Problem(one.path, None, f"{first.path} has the name {one.name!r} already"))
         return named
 
-    def _pass_over(self, path: Path, error: MalformedError) -> None:
+    def pass_over(self, path: Path, error: MalformedError) -> None:
         self.problems.append(Problem(_shown(path), error.line, error.message))
+
+
+class _PassingOver:
+    """Has a folder take note of what is wrong with a part of it; so also if it is `missing`, unless that is None."""
+
+    def __init__(self, folder: _Folder, path: Path, missing: str | None = None) -> None:
+        self._folder, self._path, self._missing = folder, path, missing
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        match error:
+            case FileNotFoundError():
+                if self._missing is not None:
+                    self._folder.pass_over(self._path, MalformedError(self._missing))
+            case MalformedError():
+                self._folder.pass_over(self._path, error)
+            case _:
+                return False
+        return True
 
 
 def _merged(found: Iterable[Mapping[str, One]], replaced: dict[str, str]) -> dict[str, One]:

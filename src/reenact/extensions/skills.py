@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
-
-from reenact.extensions.frontmatter import read_document
+from reenact.extensions.frontmatter import Document, Extension, Where
 
 FILE: Final = "SKILL.md"
 TOOL: Final = "skill"
@@ -20,33 +18,23 @@ _INTRODUCTION: Final = (
 )
 
 
-class Skill(msgspec.Struct, frozen=True, kw_only=True):
+class Skill(Extension, kw_only=True):
     """A skill; `folder` is where its file and those that it speaks of are."""
 
-    name: str
-    description: str
     body: str
     folder: str
-    path: str
-    source: str
-    notes: tuple[str, ...] = ()
 
 
-def read_skill(text: str, *, name: str, path: str, folder: str, source: str) -> Skill:
-    """Return the skill in the text of a file; `name` is that of its folder, and holds if the file says none.
-
-    Raises:
-        MalformedError: it is none.
-    """
-    document = read_document(text)
+def read_skill(document: Document, where: Where, *, folder: str) -> Skill:
+    """Return the skill in a file, or raise `MalformedError` if it is none."""
     document.words("allowed-tools")
     return Skill(
-        name=document.name(name),
+        name=document.name(where.name),
         description=document.must("description", document.description()),
         body=document.filled_body(),
         folder=folder,
-        path=path,
-        source=source,
+        path=where.path,
+        source=where.source,
         notes=document.without_effect(_KNOWN),
     )
 

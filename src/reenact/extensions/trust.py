@@ -6,12 +6,12 @@ import fcntl
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
+from reenact._files import replacing
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_object
 from reenact.extensions.files import read_bytes, text_of
@@ -94,16 +94,5 @@ class Trust:
 
     def _write(self, kept: dict[str, str]) -> None:
         """Put another file in the place of the one that is there, so that nobody ever reads half of one."""
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=_FILE)
-            try:
-                with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                    json.dump(kept, file, indent=1, sort_keys=True)
-                Path(name).replace(self._path)
-            except BaseException:
-                with suppress(OSError):
-                    Path(name).unlink()
-                raise
-        except OSError as error:
-            raise ConfigurationError(f"{self._path} cannot be written: {error.strerror or error}") from error
+        with replacing(self._path, hint=", so that nothing is remembered") as file:
+            file.write(json.dumps(kept, indent=1, sort_keys=True).encode())
