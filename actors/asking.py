@@ -202,7 +202,11 @@ class Asker:
     ) -> Answer:
         """See `Asking.ask`."""
         deadline = Deadline(timeout)
-        _check_asked(content, session, image, container, on_event)
+        check_content(content)  # whatever is refused is refused before anything is created for it
+        if on_event is not None:
+            check_handler(on_event)
+        if session is not None and not (image is None and container is None):
+            raise InvalidInputError("a session that goes on has its image and its container; give the session alone")
         session_id = await waiting.call(_new_session, self._of, image, container) if session is None else session
         turn, events = await self._begin(waiting, session_id, content)
         return await waiting.within(deadline.left, turn.turn_id, self._hear(waiting, turn, events, deadline, on_event))
@@ -361,21 +365,6 @@ class Asking:
                 on_event=on_event,
             )
         )
-
-
-def _check_asked(
-    content: Content,
-    session: str | None,
-    image: Image | str | None,
-    container: str | None,
-    on_event: Handler | None,
-) -> None:
-    """Refuse what `ask` cannot do, before anything is created for it."""
-    check_content(content)
-    if on_event is not None:
-        check_handler(on_event)
-    if session is not None and not (image is None and container is None):
-        raise InvalidInputError("a session that goes on has its image and its container; give the session alone")
 
 
 def _pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:

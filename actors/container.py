@@ -2,17 +2,44 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 from reenact.actors.idempotency import remembered
 from reenact.actors.journal.api import Entry, Remembered, Segment
-from reenact.actors.kernel import EventSourcedActor
+from reenact.actors.kernel import Announcement, EventSourcedActor
 from reenact.domain import container as containers
 from reenact.domain import events as heard
 from reenact.domain import image as images
-from reenact.domain.causes import cause_of
+from reenact.domain.causes import AnyCommand, cause_of
 from reenact.domain.messages import instant
 
+State = TypeVar("State")
+Command = TypeVar("Command", bound=AnyCommand)
+Event = TypeVar("Event")
 
-class ContainerActor(EventSourcedActor[containers.Container, containers.CreateContainer, containers.ContainerEvent]):
+
+class _EntityActor(EventSourcedActor[State, Command, Event]):
+    """One container or image, which is the reply to each command."""
+
+    cause = staticmethod(cause_of)
+
+    def announce(
+        self, command: Command, before: State, events: tuple[Event, ...], after: State, recorded_at: int
+    ) -> Announcement:
+        """Return what is heard of it; it belongs to no session, so no feed keeps it."""
+        told = self.told(after)
+        segment = Segment({f"{self.category}_id": self.context.id}, (Entry(told.event_type, recorded_at, told),))
+        return (), (segment,) * len(events)
+
+    def told(self, after: State) -> heard.EventData:
+        """Return what is heard of the newest event."""
+        raise NotImplementedError
+
+    def reply(self, command: Command, events: tuple[Event, ...]) -> State:
+        return self.state
+
+
+class ContainerActor(_EntityActor[containers.Container, containers.CreateContainer, containers.ContainerEvent]):
     """One container."""
 
     category = "container"
@@ -20,22 +47,8 @@ class ContainerActor(EventSourcedActor[containers.Container, containers.CreateCo
     decide = staticmethod(containers.decide)
     evolve = staticmethod(containers.evolve)
 
-    def announce(
-        self,
-        command: containers.CreateContainer,
-        before: containers.Container,
-        events: tuple[containers.ContainerEvent, ...],
-        after: containers.Container,
-        recorded_at: int,
-    ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
-        """Return what is heard of a new container; it belongs to no session, so no feed keeps it."""
-        told = heard.ContainerCreated(container_id=command.container_id, name=command.name)
-        segment = Segment({"container_id": command.container_id}, (Entry(told.event_type, recorded_at, told),))
-        return (), (segment,) * len(events)
-
-    def cause(self, command: containers.CreateContainer, events: tuple[containers.ContainerEvent, ...]) -> bytes:
-        """Return the command as it is stored."""
-        return cause_of(command, events)
+    def told(self, after: containers.Container) -> heard.ContainerCreated:
+        return heard.ContainerCreated(container_id=self.context.id, name=after.name)
 
     def remember(
         self,
@@ -48,14 +61,8 @@ class ContainerActor(EventSourcedActor[containers.Container, containers.CreateCo
         info = containers.ContainerInfo(id=command.container_id, name=after.name, created_at=instant(recorded_at))
         return remembered(command, info, recorded_at)
 
-    def reply(
-        self, command: containers.CreateContainer, events: tuple[containers.ContainerEvent, ...]
-    ) -> containers.Container:
-        """Return the container."""
-        return self.state
 
-
-class ImageActor(EventSourcedActor[images.Images, images.RegisterImage, images.ImageEvent]):
+class ImageActor(_EntityActor[images.Images, images.RegisterImage, images.ImageEvent]):
     """One image, in all its revisions."""
 
     category = "image"
@@ -63,22 +70,8 @@ class ImageActor(EventSourcedActor[images.Images, images.RegisterImage, images.I
     decide = staticmethod(images.decide)
     evolve = staticmethod(images.evolve)
 
-    def announce(
-        self,
-        command: images.RegisterImage,
-        before: images.Images,
-        events: tuple[images.ImageEvent, ...],
-        after: images.Images,
-        recorded_at: int,
-    ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
-        """Return what is heard of a new revision; it belongs to no session, so no feed keeps it."""
-        told = heard.ImageRegistered(image_id=command.image_id, revision=len(after.revisions))
-        segment = Segment({"image_id": command.image_id}, (Entry(told.event_type, recorded_at, told),))
-        return (), (segment,) * len(events)
-
-    def cause(self, command: images.RegisterImage, events: tuple[images.ImageEvent, ...]) -> bytes:
-        """Return the command as it is stored."""
-        return cause_of(command, events)
+    def told(self, after: images.Images) -> heard.ImageRegistered:
+        return heard.ImageRegistered(image_id=self.context.id, revision=len(after.revisions))
 
     def remember(
         self,
@@ -89,7 +82,3 @@ class ImageActor(EventSourcedActor[images.Images, images.RegisterImage, images.I
     ) -> Remembered | None:
         """Return the request that the command carries out; its answer can be made of the image's id and revision."""
         return remembered(command, (command.image_id, len(after.revisions)), recorded_at)
-
-    def reply(self, command: images.RegisterImage, events: tuple[images.ImageEvent, ...]) -> images.Images:
-        """Return the image."""
-        return self.state

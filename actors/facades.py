@@ -33,11 +33,13 @@ class Execute(Protocol):
         ...
 
 
-class Containers:
-    """Containers: named workspaces. `runtime.containers`."""
-
+class _Facade:
     def __init__(self, execute: Execute) -> None:
         self._do = execute
+
+
+class Containers(_Facade):
+    """Containers: named workspaces. `runtime.containers`."""
 
     def create(self, name: str | None = None, *, container_id: str | None = None) -> ContainerInfo:
         """Create a container and return it.
@@ -60,11 +62,8 @@ class Containers:
         return self._do(commands.ContainerListRequest())
 
 
-class Images:
+class Images(_Facade):
     """Images: definitions of agents. `runtime.images`."""
-
-    def __init__(self, execute: Execute) -> None:
-        self._do = execute
 
     def register(self, image: Image) -> ImageInfo:
         """Register the image and return it in its newest revision.
@@ -87,11 +86,8 @@ class Images:
         return self._do(commands.ImageListRequest())
 
 
-class Sessions:
+class Sessions(_Facade):
     """Sessions: conversations in a container, on an image. `runtime.sessions`."""
-
-    def __init__(self, execute: Execute) -> None:
-        self._do = execute
 
     def create(self, container_id: str, image_id: str, *, session_id: str | None = None) -> SessionInfo:
         """Create a session on the image's newest revision and return it.
@@ -242,11 +238,8 @@ class Sessions:
         )
 
 
-class Agents:
+class Agents(_Facade):
     """Agents: live runs of sessions. `runtime.agents`."""
-
-    def __init__(self, execute: Execute) -> None:
-        self._do = execute
 
     def get(self, agent_id: str) -> AgentInfo | None:
         """Return the agent; None unless it is live."""

@@ -139,6 +139,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     snapshot_type = msgspec.Raw
     to_snapshot = staticmethod(kept)
     from_snapshot = staticmethod(taken_from)
+    cause = staticmethod(cause_of)
 
     def __init__(self, context: ActorContext, ports: Ports) -> None:
         super().__init__(context)
@@ -233,10 +234,6 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._recorded_at = recorded_at
         kept = Derived(announcing.TODAY, needs.stored(), segments_of(self._heard, recorded_at))
         return kept, self._response(command, after, recorded_at)
-
-    def cause(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> bytes:
-        """Return the command as it is stored."""
-        return cause_of(command, events)
 
     def remember(
         self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, recorded_at: int

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class _Closable(Protocol):
-    def close(self) -> None: ...
+    def close(self, timeout: float | None = None) -> None: ...
 
 
 class _Awaited(Protocol):
@@ -364,7 +364,28 @@ async def _open(make: Callable[[], C], wrap: Callable[[C, Threads], A], give_up:
         raise
 
 
-class AsyncFacades(Twin, _EnteredAsync):
+class ClosingTwin(Twin):
+    """The asyncio twin of what is to be closed, which closes with it: `close` it, or leave its `async with` block."""
+
+    def __init__(self, of: _Closable, threads: Threads) -> None:
+        super().__init__(of, threads)
+        self._close = of.close
+
+    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - that of `close`
+        """Close it, as there. Idempotent."""
+        try:
+            await asyncio.to_thread(self._close, timeout)
+        finally:
+            self._threads.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+
+class AsyncFacades(ClosingTwin, _EnteredAsync):
     """What asyncio callers have of any runtime, here or at the other end of a connection."""
 
     def __init__(self, runtime: AnyRuntime, threads: Threads, events: _Streams) -> None:
@@ -376,7 +397,6 @@ class AsyncFacades(Twin, _EnteredAsync):
         self._asker = runtime.asker
         self._on_loop = OnLoop(self.agents, threads, events)
         self.turns = AsyncTurns(runtime.turns, threads, runtime.asker, self._on_loop)
-        self._close = runtime.close
 
     async def ask(
         self,
@@ -400,19 +420,6 @@ class AsyncFacades(Twin, _EnteredAsync):
         )
 
     request = awaited(Runtime.request)
-
-    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as there
-        """See `Runtime.close`. Idempotent."""
-        try:
-            await asyncio.to_thread(self._close, timeout)
-        finally:
-            self._threads.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()
 
 
 class AsyncProjections(Twin):

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
-from reenact._aio import Opening, Threads, Twin, awaited
+from reenact._aio import ClosingTwin, Opening, Threads, awaited
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem
 
 
-class AsyncActorSystem(Twin):
+class AsyncActorSystem(ClosingTwin):
     """An `ActorSystem` for asyncio: `async with AsyncActorSystem.open(url) as system`, or `await` and `close` it.
 
     `actor` returns the same references: `await reference.ask_async(command)` never blocks the event loop.
@@ -21,7 +20,6 @@ class AsyncActorSystem(Twin):
     def __init__(self, system: ActorSystem, threads: Threads | None = None) -> None:
         """Stand on an actor system, which closes with this one."""
         super().__init__(system, threads or Threads())
-        self._close = system.close
         self.journal: Journal = system.journal
         self.register = system.register
         self.actor = system.actor
@@ -43,16 +41,3 @@ class AsyncActorSystem(Twin):
     check_snapshots = awaited(ActorSystem.check_snapshots)
     remembered = awaited(ActorSystem.remembered)
     forget_requests = awaited(ActorSystem.forget_requests)
-
-    async def close(self, timeout: float | None = None) -> None:  # noqa: ASYNC109 - as there
-        """See `ActorSystem.close`. Idempotent."""
-        try:
-            await asyncio.to_thread(self._close, timeout)
-        finally:
-            self._threads.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *exc: object) -> None:
-        await self.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from concurrent.futures import Future
 from typing import Any, Self
 
 from reenact._aio import AsyncFacades, AsyncSubscription, Subscribing, Threads, on_loop
@@ -65,17 +64,15 @@ class AsyncRemoteEvents:
         self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True
     ) -> Subscribing[RemoteSubscription]:
         """See `RemoteEvents.subscribe`: iterate with `async for`, acknowledge with `aack`."""
-        return Subscribing(
-            lambda: self._stand(*self._of.follow(session_id, client_id, after, auto_ack=auto_ack)),
-        )
+        return Subscribing(lambda: self._stand(self._of.follow(session_id, client_id, after, auto_ack=auto_ack)))
 
     def stream(self, session_id: str, after: int = 0) -> Subscribing[RemoteSubscription]:
         """See `RemoteEvents.stream`: iterate with `async for`."""
-        return Subscribing(lambda: self._stand(*self._of.follow_unnamed(session_id, after)))
+        return Subscribing(lambda: self._stand(self._of.follow_unnamed(session_id, after)))
 
-    async def _stand(self, subscription: RemoteSubscription, standing: Future[int]) -> RemoteSubscription:
+    async def _stand(self, subscription: RemoteSubscription) -> RemoteSubscription:
         try:
-            subscription.stand(await self._of.settled(standing))
+            subscription.cursor = await self._of.settled(subscription.standing)
         except BaseException:
             subscription.unsubscribe()
             raise

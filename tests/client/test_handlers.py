@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 import pytest
 
 from reenact import InvalidInputError, RequestTimeoutError, UnknownEventTypeError
+from reenact.client import handlers
 from reenact.client import handlers as module
-from reenact.client import listening
 from reenact.client.handlers import RemoteListener
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.errors import RemoteError
@@ -283,7 +283,7 @@ def test_after_a_break_what_the_sessions_had_meanwhile_comes_first(house: House)
 
 
 def test_so_many_sessions_are_remembered_and_no_more(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listening, "SESSIONS", 2)
+    monkeypatch.setattr(handlers, "SESSIONS", 2)
     ears = Ears()
     house.add("text_delta", ears)
     house.tell(*(event(1, session_id=name) for name in "abca"))

@@ -254,7 +254,7 @@ def test_a_response_that_is_none_is_a_mistake_of_the_server(talk: Talk, beyond: 
 
     line.say("response", id=line.hear("request")["id"], response={"data": "nothing"})
 
-    with pytest.raises(ProtocolError, match="response that is none"):
+    with pytest.raises(ProtocolError, match="a malformed response"):
         call.result()
 
 

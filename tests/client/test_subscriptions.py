@@ -257,7 +257,7 @@ def test_an_event_that_cannot_be_read_ends_it(follow: Follow) -> None:
     line.events(id_, event(1, data={"text": 5}), event(2))
 
     for _ in range(2):
-        with pytest.raises(ProtocolError, match="event that is none"):
+        with pytest.raises(ProtocolError, match="a malformed event"):
             subscription.next(10)
 
 

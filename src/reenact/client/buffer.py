@@ -39,7 +39,7 @@ class Buffer:
             return self._over and not self._events
 
     def offer(self, cursor: int, event: bytes) -> bool:
-        """Take an event if there is room; see `Taker`."""
+        """Take an event, or return False if there is no room for it: see `look`. On the link's thread."""
         with self._changed:
             if len(self._events) >= MOST or self._bytes >= MOST_BYTES:
                 self._starving = True
@@ -51,7 +51,7 @@ class Buffer:
             return True
 
     def end(self, error: ReenactError | None) -> None:
-        """Take note that no more events come; see `Taker`."""
+        """Take note that no more events come, and why, if that is an error. On the link's thread."""
         with self._changed:
             if not self._over:
                 self._over = True
@@ -59,7 +59,7 @@ class Buffer:
             self._wake()
 
     def done(self) -> int:
-        """Return up to which cursor all may be acknowledged; see `Taker`."""
+        """Return up to which cursor all may be acknowledged without being asked for. On the link's thread."""
         return self.dealt_with if self._auto_ack else 0
 
     def close(self) -> None:

@@ -81,16 +81,16 @@ class RemoteEvents:
             RequestTimeoutError: the server cannot be reached at present.
             RuntimeClosedError: the runtime is closed.
         """
-        return self._stand(*self.follow(session_id, client_id, after, auto_ack=auto_ack))
+        return self._stand(self.follow(session_id, client_id, after, auto_ack=auto_ack))
 
     def stream(self, session_id: str, after: int = 0) -> RemoteSubscription:
         """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on."""
-        return self._stand(*self.follow_unnamed(session_id, after))
+        return self._stand(self.follow_unnamed(session_id, after))
 
     def follow(
         self, session_id: str, client_id: str | None, after: int | None, *, auto_ack: bool
-    ) -> tuple[RemoteSubscription, Future[int]]:
-        """Do as `subscribe`, but without waiting for the server: the subscription stands when the future is done."""
+    ) -> RemoteSubscription:
+        """Do as `subscribe`, but without waiting for the server: see `standing`."""
         name = self._client_id if client_id is None else client_id
         if name is None:
             raise InvalidInputError(
@@ -100,22 +100,21 @@ class RemoteEvents:
         begin = None if after is None else check_cursor("`after`", after)
         return self._open(session_id, checked, begin, auto_ack=auto_ack)
 
-    def follow_unnamed(self, session_id: str, after: int) -> tuple[RemoteSubscription, Future[int]]:
+    def follow_unnamed(self, session_id: str, after: int) -> RemoteSubscription:
         """Do as `stream`, but without waiting for the server."""
         return self._open(session_id, None, check_cursor("`after`", after), auto_ack=False)
 
-    def _open(
-        self, session_id: str, client_id: str | None, after: int | None, *, auto_ack: bool
-    ) -> tuple[RemoteSubscription, Future[int]]:
+    def _open(self, session_id: str, client_id: str | None, after: int | None, *, auto_ack: bool) -> RemoteSubscription:
         if not is_sayable(session_id):
             raise SessionNotFoundError(session_id)
         subscription = RemoteSubscription(
             self._link, session_id, client_id, after, auto_ack=auto_ack, timeout=self._timeout
         )
-        return subscription, subscription.open()
+        subscription.open()
+        return subscription
 
-    def _stand(self, subscription: RemoteSubscription, standing: Future[int]) -> RemoteSubscription:
-        subscription.stand(self._settled(standing, subscription.unsubscribe))
+    def _stand(self, subscription: RemoteSubscription) -> RemoteSubscription:
+        subscription.cursor = self._settled(subscription.standing, subscription.unsubscribe)
         return subscription
 
     async def settled(self, standing: Future[R]) -> R:

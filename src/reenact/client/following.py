@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
+from reenact.client.buffer import Buffer
 from reenact.client.incoming import DELETED, Batch, read_head, step_to
 from reenact.client.link import Link, Told
 from reenact.client.thread import reject, resolve
@@ -20,22 +21,6 @@ APART: Final = 0.1
 """Seconds between two acknowledgements for which nobody waits."""
 
 
-class Taker(Protocol):
-    """Who takes the events. Called on the link's thread."""
-
-    def offer(self, cursor: int, event: bytes) -> bool:
-        """Take an event, or return False if there is no room for it; `Following.go_on` is called when there is."""
-        ...
-
-    def end(self, error: ReenactError | None) -> None:
-        """Take note that no more events come, and why, if that is an error."""
-        ...
-
-    def done(self) -> int:
-        """Return up to which cursor all may be acknowledged without being asked for."""
-        ...
-
-
 class Following:
     """A subscription. What has no room is left with the server, and asked for again when there is some.
 
@@ -43,7 +28,7 @@ class Following:
     room. Used on the link's thread.
     """
 
-    def __init__(self, link: Link, topic: str, client_id: str | None, after: int | None, taker: Taker) -> None:
+    def __init__(self, link: Link, topic: str, client_id: str | None, after: int | None, buffer: Buffer) -> None:
         self.queued = False
         self.standing: Future[int] = Future()
         """Done with the cursor that it begins behind, or with the error for which it does not."""
@@ -51,7 +36,7 @@ class Following:
         self._topic = topic
         self._client_id = client_id
         self._received = after
-        self._taker = taker
+        self._buffer = buffer
         self._id: str | None = None
         self._stands = False
         self._deaf = False  # an event has been dropped: those behind it on this connection mean nothing
@@ -77,7 +62,7 @@ class Following:
     def fail(self, error: ReenactError) -> None:
         """Take note that nothing more comes, because of an error."""
         self._over = True
-        self._taker.end(error)
+        self._buffer.end(error)
         reject(self.standing, error)
         self._settle_acks(error)
         self._drop()
@@ -85,7 +70,7 @@ class Following:
 
     def leave(self) -> None:
         """Say what is acknowledged, if that was not said, and follow no longer."""
-        self._wanted = max(self._wanted, self._taker.done())
+        self._wanted = max(self._wanted, self._buffer.done())
         self._left = True
         self._link.speak(self)
 
@@ -141,7 +126,7 @@ class Following:
                 self._over = self._over or told.reason == _DELETED
                 self._put_off()
                 if self._over:
-                    self._taker.end(None)
+                    self._buffer.end(None)
 
     def _is_due(self) -> bool:
         """Return whether to acknowledge now; if it can wait for more, be asked again when it cannot any longer."""
@@ -196,14 +181,14 @@ class Following:
                 return
             if cursor is None:
                 continue
-            if not self._taker.offer(cursor, bytes(event)):
+            if not self._buffer.offer(cursor, bytes(event)):
                 self._deaf = self._full = True
                 self._link.speak(self)
                 return
             self._received = cursor
             if head.type == DELETED:
                 self._over = True
-                self._taker.end(None)
+                self._buffer.end(None)
 
     def _refused(self, refused: Refused) -> None:
         error = from_wire(refused.code, refused.message)
@@ -225,7 +210,7 @@ class Following:
         self._over = self._left = True
         self._settle_acks(error)
         self._wanted = self._sent
-        self._taker.end(error)
+        self._buffer.end(error)
         self._link.speak(self)
 
     def _settle_acks(self, error: ReenactError | None) -> None:
@@ -242,7 +227,7 @@ class Following:
     def _part(self) -> None:
         self._has_parted = True
         self._link.part(self)
-        self._taker.end(None)
+        self._buffer.end(None)
 
     def _put_off(self) -> None:
         self._drop()

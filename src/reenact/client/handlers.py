@@ -1,41 +1,56 @@
-"""The thread on which a remote runtime's handlers are called: each event for all of them, before the next."""
+"""The handlers of a remote runtime: the thread that calls them, and the one subscription that they share."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
 from typing import Final, Self
 
+import msgspec
+
 from reenact.actors.feed.handlers import Handler, handle, handled
-from reenact.client.incoming import read_envelope
-from reenact.client.link import Link
-from reenact.client.listening import Joining, Listening
-from reenact.client.thread import NAME
-from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError
+from reenact.client.incoming import Batch, Head, read_envelope, read_head
+from reenact.client.link import Link, Told
+from reenact.client.thread import NAME, reject, resolve
+from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError, from_wire
+from reenact.domain.frames import Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
 
 MOST: Final = 10_000
 MOST_BYTES: Final = 32 * 1024 * 1024
 """Events, and bytes of them, that wait for handlers; the server is asked for others when there is room again."""
 PATIENCE: Final = 2.0
 """Seconds that closing waits for handlers."""
+_LAGGING: Final = "lagging"
+"""Why a subscription ended that was too slow, and can begin anew; those that ended otherwise wait for a connection."""
+SESSIONS: Final = 1000
+"""Of so many sessions it is remembered how far they were heard: those that were heard last."""
 _log: Final = logging.getLogger("reenact.events")
 
 
-class RemoteListener(Joining):
-    """One handler. Call it, as often as you like, or leave its `with` block to end it."""
+class RemoteListener:
+    """One handler. Call it, as often as you like, or leave its `with` block to end it.
+
+    It hears events of a type and of a session, or of all where that is None.
+    """
 
     def __init__(
         self,
-        type: str | None,  # noqa: A002
+        type: str | None,  # noqa: A002 - the word users know it by
         handler: Handler,
         session_id: str | None,
         end: Callable[[RemoteListener], int],
     ) -> None:
-        super().__init__(type, session_id)
+        self.type = type
+        self.session_id = session_id
         self.handler = handler
+        self.standing: Future[None] = Future()
+        """Done once it hears what is published from then on."""
+        self.begin: int | None = None
+        """The number of the first event that is for it."""
         self._end = end
         self._ended: int | None = None
         """The number of the first event that it does not hear any more."""
@@ -103,7 +118,7 @@ class Handlers:
             _log.warning("a handler has not returned within %s s; it is left behind", 2 * PATIENCE)
 
     def tell(self, type: str, session_id: str | None, event: bytes) -> bool:  # noqa: A002 - the word users know it by
-        """Take an event; see `Audience`."""
+        """Take an event, or return False if there is no room for it; `Listening.go_on` is called when there is."""
         with self._changed:
             if len(self._events) >= MOST or self._bytes >= MOST_BYTES:
                 self._starving = True
@@ -113,13 +128,13 @@ class Handlers:
             self._changed.notify_all()
             return True
 
-    def admit(self, joining: Joining) -> None:
-        """Let a handler hear what comes from now on; see `Audience`."""
+    def admit(self, listener: RemoteListener) -> None:
+        """Let a handler hear what comes from now on."""
         with self._changed:
-            joining.begin = self._next + len(self._events)
+            listener.begin = self._next + len(self._events)
 
     def end(self, error: ReenactError) -> None:
-        """Say that nothing more comes; see `Audience`."""
+        """Say that nothing more comes, and why."""
         if not isinstance(error, RuntimeClosedError):
             _log.error("handlers hear nothing more: %s", error)
 
@@ -165,3 +180,212 @@ class Handlers:
             with contextlib.suppress(RuntimeClosedError):
                 self._link.call(self._listening.go_on)
         return number, type_, session_id, event
+
+
+class Listening:
+    """One subscription to all sessions for all handlers, which another takes the place of when a handler joins.
+
+    A handler hears what is published from when it joined on, and all handlers have had an event before any has the
+    next. So when one joins, the server is asked for a second subscription, and told to end the first once the second
+    stands: what both of them bring is what the new handler hears, too. Used on the link's thread.
+    """
+
+    def __init__(self, link: Link, handlers: Handlers) -> None:
+        self.queued = False
+        self._link = link
+        self._handlers = handlers
+        self._members: dict[RemoteListener, None] = {}
+        self._seen: OrderedDict[str, int] = OrderedDict()
+        self._joining: list[RemoteListener] = []
+        self._entering: list[RemoteListener] = []  # they are asked for by the one that is coming
+        self._present: str | None = None
+        self._coming: str | None = None
+        self._stands = False  # the one that is coming does
+        self._relieves = False  # and the present one is yet to be told to end
+        self._of_present: list[tuple[Head, bytes]] = []
+        self._of_coming: list[tuple[Head, bytes]] = []
+        self._deaf = False  # an event has been dropped, and what comes behind it is not wanted before it
+        self._full = False  # there was no room, and nobody has said that there is some again
+        self._later = False  # the server tells nothing more on this connection
+        self._left = False
+
+    def join(self, joining: RemoteListener) -> None:
+        """Let one more handler hear."""
+        self._members[joining] = None
+        if self._full:  # what has no room comes later, and this handler hears it, too
+            self._handlers.admit(joining)
+            resolve(joining.standing, None)
+        else:
+            self._joining.append(joining)
+        self._link.join(self)
+        self._link.speak(self)
+
+    def quit(self, joining: RemoteListener) -> None:
+        """Take note that a handler hears no more."""
+        self._joining = [one for one in self._joining if one is not joining]
+        self._entering = [one for one in self._entering if one is not joining]
+        self._members.pop(joining, None)
+        if not self._members:
+            self._seen.clear()
+        self._link.speak(self)
+
+    def go_on(self) -> None:
+        """Take note that there is room again."""
+        self._full = False
+        self._link.speak(self)
+
+    def begin(self) -> None:
+        """Take note of a new connection."""
+        self._break_off()
+        self._later = False
+
+    def lose(self, *, blamed: bool) -> None:
+        """Take note that the connection is gone."""
+        self._break_off()
+
+    def fail(self, error: ReenactError) -> None:
+        """Take note that nothing more comes, because of an error."""
+        self._break_off()
+        for joining in self._joining:
+            reject(joining.standing, error)
+        self._handlers.end(error)
+
+    def leave(self) -> None:
+        """Hear nothing more, for the link is about to end."""
+        self._left = True
+
+    def say(self, welcome: Welcome) -> bytes | None:
+        """Return the next frame; see `Speaker.say`."""
+        if self._left or self._later:
+            return None
+        if self._present is not None and (self._deaf or not self._members) and self._coming is None:
+            present, self._present, self._deaf = self._present, None, False
+            self._link.drop_id(present)
+            return msgspec.json.encode(Unsubscribe(id=present))
+        if self._present is not None and self._relieves:
+            self._relieves = False
+            return msgspec.json.encode(Unsubscribe(id=self._present))
+        if self._coming is None and not self._full and (self._joining or (self._members and self._present is None)):
+            return self._ask()
+        return None
+
+    def hear(self, told: Told) -> None:
+        """Take a frame, or the events of one; see `Follower.hear`."""
+        match told:
+            case Batch():
+                events = ((read_head(event), bytes(event)) for event in told.events)
+                if told.id == self._coming:
+                    self._of_coming.extend(events)
+                elif self._coming is not None:
+                    self._of_present.extend(events)
+                else:
+                    self._tell_all(events)
+            case Subscribed():
+                self._stand()
+            case Ended() | Refused() if told.id == self._present and self._coming is not None:
+                self._link.drop_id(told.id or "")
+                self._present = None
+                if self._stands:
+                    self._switch()
+            case Refused() if told.id == self._coming and told.code != RuntimeClosedError.code:
+                self._refused(from_wire(told.code, told.message))
+            case Ended() | Refused():
+                self._break_off()
+                self._later = not (isinstance(told, Ended) and told.reason == _LAGGING)
+                self._link.speak(self)
+            case _:
+                pass  # nothing was acknowledged
+
+    def _ask(self) -> bytes:
+        """Return the frame that asks for what is wanted now; behind a break, from where it broke off."""
+        goes_on = self._present is None and len(self._members) > len(self._joining)
+        self._entering, self._joining = self._joining, []
+        self._coming = self._link.take_id(self)
+        types = _names({joining.type for joining in self._members})
+        sessions = _names({joining.session_id for joining in self._members})
+        frame = Listen(
+            id=self._coming,
+            types=types,
+            after=dict(self._seen) if goes_on else {},
+            sessions=msgspec.UNSET if sessions is None else sessions,
+        )
+        return msgspec.json.encode(frame)
+
+    def _stand(self) -> None:
+        self._stands = True
+        for joining in self._entering:
+            resolve(joining.standing, None)
+        if self._present is None:
+            self._switch()
+        else:
+            self._relieves = True
+        self._link.speak(self)
+
+    def _switch(self) -> None:
+        """Let the one that was coming take the place of the other, of which nothing more will come."""
+        present, coming = self._of_present, self._of_coming
+        self._of_present, self._of_coming = [], []
+        both = {head.id for head, _ in coming}
+        self._present, self._coming, self._stands, self._relieves = self._coming, None, False, False
+        self._tell_all((head, event) for head, event in present if head.id not in both)
+        self._admit()
+        self._tell_all(coming)
+        self._link.speak(self)
+
+    def _admit(self) -> None:
+        entering, self._entering = self._entering, []
+        for joining in entering:
+            self._handlers.admit(joining)
+
+    def _tell_all(self, events: Iterable[tuple[Head, bytes]]) -> None:
+        for head, event in events:
+            if self._deaf:
+                return
+            session_id, cursor = head.context.session_id, head.cursor
+            if session_id is not None and cursor is not None and cursor <= self._seen.get(session_id, 0):
+                continue
+            if not self._handlers.tell(head.type, session_id, event):
+                self._deaf = self._full = True
+                self._link.speak(self)
+                return
+            if session_id is not None and cursor is not None:
+                self._seen[session_id] = cursor
+                self._seen.move_to_end(session_id)
+                if len(self._seen) > SESSIONS:
+                    self._seen.popitem(last=False)
+
+    def _refused(self, error: ReenactError) -> None:
+        refused, self._entering = self._entering, []
+        self._coming, self._stands = None, False
+        present, self._of_present, self._of_coming = self._of_present, [], []
+        self._tell_all(present)
+        for joining in refused:
+            self._members.pop(joining, None)
+            reject(joining.standing, error)
+        if self._present is not None or not self._members:
+            return
+        if self._seen:  # perhaps over a session that the server knows no more: go on without what was missed
+            self._seen.clear()
+            self._link.speak(self)
+        else:
+            self._later = True
+            self._handlers.end(error)
+
+    def _break_off(self) -> None:
+        """Take note that nothing more comes under these ids. Who was told that it hears, does so when it goes on."""
+        for id_ in (self._present, self._coming):
+            if id_ is not None:
+                self._link.drop_id(id_)
+        present, self._of_present, self._of_coming = self._of_present, [], []
+        self._tell_all(present)
+        if self._stands:
+            self._admit()
+        self._joining = [*self._entering, *self._joining]
+        self._entering = []
+        self._present = self._coming = None
+        self._stands = self._relieves = self._deaf = False
+
+
+def _names(wanted: set[str | None]) -> tuple[str, ...] | None:
+    """Return what is wanted, or None if all is."""
+    return None if None in wanted else tuple(sorted(name for name in wanted if name is not None))

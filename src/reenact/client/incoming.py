@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
 from reenact.domain.commands import CATALOGUE, CommandError
 from reenact.domain.errors import ProtocolError
-from reenact.domain.events import Category, Context, Envelope, Intent, Source
+from reenact.domain.events import Envelope
 from reenact.domain.frames import Acked, Ended, Frame, Refused, Subscribed, Welcome
 from reenact.domain.structs import Frozen, FrozenByName
 
+T = TypeVar("T")
 DELETED: Final = "session_deleted"
 COMPACTED: Final = "deltas_compacted"
 """Events that end a session, and that stand for what is kept no more."""
@@ -75,15 +75,7 @@ class Response(Frozen):
     data: Outcome
 
 
-class _Unread(FrozenByName, kw_only=True):
-    id: str
-    type: str
-    timestamp: datetime
-    source: Source
-    category: Category
-    intent: Intent
-    context: Context
-    cursor: int | None = None
+class _Unread(Envelope, kw_only=True):
     data: msgspec.Raw
 
 
@@ -96,40 +88,27 @@ _DATA: Final[dict[str, msgspec.json.Decoder[Any]]] = {
     name: msgspec.json.Decoder(kind) for name, kind in CATALOGUE.items()
 }
 _ANY: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
-_BROKEN: Final = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+_NO_EVENT: Final = "a malformed event"
 
 
 def read_frame(message: str | bytes) -> FromServer:
     """Return the frame, or raise `ProtocolError`."""
-    try:
-        return _FRAMES.decode(message)
-    except _BROKEN as error:
-        raise ProtocolError(f"the server sent what is no frame of its own: {error}") from None
+    return _read(_FRAMES, message, "what is no frame of its own")
 
 
 def read_head(event: msgspec.Raw) -> Head:
     """Return what stands in the head of an event, or raise `ProtocolError`."""
-    try:
-        return _HEADS.decode(event)
-    except _BROKEN as error:
-        raise ProtocolError(f"the server sent an event that is none: {error}") from None
+    return _read(_HEADS, event, _NO_EVENT)
 
 
 def read_outcome(response: msgspec.Raw) -> Outcome:
     """Return what came of a request, or raise `ProtocolError`."""
-    try:
-        return _RESPONSES.decode(response).data
-    except _BROKEN as error:
-        raise ProtocolError(f"the server sent a response that is none: {error}") from None
+    return _read(_RESPONSES, response, "a malformed response").data
 
 
 def read_envelope(event: bytes | msgspec.Raw) -> Envelope:
     """Return the event, its data in its own type, or as JSON has it if that is not known; or raise `ProtocolError`."""
-    try:
-        unread = _ENVELOPES.decode(event)
-        data: Any = _DATA.get(unread.type, _ANY).decode(unread.data)
-    except _BROKEN as error:
-        raise ProtocolError(f"the server sent an event that is none: {error}") from None
+    unread = _read(_ENVELOPES, event, _NO_EVENT)
     return Envelope(
         id=unread.id,
         type=unread.type,
@@ -139,8 +118,15 @@ def read_envelope(event: bytes | msgspec.Raw) -> Envelope:
         intent=unread.intent,
         context=unread.context,
         cursor=unread.cursor,
-        data=data,
+        data=_read(_DATA.get(unread.type, _ANY), unread.data, _NO_EVENT),
     )
+
+
+def _read(decoder: msgspec.json.Decoder[T], given: str | bytes | msgspec.Raw, what: str) -> T:
+    try:
+        return decoder.decode(given)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"the server sent {what}: {error}") from None
 
 
 def step_to(received: int, head: Head, event: msgspec.Raw) -> int | None:
@@ -156,10 +142,7 @@ def step_to(received: int, head: Head, event: msgspec.Raw) -> int | None:
         return None
     first = cursor
     if head.type == COMPACTED:
-        try:
-            first = _GAPS.decode(event).data.first_cursor
-        except _BROKEN as error:
-            raise ProtocolError(f"the server sent an event that is none: {error}") from None
+        first = _read(_GAPS, event, _NO_EVENT).data.first_cursor
     if first > received + 1:
         raise ProtocolError(f"the server left out events: {first} came behind {received}; subscribe again")
     return cursor

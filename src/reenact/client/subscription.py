@@ -56,13 +56,13 @@ class RemoteSubscription:
         self._said_at = time.monotonic()
         self._restless = 0
         self._following = Following(link, topic, client_id, after, self._buffer)
+        self.standing: Final = self._following.standing
+        """Done when it stands, with the cursor that it begins behind."""
         weakref.finalize(self, link.abandoned.append, self._following).atexit = False
 
-    def open(self) -> Future[int]:
-        """Begin; the future is done when it stands, with the cursor that it begins behind."""
-        standing = self._following.standing
+    def open(self) -> None:
+        """Begin."""
         self._link.call(self._link.join, self._following)
-        return standing
 
     @property
     def closed(self) -> bool:
@@ -163,10 +163,6 @@ class RemoteSubscription:
 
     async def __aexit__(self, *exc: object) -> None:
         self.unsubscribe()
-
-    def stand(self, cursor: int) -> None:
-        """Take note of the cursor that it begins behind, before anything is asked for."""
-        self.cursor = cursor
 
     def _is_asked(self) -> None:
         """Take what was handed out for dealt with, and have it acknowledged when it is enough."""
