@@ -9,7 +9,7 @@ import binascii
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -17,6 +17,7 @@ from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.errors import InvalidInputError, InvalidMessageError
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, check_message
 from reenact.domain.plain import check_unicode, is_mapping, is_sequence, plain
+from reenact.domain.tools import is_object
 
 Content: TypeAlias = str | Sequence[Block | Mapping[str, Any]]
 """What may be handed in as a message: text, or content blocks, or their plain mappings."""
@@ -150,7 +151,7 @@ def _check_document(where: str, block: _Json) -> None:
 
 
 def _check_source(where: str, source: object, kinds: Mapping[str, _Check]) -> None:
-    if not _is_object(source):
+    if not is_object(source):
         raise InvalidInputError(
             f"{where} is missing" if source is None else f"{where} is a mapping, not {type(source).__name__}"
         )
@@ -235,7 +236,3 @@ def _check_size(stored: bytes) -> None:
         raise InvalidInputError(
             f"the content has {len(stored)} bytes; at most {MAX_CONTENT_BYTES} are accepted: upload files, name them"
         )
-
-
-def _is_object(value: object) -> TypeGuard[_Json]:
-    return isinstance(value, dict)

@@ -9,6 +9,8 @@ from typing import Any, Final, TypeGuard
 
 import msgspec
 
+from reenact.domain.tools import is_mapping
+
 REDACTED: Final = "redacted"
 """Under this name the mark stands that is in the place of a whole object."""
 
@@ -57,7 +59,7 @@ def parts_of(value: object) -> Mapping[Any, Any] | None:
     """Return what a value consists of, by names or numbers; None if it is one thing."""
     if isinstance(value, msgspec.Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}
-    if _is_mapping(value):
+    if is_mapping(value):
         return value
     return dict(enumerate(value)) if _is_several(value) else None
 
@@ -66,7 +68,7 @@ def _is_taken_out(value: object) -> bool:
     """Return whether the value is nothing but a mark."""
     if isinstance(value, str):
         return _MARK.fullmatch(value) is not None
-    return _is_mapping(value) and list(value) == [REDACTED] and _is_taken_out(value[REDACTED])
+    return is_mapping(value) and list(value) == [REDACTED] and _is_taken_out(value[REDACTED])
 
 
 def _fits(pattern: str, text: str) -> bool:
@@ -85,7 +87,3 @@ def _fits(pattern: str, text: str) -> bool:
 
 def _is_several(value: object) -> TypeGuard[Collection[Any]]:
     return isinstance(value, Sequence | AbstractSet) and not isinstance(value, str | bytes)
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
-    return isinstance(value, Mapping)

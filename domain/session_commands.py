@@ -13,6 +13,32 @@ from reenact.domain.structs import FrozenByName
 BY_DEFAULT = Rules()
 
 
+class _Ruled(FrozenByName, kw_only=True):
+    """A command that is decided under rules.
+
+    `results_id` is for the message in which the results of calls go back to the model, in case there is one.
+    """
+
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+class _RuledRequest(IdempotentCommand, kw_only=True):
+    """The same, of a command that a request may lead to."""
+
+    rules: Rules = BY_DEFAULT
+    results_id: str = ""
+
+
+class _Decision(_RuledRequest):
+    """What a person decides about a call; `by` says who. `turn_id` is for a turn that goes on with calls."""
+
+    call_id: str
+    turn_id: str
+    at: int
+    by: str | None = None
+
+
 class CreateSession(IdempotentCommand):
     """Create the session."""
 
@@ -22,12 +48,12 @@ class CreateSession(IdempotentCommand):
     image_revision: int
 
 
-class BranchSession(IdempotentCommand):
+class BranchSession(_RuledRequest):
     """Begin the session as a branch of the session `origin`, behind its event of this version, which was `left_at`.
 
     `digest` is that of the event's record, and `position` is where it stands in the log. `edit` takes the place of the
-    last message that waits there, and `ids` are a turn's and a message's for each that waits then. `results_id` is as
-    below; nothing more of an answer is known.
+    last message that waits there, and `ids` are a turn's and a message's for each that waits then. Nothing more of an
+    answer is known.
     """
 
     session_id: str
@@ -43,23 +69,18 @@ class BranchSession(IdempotentCommand):
     edit: tuple[Block, ...] | None = None
     ids: tuple[tuple[str, str], ...] = ()
     so_far: SoFar = SoFar()
-    rules: Rules = BY_DEFAULT
-    results_id: str = ""
 
 
-class Run(IdempotentCommand):
+class Run(_RuledRequest):
     """Start an agent under this id, unless one is live; it takes up what waits.
 
-    `turn_id` is, here and below, for a turn that goes on with calls, and `results_id` for the message in which their
-    results go back to the model, in case there is one.
+    `turn_id` is for a turn that goes on with calls.
     """
 
     session_id: str
     agent_id: str
     at: int
     turn_id: str = ""
-    rules: Rules = BY_DEFAULT
-    results_id: str = ""
 
 
 class Receive(IdempotentCommand):
@@ -74,17 +95,15 @@ class Receive(IdempotentCommand):
     rules: Rules = BY_DEFAULT
 
 
-class Finish(FrozenByName):
+class Finish(_Ruled):
     """The environment is done with an answer, or has failed."""
 
     turn_id: str
     so_far: SoFar
     at: int
-    rules: Rules = BY_DEFAULT
-    results_id: str = ""
 
 
-class Report(FrozenByName):
+class Report(_Ruled):
     """A tool has answered a call."""
 
     turn_id: str
@@ -92,8 +111,6 @@ class Report(FrozenByName):
     result: Any
     is_error: bool
     at: int
-    rules: Rules = BY_DEFAULT
-    results_id: str = ""
 
 
 class Compress(FrozenByName):
@@ -108,83 +125,57 @@ class Compress(FrozenByName):
     rules: Rules = BY_DEFAULT
 
 
-class Approve(IdempotentCommand):
+class Approve(_Decision):
     """A person approves a call, with other arguments if some are given."""
 
-    call_id: str
-    turn_id: str
-    at: int
     arguments: dict[str, Any] | None = None
     digest: str | None = None
-    by: str | None = None
-    rules: Rules = BY_DEFAULT
-    results_id: str = ""
 
 
-class Reject(IdempotentCommand):
+class Reject(_Decision):
     """A person rejects a call; the model is told so, unless `resume` is false: then the turn ends."""
 
-    call_id: str
-    turn_id: str
-    at: int
     reason: str = ""
     resume: bool = True
-    by: str | None = None
-    rules: Rules = BY_DEFAULT
-    results_id: str = ""
 
 
-class Respond(IdempotentCommand):
+class Respond(_Decision, kw_only=True):
     """A person answers a question."""
 
-    call_id: str
-    turn_id: str
-    at: int
     value: Any
-    by: str | None = None
-    rules: Rules = BY_DEFAULT
-    results_id: str = ""
 
 
-class Resume(FrozenByName):
+class Resume(_Ruled):
     """Go on with the calls that were running when the process ended."""
 
     turn_id: str
     at: int
-    rules: Rules = BY_DEFAULT
-    results_id: str = ""
 
 
-class Interrupt(IdempotentCommand):
+class Interrupt(_RuledRequest):
     """End the turn under way; the agent goes on with what waits."""
 
     agent_id: str
     reason: str
     at: int
     so_far: SoFar = SoFar()
-    rules: Rules = BY_DEFAULT
-    results_id: str = ""
 
 
-class Stop(IdempotentCommand):
+class Stop(_RuledRequest):
     """End the turn under way and the agent; what waits goes on waiting. Any agent, when `agent_id` is None."""
 
     agent_id: str | None
     reason: StopReason
     at: int
     so_far: SoFar = SoFar()
-    rules: Rules = BY_DEFAULT
-    results_id: str = ""
 
 
-class Delete(IdempotentCommand):
+class Delete(_RuledRequest):
     """Stop the agent, if there is one, and delete the session."""
 
     session_id: str
     at: int
     so_far: SoFar = SoFar()
-    rules: Rules = BY_DEFAULT
-    results_id: str = ""
 
 
 SessionCommand: TypeAlias = (
