@@ -11,10 +11,10 @@ import msgspec
 from reenact.actors.envelopes import enveloped, flat, segments_of
 from reenact.actors.environment.api import ChecksTools, Environment
 from reenact.actors.idempotency import remembered
-from reenact.actors.inlet import Channel, Inlet, published_of
 from reenact.actors.journal.api import Derived, Entry, Journal, Kept, Remembered, Segment
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin
+from reenact.actors.turn_stream import Channel, TurnStream, published_of
 from reenact.domain import announce as announcing
 from reenact.domain import events as heard_events
 from reenact.domain import session as rules
@@ -268,7 +268,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 case heard_events.ToolStarted():
                     if self._channel is not None:
                         self._channel.said = for_model(self.state)
-                        self._channel.inlet.expect(data.id)
+                        self._channel.turn_stream.expect(data.id)
                     self._pass_on(context, data)
                 case heard_events.UserMessage():
                     pass  # the environment hears it when its turn begins
@@ -342,11 +342,11 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         turn = self.state.turn
         if turn is None or self._channel is None:
             return given
-        return self._channel.inlet.close(turn.id)
+        return self._channel.turn_stream.close(turn.id)
 
     def _connect(self, agent_id: str, environment: Environment) -> Failure | None:
         """Give the agent the environment; return why that failed, if it did."""
-        inlet = Inlet(
+        turn_stream = TurnStream(
             self.context.stream,
             self.context.system.append_in_round,
             self._ports.now,
@@ -355,11 +355,11 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             report=self._report,
             compress=self._compress,
         )
-        channel = Channel(inlet, self._ports.request, self._ports.spawn)
+        channel = Channel(turn_stream, self._ports.request, self._ports.spawn)
         self._environment, self._channel = environment, channel
-        self._ports.agent_lives(agent_id, self.context.id, lambda: inlet.responding)
+        self._ports.agent_lives(agent_id, self.context.id, lambda: turn_stream.responding)
         try:
-            environment.receptor.connect(inlet)
+            environment.receptor.connect(turn_stream)
             environment.effector.connect(channel)
         except Exception as error:
             logger.exception("the environment of session %s could not be connected", self.context.id)
@@ -396,14 +396,14 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             return
         channel.said = for_model(self.state)
         channel.too_long = self._is_too_long()
-        channel.inlet.open(turn.id, flat(context), responding=responding)
+        channel.turn_stream.open(turn.id, flat(context), responding=responding)
         if isinstance(started, heard_events.TurnStarted) and channel.wants(heard_events.UserMessage.event_type):
             self._pass_on(context, heard_events.UserMessage(message=announcing.question_of(turn, channel.said[-1])))
         self._pass_on(context, started)
 
     def _enter(self, turn_id: str, context: Context) -> None:
         if self._channel is not None:
-            self._channel.inlet.enter(turn_id, flat(context))
+            self._channel.turn_stream.enter(turn_id, flat(context))
 
     def _is_too_long(self) -> bool:
         limit = self._current_rules().compress_at

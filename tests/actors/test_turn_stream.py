@@ -1,4 +1,4 @@
-"""The inlet: what may come in from an environment, and until when."""
+"""The turn_stream: what may come in from an environment, and until when."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from reenact.actors.inlet import Inlet
+from reenact.actors.turn_stream import TurnStream
 from reenact.domain.agent import SoFar
 from reenact.domain.errors import InvalidInputError, StorageFullError
 from reenact.domain.events import ContextCompressed, MessageDelta, MessageStop, StreamData, TextDelta
@@ -42,9 +42,9 @@ def session() -> Session:
 
 
 @pytest.fixture
-def inlet(journal: MemoryJournal, session: Session) -> Inlet:
+def turn_stream(journal: MemoryJournal, session: Session) -> TurnStream:
     numbers = itertools.count(1)
-    made = Inlet(
+    made = TurnStream(
         "session/s", journal.append, lambda: 7, lambda prefix: f"{prefix}_{next(numbers)}", finish=session.finish
     )
     made.open("t", CONTEXT)
@@ -73,13 +73,13 @@ def kept(journal: MemoryJournal) -> list[str]:
     ],
 )
 def test_what_cannot_be_recorded_is_refused_and_spoils_nothing(
-    inlet: Inlet, journal: MemoryJournal, session: Session, nonsense: StreamData | dict[str, Any]
+    turn_stream: TurnStream, journal: MemoryJournal, session: Session, nonsense: StreamData | dict[str, Any]
 ) -> None:
     with pytest.raises(InvalidInputError):
-        inlet.emit(nonsense)
+        turn_stream.emit(nonsense)
 
-    inlet.emit({"type": "text_delta", "data": {"text": "sense"}})
-    inlet.emit(MessageStop())
+    turn_stream.emit({"type": "text_delta", "data": {"text": "sense"}})
+    turn_stream.emit(MessageStop())
     settle(journal)
 
     assert kept(journal) == ["message_start", "agent_state_changed", "text_delta", "message_stop"]
@@ -87,43 +87,43 @@ def test_what_cannot_be_recorded_is_refused_and_spoils_nothing(
     assert session.ended[0][1].content == (TextBlock("sense"),)
 
 
-def test_what_is_said_in_another_turn_is_dropped(inlet: Inlet, journal: MemoryJournal) -> None:
-    inlet.emit(TextDelta(text="late"), turn_id="the one before")
+def test_what_is_said_in_another_turn_is_dropped(turn_stream: TurnStream, journal: MemoryJournal) -> None:
+    turn_stream.emit(TextDelta(text="late"), turn_id="the one before")
     settle(journal)
 
     assert kept(journal) == []
 
 
 def test_nothing_comes_in_once_it_is_closed_and_what_had_come_is_told_each_time(
-    inlet: Inlet, journal: MemoryJournal, session: Session
+    turn_stream: TurnStream, journal: MemoryJournal, session: Session
 ) -> None:
-    inlet.emit(TextDelta(text="so"))
-    first = inlet.close("t")
-    inlet.emit(TextDelta(text=" far"))
+    turn_stream.emit(TextDelta(text="so"))
+    first = turn_stream.close("t")
+    turn_stream.emit(TextDelta(text=" far"))
     settle(journal)
 
-    assert first.content == inlet.close("t").content == (TextBlock("so"),)
+    assert first.content == turn_stream.close("t").content == (TextBlock("so"),)
     assert kept(journal)[-1] == "text_delta"
-    assert inlet.close("another") == SoFar()
+    assert turn_stream.close("another") == SoFar()
     assert session.ended == []
 
 
-def test_the_agent_responds_once_its_first_words_are_durable(inlet: Inlet, journal: MemoryJournal) -> None:
-    inlet.emit(TextDelta(text="so"))
-    before = inlet.responding
+def test_the_agent_responds_once_its_first_words_are_durable(turn_stream: TurnStream, journal: MemoryJournal) -> None:
+    turn_stream.emit(TextDelta(text="so"))
+    before = turn_stream.responding
     settle(journal)
 
-    assert (before, inlet.responding) == (None, "t")
+    assert (before, turn_stream.responding) == (None, "t")
 
 
 def test_a_delta_that_cannot_be_kept_ends_the_turn_with_what_was_handed_over(
-    inlet: Inlet, journal: MemoryJournal, session: Session
+    turn_stream: TurnStream, journal: MemoryJournal, session: Session
 ) -> None:
     journal.fail_next(StorageFullError("no space"))
-    inlet.emit(TextDelta(text="so"))
-    inlet.emit(TextDelta(text=" far"))
+    turn_stream.emit(TextDelta(text="so"))
+    turn_stream.emit(TextDelta(text=" far"))
     settle(journal)
-    inlet.emit(TextDelta(text=" and no further"))
+    turn_stream.emit(TextDelta(text=" and no further"))
     settle(journal)
 
     (turn_id, so_far), *others = session.ended
@@ -132,13 +132,13 @@ def test_a_delta_that_cannot_be_kept_ends_the_turn_with_what_was_handed_over(
     assert so_far.failure.type == "storage_error"
 
 
-def test_an_environment_is_told_whether_its_turn_still_hears(inlet: Inlet) -> None:
-    assert inlet.emit(TextDelta(text="One")) is True
-    assert inlet.emit(TextDelta(text="Two"), turn_id="another") is False
+def test_an_environment_is_told_whether_its_turn_still_hears(turn_stream: TurnStream) -> None:
+    assert turn_stream.emit(TextDelta(text="One")) is True
+    assert turn_stream.emit(TextDelta(text="Two"), turn_id="another") is False
 
-    inlet.close("t")
+    turn_stream.close("t")
 
-    assert inlet.emit(TextDelta(text="Three")) is False
+    assert turn_stream.emit(TextDelta(text="Three")) is False
 
 
 @pytest.mark.parametrize("ends", ["recorded", "closed"])
@@ -146,7 +146,7 @@ def test_what_follows_a_summary_is_let_in_when_that_is_recorded(
     journal: MemoryJournal, session: Session, ends: str
 ) -> None:
     recorded: list[Callable[[], None]] = []
-    inlet = Inlet(
+    turn_stream = TurnStream(
         "session/s",
         journal.append,
         lambda: 7,
@@ -154,13 +154,15 @@ def test_what_follows_a_summary_is_let_in_when_that_is_recorded(
         finish=session.finish,
         compress=lambda _turn, _event, then: recorded.append(then),
     )
-    inlet.open("t", CONTEXT)
+    turn_stream.open("t", CONTEXT)
 
-    inlet.emit_all((TextDelta(text="Before"), ContextCompressed(summary="So far", kept=1), TextDelta(text="After")))
-    inlet.emit(MessageStop())
+    turn_stream.emit_all(
+        (TextDelta(text="Before"), ContextCompressed(summary="So far", kept=1), TextDelta(text="After"))
+    )
+    turn_stream.emit(MessageStop())
     settle(journal)
     before = kept(journal)
-    so_far = inlet.close("t") if ends == "closed" else None
+    so_far = turn_stream.close("t") if ends == "closed" else None
     for then in recorded * 2:
         then()
     settle(journal)

@@ -45,8 +45,8 @@ _TOLD: Final[frozenset[type[StreamData]]] = frozenset({ToolResult, ContextCompre
 logger = logging.getLogger("reenact.environment")
 
 
-class Inlet:
-    """The way in for one agent: at most one turn is open at a time. Thread-safe."""
+class TurnStream:
+    """Takes in what the environment of one agent says: at most one turn is open at a time. Thread-safe."""
 
     def __init__(
         self,
@@ -235,11 +235,11 @@ class Channel:
 
     def __init__(
         self,
-        inlet: Inlet,
+        turn_stream: TurnStream,
         request: Callable[[str, Mapping[str, Any], float], Envelope],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
-        self.inlet = inlet
+        self.turn_stream = turn_stream
         self.said: Sequence[Said] = Conversation()
         self.too_long = False
         self._request = request
@@ -312,7 +312,7 @@ class Channel:
         """Log it; and end the turn, or answer the call, that the effector should have acted on: nobody else will."""
         logger.error("an effector raised on %r", envelope.type, exc_info=error)
         with contextlib.suppress(ReenactError):
-            self.inlet.emit(failure_on(envelope, error), turn_id=envelope.context.turn_id or "")
+            self.turn_stream.emit(failure_on(envelope, error), turn_id=envelope.context.turn_id or "")
 
     def _add(self, type_: str | None, handler: Handler) -> _Off:
         entry = (type_, handler)
