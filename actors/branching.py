@@ -1,4 +1,4 @@
-"""Where a session branches off: which record, in its own stream or one that it goes on with, a position stands for."""
+"""Finds the record behind which a session branches off, in its own stream or in one that it goes on with."""
 
 from __future__ import annotations
 

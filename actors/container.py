@@ -1,4 +1,4 @@
-"""The actors of containers and images: they record, and tell everyone."""
+"""The actors of containers and images: they record, and publish what they recorded."""
 
 from __future__ import annotations
 

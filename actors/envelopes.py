@@ -1,4 +1,4 @@
-"""Envelopes: what is heard of the entries of a publication, whoever hears it."""
+"""Makes the envelopes of what is published, whoever receives them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The facades: everything that a program can ask of a runtime. They hand out frozen values, never an actor or a row."""
+"""The facades: every method of a runtime that a program can call. They return frozen values, never actors or rows."""
 
 from __future__ import annotations
 

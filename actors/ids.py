@@ -1,4 +1,4 @@
-"""Ids and time as they come in from the world; a test brings its own."""
+"""Generates unique ids that sort by time; a test brings its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each operation once, on actors, log and read model: what the facades and the command protocol have in common."""
+"""The operations of a runtime, each once, on actors, log and read model: for the facades and the command protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the facades need of the read model, which stands on the other side of the log."""
+"""Protocols of the read model, which is on the other side of the log, as the operations need it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A runtime: actors, log, feed, outside loop and read model, put together, and taken apart in order."""
+"""A runtime in this process: starts its parts in order and stops them in order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a session branches off from another one: it goes on with the other's history as if it were its own.
+"""Branching of sessions: a branch goes on with another session's history as if it were its own.
 
 What was under way at the branch point ends in the branch, so that it can go on at once: a turn is interrupted, and the
 calls that were to run, or ran, are given up. Calls that wait for people go on waiting, in both sessions. Messages that

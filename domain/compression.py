@@ -1,4 +1,4 @@
-"""Which part of a conversation a summary may take the place of, and how the model is given the summary."""
+"""Compression of a conversation: which messages a summary may replace, and how the model is given the summary."""
 
 from __future__ import annotations
 

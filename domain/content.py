@@ -1,4 +1,4 @@
-"""What may be handed in as content: a user's message and a tool's result, checked block by block.
+"""Checks content that is handed in, block by block: a user's message and a tool's result.
 
 The rules are those of the Messages API (platform.claude.com: "Images and vision", "PDF support", "Handle tool calls").
 """

@@ -1,4 +1,4 @@
-"""What can go wrong, each with a stable code and the values a caller acts on."""
+"""The errors of Reenact, each with a stable code and the values that a caller acts on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text from anywhere as lines that people can trust: nothing in it can hide, move the cursor, or end the line."""
+"""Makes text from anywhere legible: nothing in it can hide, move the cursor, or end the line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Marks in the places of what was taken out of a history before it left, and what can still be compared around them."""
+"""Marks of redaction: what stands in the place of what was taken out of a history, and comparing around them."""
 
 from __future__ import annotations
 

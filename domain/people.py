@@ -1,4 +1,4 @@
-"""What people are asked by agents, and what they may hand in to decide it."""
+"""Calls that wait for a person, and checks of what a person hands in to decide them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is asked of a session."""
+"""The commands of a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a session, and how each fact changes it."""
+"""The state of a session, and how each event changes it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The names under which events stand in the log. A class may be renamed; a name here never is, and none goes away."""
+"""The names under which events are stored. A class may be renamed; a name here never is, and none goes away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a turn goes on, and how it ends.
+"""The decisions about a turn: how it goes on, and how it ends.
 
 A turn begins with a message or with a person's decision about a call. The model is asked; its answer ends the turn or
 asks for tools; the calls run, wait for a person or are denied; when all are answered, the results go back to the model.

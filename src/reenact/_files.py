@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all, and what goes wrong with files in our own words."""
+"""Writes files that are there whole or not at all, and translates errors of the operating system."""
 
 from __future__ import annotations
 

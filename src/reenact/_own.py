@@ -1,4 +1,4 @@
-"""Which files belong to a log: whatever else is written must take the name of none of them."""
+"""Tells which files belong to a log, so that nothing else is written under their names."""
 
 from __future__ import annotations
 

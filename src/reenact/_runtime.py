@@ -1,4 +1,4 @@
-"""Opening a runtime: where the log, the read model, the feed and the environment are put together."""
+"""Opens a runtime: puts the log, the read model, the feed and the environment together."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ class Runtime(LocalRuntime):
         Raises:
             AuthenticationError: the server does not know the token.
             ProtocolError: what answers there speaks another version of the protocol, or is no server of this kind.
-            ServerUnreachableError: nothing has answered in time, or who answers sends clients on, which never go there.
+            ServerUnreachableError: nothing has answered in time, or the answer is a redirect: redirects are not followed.
             ConfigurationError: no server can be at that address.
         """
         from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed

@@ -1,4 +1,4 @@
-"""Logs that travel: into a file that anybody can read and nobody can change unseen, and into a log again."""
+"""Exports a log into a file that is protected against changes, and imports it into a log again."""
 
 from __future__ import annotations
 

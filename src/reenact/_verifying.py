@@ -1,4 +1,4 @@
-"""Is the log what was once written, and does everything beside it say the same? All that looks at it, put together."""
+"""Verifies a log: its hash chain, its events, what subscribers heard, and the read model beside it."""
 
 from __future__ import annotations
 

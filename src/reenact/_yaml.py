@@ -1,4 +1,4 @@
-"""YAML 1.2, read as data alone: the core schema, without tags, anchors, and keys that come twice."""
+"""Reads YAML 1.2 as plain data: the core schema, without tags, anchors and duplicate keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log as evidence: opened for reading, beside whoever writes it, and asked what happened."""
+"""`Audit`: a log opened for reading, beside whoever writes it."""
 
 from __future__ import annotations
 

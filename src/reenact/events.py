@@ -1,4 +1,4 @@
-"""The events that subscribers hear: the envelope, the catalogue, the command protocol, and a JSON Schema of it all."""
+"""The public module of events: the envelope, the catalogue, the command protocol, and their JSON Schema."""
 
 from __future__ import annotations
 

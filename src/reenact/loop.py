@@ -1,4 +1,4 @@
-"""The agent loop for whoever keeps the state of a conversation in hand: the runtime, its instructions, its events."""
+"""The public module of the agent loop, for whoever keeps the state of a conversation: `AgentRuntime`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a server is: the addresses that `Runtime.connect` takes."""
+"""Parses the addresses that `Runtime.connect` takes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A request on its way: sent, and sent again under the same id over every new connection, until it is answered."""
+"""A request in flight: sent again under the same id over every new connection, until it is answered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has come of a subscription and nobody has asked for yet: between the link's thread and the consumer's."""
+"""Buffers the events of a subscription between the link's thread and the consumer's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asking a server: a request of the command protocol, its answer, and its error as the facade's own."""
+"""Sends requests of the command protocol to a server, and raises its errors as the facades do."""
 
 from __future__ import annotations
 

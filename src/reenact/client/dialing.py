@@ -1,4 +1,4 @@
-"""One attempt to reach a server: the handshake, the hello, and the welcome."""
+"""Makes one attempt to connect to a server: the handshake, the hello, and the welcome."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class UnintelligibleError(ProtocolError):
 
 
 class ElsewhereError(ServerUnreachableError):
-    """Who answers sends clients on to another address, where they do not go."""
+    """What answers redirects clients to another address; redirects are not followed."""
 
 
 class _Connect(connect):
@@ -75,7 +75,7 @@ class Dialer:
         Raises:
             AuthenticationError: the server does not know the token.
             ProtocolError: the server speaks another version, or (`UnintelligibleError`) it is not one of ours.
-            ServerUnreachableError: nothing answers, or not in time, or (`ElsewhereError`) it sends clients on.
+            ServerUnreachableError: nothing answers, or not in time, or (`ElsewhereError`) it redirects clients.
         """
         try:
             socket = await self._open()
@@ -151,8 +151,8 @@ class Dialer:
             return AuthenticationError(f"{self.address} does not let this client in (HTTP {status}): check the token")
         if status in _ELSEWHERE:
             return ElsewhereError(
-                f"what answers at {self.address} is no Reenact server: HTTP {status} sends clients on, which are never "
-                "sent on; give the address of the server itself"
+                f"what answers at {self.address} is no Reenact server: HTTP {status} redirects clients, and redirects "
+                "are not followed; give the address of the server itself"
             )
         if status >= _SERVER_FAILS or status in _BUSY:
             return self._unreachable(f"HTTP {status}")

@@ -1,4 +1,4 @@
-"""What happens in a remote runtime. `runtime.events` of one that is connected."""
+"""`runtime.events` of a remote runtime: handlers and subscriptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A subscription as the link's thread sees it: where it stands with the server, and what is to be said about it."""
+"""A subscription as the link's thread sees it: its state at the server, and the next frame to send for it."""
 
 from __future__ import annotations
 

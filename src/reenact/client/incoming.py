@@ -1,4 +1,4 @@
-"""What a server sends, read as late as possible: events and results stay JSON until somebody wants them."""
+"""Decodes what a server sends as late as possible: events and results stay JSON until they are read."""
 
 from __future__ import annotations
 

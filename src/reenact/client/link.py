@@ -1,4 +1,4 @@
-"""The link to a server: a connection, and another when it is lost; who has something to say says it on each anew."""
+"""Keeps a connection to a server; on each new connection everybody is asked for the frames that are to be sent."""
 
 from __future__ import annotations
 

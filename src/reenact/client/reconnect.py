@@ -1,4 +1,4 @@
-"""How long to wait before the next attempt to reach a server: longer and longer, and never all clients at once."""
+"""How long to wait before the next attempt to connect: exponential backoff with jitter."""
 
 from __future__ import annotations
 

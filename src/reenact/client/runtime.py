@@ -1,4 +1,4 @@
-"""A runtime that lives in another process: the same facades, over a connection that comes back by itself."""
+"""A remote runtime: the same facades, over a connection that is made again when it is lost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events of one session, told by a server: an iterator for threads, one for asyncio, acknowledgements."""
+"""The events of one session of a remote runtime: an iterator for threads, one for asyncio, acknowledgements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The thread on which a client talks: an asyncio loop of its own, reached from every other thread."""
+"""The client's thread, with an asyncio loop of its own, and how other threads call functions on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents: images beside that of the session, each for a task of its own."""
+"""Agents: images beside that of the session, each for one kind of task."""
 
 from __future__ import annotations
 

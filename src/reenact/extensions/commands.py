@@ -1,4 +1,4 @@
-"""Commands: messages that are written once, and sent by their name."""
+"""Commands: messages that are written once and sent by name."""
 
 from __future__ import annotations
 

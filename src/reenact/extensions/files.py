@@ -1,4 +1,4 @@
-"""Reading what may be anything: no more than so much of it, nothing that blocks, nothing outside of a project."""
+"""Reads files that may be anything: bounded, regular files only, without blocking, and only inside the project."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Telling hooks of what happens, and hearing what they make of it."""
+"""Runs the hooks for an event and combines their verdicts."""
 
 from __future__ import annotations
 

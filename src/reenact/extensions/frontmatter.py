@@ -1,4 +1,4 @@
-"""The front matter of a file of Markdown: what stands between two lines `---` at its beginning, in YAML."""
+"""Reads Markdown files with front matter: YAML between two lines `---` at the beginning."""
 
 from __future__ import annotations
 

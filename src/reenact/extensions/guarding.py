@@ -1,4 +1,4 @@
-"""Tools under the eyes of hooks, which are asked before a call and told after it."""
+"""A toolbox that asks hooks before each call and tells them after it."""
 
 from __future__ import annotations
 

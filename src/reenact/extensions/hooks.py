@@ -1,4 +1,4 @@
-"""Hooks: command lines that run when something happens, as `hooks.json` says in the form of Claude Code."""
+"""Hooks: command lines that run on events, read from `hooks.json` in the form of Claude Code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON with the lines on which things stand, which Python's reader of it does not tell."""
+"""Reads JSON with the line on which each value stands, which Python's reader does not tell."""
 
 from __future__ import annotations
 

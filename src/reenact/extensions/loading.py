@@ -1,4 +1,4 @@
-"""Loading the extensions of a user and of a project: what is there, and what was passed over, and why."""
+"""Loads the extensions of a user and of a project, and collects what was skipped and why."""
 
 from __future__ import annotations
 

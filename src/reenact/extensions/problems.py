@@ -1,4 +1,4 @@
-"""What is wrong with an extension, where, and that it was therefore passed over."""
+"""Problems of extensions: what is wrong, in which file, and on which line."""
 
 from __future__ import annotations
 

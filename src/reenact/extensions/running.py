@@ -1,4 +1,4 @@
-"""Running a hook: a command line that is given JSON, some time, and nobody's patience beyond that."""
+"""Runs a hook's command line with JSON on standard input, a time limit, and bounded output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Skills: instructions for a kind of task, of which the model knows name and description, and loads the rest itself."""
+"""Skills: instructions for a kind of task; the model knows name and description, and loads the rest itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which projects a person has trusted: their folders, and the hooks and commands that were in them then."""
+"""Remembers which projects a person has trusted, by path and by digest of their hooks and commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hooks make of an event, read from how they ended and what they printed."""
+"""Reads the verdict of a hook from its exit code and its output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may come in: tokens, origins of web pages, and the names under which the server may be addressed."""
+"""Decides who may use a server: tokens, origins of web pages, and names by which the server may be called."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the JSON API makes of the table of operations, its responses, and the status of each error code."""
+"""Responses of the JSON API, the HTTP status of each error code, and what the API needs of the table of operations."""
 
 from __future__ import annotations
 

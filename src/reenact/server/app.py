@@ -1,4 +1,4 @@
-"""The ASGI application of a runtime: who may come in is looked at first, then what it wants."""
+"""The ASGI application of a runtime: the guard, the JSON API and the WebSocket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server counts of its own work. Of one event loop."""
+"""Counters of a server's own work. Used on one event loop."""
 
 from __future__ import annotations
 

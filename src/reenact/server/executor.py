@@ -1,4 +1,4 @@
-"""Executes requests on threads, since the facades wait, and to the end, whoever has gone meanwhile."""
+"""Executes requests on threads, since the facades wait; a request runs to its end even if its client has gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Looked at before anything else: by what name the server is called, from what page, with what token, and how often."""
+"""Checks host, origin, token and rate of each HTTP request and handshake before anything else sees it."""
 
 from __future__ import annotations
 

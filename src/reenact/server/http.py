@@ -1,4 +1,4 @@
-"""The JSON API: each route is a request of the command protocol; and what machines ask of a server."""
+"""The JSON API, with a route for each request of the command protocol; health, readiness, metrics and schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much a client may ask for, and how fast."""
+"""Limits on what a client may use, and the token bucket and counters that enforce them."""
 
 from __future__ import annotations
 

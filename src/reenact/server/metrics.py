@@ -1,4 +1,4 @@
-"""The numbers of a server, in Prometheus' text format 0.0.4."""
+"""Writes the metrics of a server in Prometheus' text format 0.0.4."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The JSON API and the frames, described for machines: made from the table of operations."""
+"""Generates the OpenAPI document and the JSON Schema of frames from the table of operations."""
 
 from __future__ import annotations
 

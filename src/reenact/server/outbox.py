@@ -1,4 +1,4 @@
-"""What goes out over one connection: its own frames first, then events, no sooner than the socket takes them."""
+"""Sends a connection's own frames first, then events, no sooner than the socket takes them."""
 
 from __future__ import annotations
 

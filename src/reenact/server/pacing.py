@@ -1,4 +1,4 @@
-"""Frames of a WebSocket that are no message, such as pings and pieces: they are free for nobody."""
+"""Rate-limits WebSocket frames, also control frames and fragments."""
 
 from __future__ import annotations
 

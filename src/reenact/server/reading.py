@@ -1,4 +1,4 @@
-"""A client's messages as frames, or why one is none."""
+"""Decodes a client's messages into frames, or says why a message is not a frame."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server in this process: it listens, on a thread of its own, until it is told to stop."""
+"""Runs a server in this process, on a thread of its own, until it is stopped."""
 
 from __future__ import annotations
 

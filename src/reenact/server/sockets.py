@@ -1,4 +1,4 @@
-"""A WebSocket: the hello, then frames in order, each refused by itself if it cannot be accepted."""
+"""Serves one WebSocket: the hello, then frames in order; a frame that cannot be accepted is refused by itself."""
 
 from __future__ import annotations
 

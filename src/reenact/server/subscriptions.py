@@ -1,4 +1,4 @@
-"""The subscriptions of a connection: begun, acknowledged, ended; all of them share the way out."""
+"""The subscriptions of one connection: subscribe, acknowledge, unsubscribe."""
 
 from __future__ import annotations
 

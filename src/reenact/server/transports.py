@@ -1,4 +1,4 @@
-"""The connections under uvicorn: none waits for ever for a client that says nothing, or takes nothing."""
+"""Connections under uvicorn with timeouts: one whose client sends nothing, or takes nothing, is closed."""
 
 from __future__ import annotations
 
