@@ -332,16 +332,13 @@ class LocalRuntime(Asking):
                 parts.callback(self._dispose_of_factory)
                 parts.callback(self._journal.close)
                 parts.callback(self._follower.close)
-                parts.callback(self._refuse_reading)
+                parts.callback(setattr, self._do, "closed", True)  # noqa: FBT003 - what it is set to
                 parts.callback(self.feed.close)  # nothing more is published; until they return, handlers may read
                 parts.callback(self._system.close)
                 parts.callback(self._sweeper.close)
                 parts.callback(self._ports.outside.close)
                 self._do.closing = True
                 self._do.shut_down()
-
-    def _refuse_reading(self) -> None:
-        self._do.closed = True
 
     def _dispose_of_factory(self) -> None:
         dispose = getattr(self._environment, "dispose", None)

@@ -471,23 +471,17 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 return command.turn_id
             case Receive():
                 return self._response(command, after, at)[0]
-            case CreateSession():
+            case CreateSession() | BranchSession():
+                origin = None
+                if isinstance(command, BranchSession):
+                    origin = BranchPoint(session_id=command.origin, position=command.position, version=command.version)
                 return SessionInfo(
                     id=command.session_id,
                     container_id=command.container_id,
                     image_id=command.image_id,
                     image_revision=command.image_revision,
                     created_at=instant(at),
-                )
-            case BranchSession():
-                point = BranchPoint(session_id=command.origin, position=command.position, version=command.version)
-                return SessionInfo(
-                    id=command.session_id,
-                    container_id=command.container_id,
-                    image_id=command.image_id,
-                    image_revision=command.image_revision,
-                    created_at=instant(at),
-                    origin=point,
+                    origin=origin,
                 )
             case _:
                 return None

@@ -20,7 +20,7 @@ from reenact.domain.errors import AlreadyExistsError, InvalidInputError, Session
 from reenact.domain.image import check_model
 from reenact.domain.loop import rounds
 from reenact.domain.loop.policy import call_digest
-from reenact.domain.loop.rounds import Call, Round
+from reenact.domain.loop.rounds import Round
 from reenact.domain.messages import Block, check_text
 from reenact.domain.session_commands import BranchSession
 from reenact.domain.session_state import Session, SessionBranched, SessionEvent, calls_of
@@ -108,9 +108,11 @@ def _request_tools(story: Story) -> None:
 def _give_up_changed(story: Story) -> None:
     """Give up calls that a person was just changing: nobody has judged, or decided about, what they are now."""
     round_ = story.session.round or Round()
-    changed = Round(tuple(call for call in round_.at("waiting") if _is_changed(call, round_.revision)))
+    changed = Round(
+        tuple(
+            call
+            for call in round_.at("waiting")
+            if call.kind == "approval" and call.digest != call_digest(call.name, call.arguments, round_.revision)
+        )
+    )
     story.add(*rounds.given_up(changed, f"interrupted ({BRANCHED})", stages={"waiting"}))
-
-
-def _is_changed(call: Call, revision: str) -> bool:
-    return call.kind == "approval" and call.digest != call_digest(call.name, call.arguments, revision)

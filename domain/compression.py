@@ -23,11 +23,14 @@ def cut_of(messages: Sequence[Said]) -> int:
     The question that is being answered stays as it is, unless the answer to it is what has become so long: then what is
     kept begins with the last answer, so that the results of calls follow the calls.
     """
-    question = max((at for at, said in enumerate(messages) if _is_question(said)), default=0)
+    question = max(
+        (
+            at
+            for at, said in enumerate(messages)
+            if said.role == "user" and not any(isinstance(block, ToolResultBlock) for block in said.content)
+        ),
+        default=0,
+    )
     answer = max((at for at, said in enumerate(messages) if said.role == "assistant"), default=0)
     cut = question if 2 * question >= len(messages) else answer
     return cut if cut >= LEAST else 0
-
-
-def _is_question(said: Said) -> bool:
-    return said.role == "user" and not any(isinstance(block, ToolResultBlock) for block in said.content)

@@ -110,7 +110,8 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
         case Compress():
             turns.compress(story, command)
         case Approve() | Reject() | Respond():
-            _must_be_live(story)
+            if session.agent is None:
+                raise AgentNotFoundError(session.id or "")
             turns.person_decides(story, command)
         case Resume():
             turns.resume(story, command)
@@ -211,8 +212,3 @@ def _delete(story: Story, command: Delete) -> None:
 def _must_exist(session: Session, session_id: str) -> None:
     if session.id is None or session.deleted:
         raise SessionNotFoundError(session_id)
-
-
-def _must_be_live(story: Story) -> None:
-    if story.session.agent is None:
-        raise AgentNotFoundError(story.session.id or "")

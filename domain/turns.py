@@ -36,7 +36,7 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import CostLimit, cost_of, price_of, sum_of
 from reenact.domain.loop.rounds import Round, Stage
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import Block, Said, ToolResultBlock, ToolUseBlock, is_blank
+from reenact.domain.messages import Block, ToolResultBlock, ToolUseBlock, is_blank
 from reenact.domain.session_commands import (
     Approve,
     BranchSession,
@@ -135,7 +135,9 @@ def compress(story: Story, command: Compress) -> None:
     """Take in the summary that the model is given from now on in place of what it sums up."""
     turn, conversation, summary = story.session.turn, story.session.conversation, story.session.summary
     replaced = len(conversation) - command.kept
-    if 0 < replaced < len(conversation) and _is_of_results(conversation[replaced]):
+    if 0 < replaced < len(conversation) and any(
+        isinstance(block, ToolResultBlock) for block in conversation[replaced].content
+    ):
         replaced -= 1  # results stay with their calls
     before = 0 if summary is None else summary.replaced
     if turn is None or turn.id != command.turn_id or story.session.round is not None:
@@ -404,10 +406,6 @@ def _with_ids(content: tuple[Block, ...], message_id: str, known: Collection[str
             taken.add(id_)
             told.append(msgspec.structs.replace(block, id=id_))
     return tuple(told)
-
-
-def _is_of_results(said: Said) -> bool:
-    return any(isinstance(block, ToolResultBlock) for block in said.content)
 
 
 def _from_state(so_far: SoFar) -> AgentState:

@@ -93,16 +93,14 @@ class Twin:
     def __init__(self, of: object, threads: Threads) -> None:
         self._of, self._threads = of, threads
 
-    async def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401 - those of any method
-        return await self._threads.call(getattr(self._of, name), *args, **kwargs)
-
 
 def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Twin, P], Coroutine[Any, Any, R]]:
     """Return the method that does the same in a twin: on a thread, so that the event loop goes on meanwhile."""
 
     @wraps(method)
     async def call(self: Twin, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = await self._call(method.__name__, *args, **kwargs)  # pyright: ignore[reportPrivateUsage]  # of a twin
+        of, threads = self._of, self._threads  # pyright: ignore[reportPrivateUsage]  # of a twin
+        result: R = await threads.call(getattr(of, method.__name__), *args, **kwargs)
         return result
 
     return call

@@ -207,7 +207,7 @@ class Runtime(LocalRuntime):
         Raises:
             AuthenticationError: the server does not know the token.
             ProtocolError: what answers there speaks another version of the protocol, or is no server of this kind.
-            ServerUnreachableError: nothing has answered in time, or the answer is a redirect: redirects are not followed.
+            ServerUnreachableError: nothing has answered in time, or with a redirect, which is not followed.
             ConfigurationError: no server can be at that address.
         """
         from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed

@@ -44,7 +44,7 @@ class InvalidYAMLError(InvalidInputError):
     code = "invalid_yaml"
 
     def __init__(self, problem: str, line: int | None = None, column: int | None = None) -> None:
-        problem = _visible(problem)
+        problem = "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in problem)
         super().__init__(problem if line is None else f"line {line}, column {column}: {problem}")
         self.problem = problem
         self.line = line
@@ -203,10 +203,6 @@ def _unicode(text: str) -> str:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
         raise ValueError("half of a surrogate pair is no character") from None
-
-
-def _visible(text: str) -> str:
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode("ascii") for one in text)
 
 
 def _said(error: Exception, text: str) -> InvalidYAMLError:

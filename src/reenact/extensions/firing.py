@@ -104,11 +104,9 @@ class Hooks:
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the variables without what opens the API, and without a URL of the log, in which may be a password."""
-    return {name: value for name, value in environ.items() if not _is_secret(name, value)}
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return name in _SECRETS or (name == _LOG and "://" in value)
+    return {
+        name: value for name, value in environ.items() if name not in _SECRETS and not (name == _LOG and "://" in value)
+    }
 
 
 def _named(hook: Hook) -> str:

@@ -47,8 +47,12 @@ class Guard:
         refusal = self._refusal(scope, headers, origin)
         if refusal is None and is_http and listed and scope["method"] == "OPTIONS":
             refusal = Response(status_code=204, headers=_ALLOWED)
-        if refusal is None:
-            refusal = self._of_request(scope, headers) if is_http else self._of_handshake(scope, headers)
+        if refusal is None and is_http:
+            refusal = self._of_request(scope, headers)
+        elif refusal is None and not self._access.knows(
+            bearer(headers)
+        ):  # the token of a WebSocket may come later, too
+            refusal = self._too_many(scope, None)
         await (refusal or self._app)(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers, origin: str | None) -> Response | None:
@@ -72,10 +76,6 @@ class Guard:
         if too_many is None and not known:
             return failure("authentication", "the token is not known" if token else "a token is needed")
         return too_many
-
-    def _of_handshake(self, scope: Scope, headers: Headers) -> Response | None:
-        """Limit who tries tokens; the token of a WebSocket may come later, too."""
-        return None if self._access.knows(bearer(headers)) else self._too_many(scope, None)
 
     def _too_many(self, scope: Scope, token: str | None) -> Response | None:
         """Count a request of a client that is known by its token, or else by its address; return what refuses it."""

@@ -56,7 +56,7 @@ class Outbox:
         self._send = send
         self._counts = counts
         self._unread = unread
-        self.on_ended: Callable[[Followed], None] = _nobody
+        self.on_ended: Callable[[Followed], None] = lambda _: None
         """Is told that a subscription has ended by itself."""
         self._frames: deque[bytes] = deque()
         self._size = 0
@@ -188,7 +188,3 @@ async def _take(source: Group) -> Iterable[Batch]:
         except StorageError as error:
             _log.warning("events cannot be read at present: %s", error)
             await asyncio.sleep(PAUSE)
-
-
-def _nobody(_: Followed) -> None:
-    pass

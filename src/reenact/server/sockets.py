@@ -13,7 +13,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from reenact.actors.feed.group import Group
 from reenact.domain.errors import ProtocolError, ReenactError
-from reenact.domain.events import Envelope
 from reenact.domain.frames import (
     BAD_FRAME,
     NO_HELLO,
@@ -178,7 +177,11 @@ class Connection:
                 if is_read and self._outbox.is_closed:  # nobody is there to be told
                     return
                 answer = await self._service.executor.ask(
-                    frame.request, frame.data, frame.id, frame.timeout, lambda answer: _answered(frame.id, answer)
+                    frame.request,
+                    frame.data,
+                    frame.id,
+                    frame.timeout,
+                    lambda answer: msgspec.json.encode(Answered(id=frame.id, response=answer)),
                 )
                 self._outbox.put(answer)
         except ReenactError as error:
@@ -225,7 +228,3 @@ async def _end(tasks: Sequence[asyncio.Future[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _answered(id_: str, answer: Envelope) -> bytes:
-    return msgspec.json.encode(Answered(id=id_, response=answer))
