@@ -56,9 +56,6 @@ logger = logging.getLogger("reenact.session")
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
 Recovery: TypeAlias = Literal["close", "resume"]
 Reply: TypeAlias = str | SessionInfo | Segment | None
-_Ruled: TypeAlias = (
-    Run | Receive | Finish | Report | Compress | Approve | Reject | Respond | Resume | Interrupt | Stop | Delete
-)
 
 
 class Ports(Protocol):
@@ -415,7 +412,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             self._rules = rules, msgspec.structs.replace(rules, runs_tools=False)
         return self._rules[self._channel is not None and not self._channel.runs_tools]
 
-    def _with_rules(self, command: _Ruled) -> SessionCommand:
+    def _with_rules(self, command: SessionCommand) -> SessionCommand:
         rules = self._current_rules()
         match command:
             case Receive() | Compress():
