@@ -132,8 +132,7 @@ class Requests:
 
     def _say(self, request: asked.Request[Any]) -> Context:
         """Publish the request, and return its context."""
-        about = {name: request.get(name) for name in ("container_id", "image_id", "session_id", "agent_id")}
-        context = Context(**about, correlation_id=request.request_id)
+        context = context_of(request, request.request_id)
         self._feed.say(self._do.now(), request, flat(context))
         return context
 
@@ -153,6 +152,13 @@ class Requests:
     def _open(self, published: Segment) -> Envelope:
         (entry,) = published.entries
         return enveloped(entry, Context(**published.context), None, None, self._do.new_id)
+
+
+def context_of(data: Mapping[str, Any] | asked.Request[Any], request_id: str | None) -> Context:
+    """Return the context of a request that has this data, and of its response."""
+    names = ("container_id", "image_id", "session_id", "agent_id")
+    about = {name: value for name in names if isinstance(value := data.get(name), str)}
+    return Context(**about, correlation_id=request_id)
 
 
 def _read(type_: object, given: object) -> asked.Request[Any]:

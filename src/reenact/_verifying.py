@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -36,6 +37,7 @@ Compared: TypeAlias = Literal["agrees", "differs", "not there", "not comparable"
 
 __all__ = ["ActorClasses", "Checkpoint", "Finding", "Verdict", "checkpoint_of", "verify_log"]
 
+_Report: TypeAlias = Callable[[str, int, int | None], None]
 _FIRST: Final = 1000
 """One of so many events tells whether a log is one of sessions."""
 
@@ -119,9 +121,7 @@ def verify_log(
         if found is not None:
             found(finding)
 
-    def report(phase: str, done: int, total: int | None) -> None:
-        if progress is not None:
-            progress(Progress(phase, done, total))
+    report = _reporting(progress)
 
     with ExitStack() as parts:
         # Before the log, which must know everything that the tables do.
@@ -135,7 +135,7 @@ def verify_log(
             codec=events,
             inspection=inspection,
             ends=() if known is None else known.ends(),
-            report=report if progress is not None else None,
+            report=report,
         )
         for finding in examination.findings():
             take(finding)
@@ -166,16 +166,14 @@ def checkpoint_of(log: Log, to: Log | Callable[[bytes], object], *, progress: On
         LogUnusableError: the log is damaged: there is nothing that one could hold it to later.
         StorageError: the log cannot be read to its end.
     """
-
-    def report(phase: str, done: int, total: int | None) -> None:
-        if progress is not None:
-            progress(Progress(phase, done, total))
-
     with ExitStack() as parts:
         evidence = parts.enter_context(evidence_of(_place(log)))
         write = to if callable(to) else parts.enter_context(replacing(_beside(log, Path(to)))).write
-        told = report if progress is not None else None
-        return write_checkpoint(evidence, write, made_at=microseconds(), report=told)
+        return write_checkpoint(evidence, write, made_at=microseconds(), report=_reporting(progress))
+
+
+def _reporting(progress: OnProgress | None) -> _Report | None:
+    return None if progress is None else lambda phase, done, total: progress(Progress(phase, done, total))
 
 
 def _line(finding: Finding) -> str:
@@ -221,7 +219,7 @@ def _compare(
     live: LiveTables | Compared | None,
     evidence: Evidence,
     is_damaged: bool,  # noqa: FBT001 - a value, no switch
-    report: Callable[[str, int, int | None], None],
+    report: _Report | None,
     take: Callable[[Finding], None],
 ) -> Compared:
     if not isinstance(live, LiveTables):
@@ -231,7 +229,8 @@ def _compare(
     log = EvidenceLog(evidence, codec())
     verdict: Compared = "agrees"
     try:
-        for table, at, problem in live.differences(log, lambda done, total: report("read model", done, total)):
+        told = None if report is None else partial(report, "read model")
+        for table, at, problem in live.differences(log, told):
             verdict = "differs"
             take(Finding("read model", table, at, problem))
     except (StorageError, ReadModelError) as error:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
-from types import TracebackType
 from typing import Self
 
 from reenact._runtime import codec
@@ -58,8 +56,6 @@ class Audit:
     def __init__(self, log: SqliteJournal) -> None:
         """Take a log that is open; it is closed with the audit."""
         self._log = log
-        self._parts = ExitStack()
-        self._parts.callback(log.close)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
@@ -76,9 +72,7 @@ class Audit:
         """Return the audit itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         """Close it."""
         self.close()
 
@@ -187,4 +181,4 @@ class Audit:
 
     def close(self) -> None:
         """Let go of the log. Idempotent."""
-        self._parts.close()
+        self._log.close()

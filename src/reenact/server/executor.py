@@ -13,10 +13,11 @@ from typing import Any, Final, TypeVar
 from reenact.actors.envelopes import enveloped
 from reenact.actors.journal.api import Entry
 from reenact.actors.kernel.timetable import microseconds
+from reenact.actors.requests import context_of
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.commands import RESPONSES, CommandError, Response, refusal_of
 from reenact.domain.errors import ReenactError, RuntimeClosedError
-from reenact.domain.events import Context, Envelope
+from reenact.domain.events import Envelope
 from reenact.domain.image_travel import check_from_afar
 from reenact.server.answers import LARGE, READS
 from reenact.server.counts import Counts
@@ -30,7 +31,6 @@ INTERNAL: Final = CommandError(
 OK: Final = "ok"
 LARGE_AT_ONCE: Final = 2
 """Large answers, of all clients, that are made at the same time."""
-_NAMES: Final = ("container_id", "image_id", "session_id", "agent_id")
 _log: Final = logging.getLogger("reenact.server")
 
 
@@ -131,6 +131,5 @@ class RequestExecutor:
 
 def _refusal(kind: type[Response], data: Mapping[str, Any], error: CommandError) -> Envelope:
     response = kind(request_id=str(data["request_id"]), error=error)
-    about = {name: value for name in _NAMES if isinstance(value := data.get(name), str)}
-    context = Context(**about, correlation_id=response.request_id)
+    context = context_of(data, response.request_id)
     return enveloped(Entry(kind.event_type, microseconds(), response), context, None, None, str)
