@@ -416,9 +416,6 @@ def json_schema() -> dict[str, Any]:
     kinds = tuple(CATALOGUE.items())
     data, definitions = msgspec.json.schema_components([kind for _, kind in kinds], ref_template="#/$defs/{name}")
     (context,), more = msgspec.json.schema_components([Context], ref_template="#/$defs/{name}")
-    # A docstring is indented as the source is, or not, by the version of Python.
-    for definition in (*definitions.values(), *more.values()):
-        definition |= {name: " ".join(text.split()) for name, text in definition.items() if name == "description"}
     envelopes = [
         {
             "type": "object",
@@ -442,5 +439,13 @@ def json_schema() -> dict[str, Any]:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Reenact event",
         "oneOf": envelopes,
-        "$defs": {**definitions, **more},
+        "$defs": tidied({**definitions, **more}),
+    }
+
+
+def tidied(definitions: dict[str, Any]) -> dict[str, Any]:
+    """Return the definitions; their descriptions do not depend on how the source is indented, or by which Python."""
+    return {
+        name: {key: " ".join(value.split()) if key == "description" else value for key, value in definition.items()}
+        for name, definition in definitions.items()
     }

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.domain.commands import REQUESTS, CommandError, Request
+from reenact.domain.commands import REQUESTS, CommandError, Request, tidied
 from reenact.domain.events import Envelope
 from reenact.domain.frames import FromClient, FromServer
 from reenact.server.answers import ANY_REQUEST, EVENTS, MOST_EVENTS, missing, others, result, status_of
@@ -44,7 +44,7 @@ def frames_schema() -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Reenact frame",
         "oneOf": [{"$ref": "#/$defs/FromClient"}, {"$ref": "#/$defs/FromServer"}],
-        "$defs": {**_tidied(definitions), "FromClient": client, "FromServer": server},
+        "$defs": {**tidied(definitions), "FromClient": client, "FromServer": server},
     }
 
 
@@ -87,7 +87,7 @@ def openapi(server: str, *, needs_token: bool = True) -> Schema:
         "info": {"title": "Reenact", "version": server.removeprefix("reenact "), "description": _ABOUT},
         "paths": paths,
         "components": {
-            "schemas": _tidied(definitions),
+            "schemas": tidied(definitions),
             "responses": {"Failure": _json("It was not carried out.", _in_components("ErrorAnswer"))},
         },
     }
@@ -173,11 +173,3 @@ _OF_MACHINES: Final = (
     ("/schemas/events.json", "events_schema", "Return the schema of events", _DOCUMENT),
     ("/schemas/frames.json", "frames_schema", "Return the schema of frames", _DOCUMENT),
 )
-
-
-def _tidied(definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the definitions with descriptions that do not depend on how the source is indented."""
-    return {
-        name: {key: " ".join(value.split()) if key == "description" else value for key, value in definition.items()}
-        for name, definition in definitions.items()
-    }
