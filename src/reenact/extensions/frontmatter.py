@@ -10,6 +10,7 @@ from reenact._yaml import InvalidYAMLError, Path, Place, read_yaml_with_places
 from reenact.domain.plain import is_mapping
 from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import is_array
+from reenact.extensions.files import Allowance
 from reenact.extensions.problems import MalformedError
 
 LARGEST: Final = 8_000
@@ -135,8 +136,8 @@ class Document:
         return MalformedError(f"`{key}` {what}", 1 if place is None else place[0] + 1)
 
 
-def read_document(text: str) -> Document:
-    """Return the file's body and front matter, which need not be there.
+def read_document(text: str, allowance: Allowance) -> Document:
+    """Return the file's body and front matter, which need not be there, as long as there is allowance for its YAML.
 
     Raises:
         MalformedError: the front matter has no end, is too large, is no YAML that we read, or no mapping.
@@ -146,6 +147,7 @@ def read_document(text: str) -> Document:
         return Document(text, text)
     if len(header) > LARGEST:
         raise MalformedError(f"the front matter has {len(header):,} characters; {LARGEST:,} are read at most", 1)
+    allowance.take(len(header))
     if header.lstrip().startswith("%"):
         raise MalformedError("lines that begin with `%` are not read here", 2 + _lines_to(header, "%"))
     if "\ufeff" in header:
@@ -167,12 +169,6 @@ def read_document(text: str) -> Document:
             f"the key `{_MERGE}` merges nothing here; write out what it stands for", places[_MERGE,][0] + 1
         )
     return Document(text, body, {str(key): value for key, value in content.items()}, places)
-
-
-def length_of_front_matter(text: str) -> int:
-    """Return how many characters of YAML `read_document` would read."""
-    header, _ = _taken_apart(text)
-    return 0 if header is None or len(header) > LARGEST else len(header)
 
 
 def _lines_to(header: str, what: str) -> int:

@@ -14,14 +14,7 @@ from reenact.extensions import hooks as hooking
 from reenact.extensions.agents import Agent, read_agent
 from reenact.extensions.commands import Command, read_command
 from reenact.extensions.files import MOST_IN_ALL, Allowance, is_folder, names_in, read_bytes, text_of
-from reenact.extensions.frontmatter import (
-    LARGEST_IN_ALL,
-    Document,
-    Extension,
-    Where,
-    length_of_front_matter,
-    read_document,
-)
+from reenact.extensions.frontmatter import LARGEST_IN_ALL, Document, Extension, Where, read_document
 from reenact.extensions.hooks import Hook, HookFile, read_hooks
 from reenact.extensions.problems import MalformedError, Problem
 from reenact.extensions.skills import FILE as SKILL_FILE
@@ -233,8 +226,7 @@ class _Folder:
         """Return what is in the file; `name` holds if the file says none."""
         with _PassingOver(self, path, missing):
             text = text_of(read_bytes(path, self._within, self._content))
-            self._yaml.take(length_of_front_matter(text))
-            return read(read_document(text), Where(name, _shown(path), self._source))
+            return read(read_document(text, self._yaml), Where(name, _shown(path), self._source))
         return None
 
     def _named(self, found: Iterable[One | None]) -> dict[str, One]:
