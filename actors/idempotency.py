@@ -99,6 +99,8 @@ class InFlightRequests:
             if self._requests.get(key.id) is attempt:
                 attempt.end(lambda: self._requests.pop(key.id, None))
 
+    # Of two threads with the same id one is let on by `setdefault`; the other waits for its `ended`, and tries again:
+    # it may find a third one there, or the answer that is recorded meanwhile. Nobody waits while the lock is held.
     def _begin(self, attempt: InFlightRequest) -> InFlightRequest:
         with self._lock:
             return self._requests.setdefault(attempt.key.id, attempt)

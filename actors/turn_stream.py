@@ -66,6 +66,10 @@ class TurnStream:
         self._finish = finish
         self._report = report
         self._compress = compress
+        # `_lock` protects all that follows. The session's actor opens, enters and closes; threads and loops of the
+        # environment emit; whoever writes the journal says whether entries were kept. Nothing is sent to the session
+        # while it is held, for the actor may be waiting for it in `close`. Entries are handed to the journal under it,
+        # so that they stand in the log in the order in which they were let in.
         self._calls: set[str] = set()
         self._held: list[StreamData] | None = None  # what waits until the session has recorded a summary
         self._lock = threading.Lock()

@@ -19,6 +19,10 @@ MOST_BYTES: Final = 4 * 1024 * 1024
 class Buffer:
     """Holds the events of one subscription, and knows nothing of who asks for them. Thread-safe."""
 
+    # The link's thread offers and ends; the consumer's thread, or a task of its loop, looks and waits. `_changed`
+    # protects the events and the waiters. `dealt_with` is written by the consumer alone and only grows: the link's
+    # thread reads it without the lock, and at worst acknowledges a little less.
+
     def __init__(self, *, auto_ack: bool) -> None:
         self.error: ReenactError | None = None
         """Why nothing more comes, if that is an error."""

@@ -75,6 +75,11 @@ class RemoteListener:
 class Handlers:
     """The handlers of one remote runtime. Thread-safe."""
 
+    # Three kinds of threads meet here. Users' threads add and end handlers; the link's thread brings events (`tell`)
+    # and admits handlers; the handlers' own thread takes the events and calls the handlers. `_changed` protects the
+    # events that wait, their numbers and the listeners. No handler runs while it is held, and nothing of the link:
+    # `ClientThread.call` only queues. The own thread reads `_listeners` without it: the tuple is replaced as a whole.
+
     def __init__(self, link: Link) -> None:
         self._link = link
         self._changed = threading.Condition()
@@ -94,7 +99,7 @@ class Handlers:
             RuntimeClosedError: the runtime is closed.
         """
         listener = RemoteListener(type, handler, session_id, self._end)
-        with self._changed:
+        with self._changed:  # which also keeps the link's thread from admitting it before it is among the listeners
             self._link.call(self._listening.join, listener)
             self._listeners = (*self._listeners, listener)
             if self._thread is None:

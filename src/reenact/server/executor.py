@@ -86,6 +86,7 @@ class RequestExecutor:
         """Return what the function returns, which may wait; it is called even if nobody waits for it any more."""
         if self._closed:
             raise RuntimeClosedError("the server is ending")
+        # Not `run_in_executor`: its future, when it is cancelled, takes the work back as long as it has not begun.
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()
 
