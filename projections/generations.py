@@ -81,7 +81,7 @@ OF_RUNTIME: Final = "SELECT position, mark, version, '', NULL, NOT closed FROM p
 OF_USERS: Final = "SELECT position, mark, version, shape, failure, 0 FROM reenact_progress"
 
 
-class Kept(msgspec.Struct, frozen=True):
+class TableProgress(msgspec.Struct, frozen=True):
     """How far tables are, what made them, and why they do not move on, if they do not."""
 
     position: int
@@ -91,10 +91,10 @@ class Kept(msgspec.Struct, frozen=True):
     failure: ProjectionFailure | None
 
 
-def kept_of(position: int, mark: str, version: int, shape: str, failure: str | None) -> Kept:
+def table_progress(position: int, mark: str, version: int, shape: str, failure: str | None) -> TableProgress:
     """Return what is kept, as it is stored."""
     why = None if failure is None else msgspec.json.decode(failure, type=ProjectionFailure)
-    return Kept(position, mark, version, shape, why)
+    return TableProgress(position, mark, version, shape, why)
 
 
 def mark(row: Row) -> str:
@@ -130,7 +130,7 @@ class Place(Protocol):
         """Return the generations that there are, in their order."""
         ...
 
-    def check(self, number: int) -> Kept:
+    def check(self, number: int) -> TableProgress:
         """Return how far a generation is, if it is as it was written, as far as can be seen in a short time.
 
         Raises:
@@ -188,7 +188,7 @@ class Generations:
         found = [names.fullmatch(file.name) for file in self._path.parent.glob(f"{escape(self._path.name)}*")]
         return sorted(int(one[1] or 1) for one in found if one is not None)
 
-    def kept(self, number: int) -> Kept:
+    def progress_of(self, number: int) -> TableProgress:
         """Return how far the generation is.
 
         Raises:
@@ -198,7 +198,7 @@ class Generations:
         with self._opened(number) as connection:
             return self._look(connection)[0]
 
-    def check(self, number: int) -> Kept:
+    def check(self, number: int) -> TableProgress:
         """Return how far the generation is, which is looked through if it is small, or there is a reason to.
 
         Raises:
@@ -271,12 +271,12 @@ class Generations:
                 raise ReadModelError(f"the projections in {path} cannot be opened: {error}") from error
             raise DamagedError(f"it is damaged: {error}") from error
 
-    def _look(self, connection: sqlite3.Connection) -> tuple[Kept, bool]:
+    def _look(self, connection: sqlite3.Connection) -> tuple[TableProgress, bool]:
         found = connection.execute(self._progress).fetchone()
         if found is None:
             raise DamagedError("nobody has finished making it")
         *kept, is_suspect = found
-        return kept_of(*kept), bool(is_suspect)
+        return table_progress(*kept), bool(is_suspect)
 
 
 def _suspicion(path: Path) -> Path:
@@ -354,7 +354,7 @@ def seen(tables: Path, views: Path, *, head: int, is_run: bool) -> Iterator[Proj
         )
 
 
-def _health(live: Kept, begun: Kept | None, *, is_run: bool) -> Health:
+def _health(live: TableProgress, begun: TableProgress | None, *, is_run: bool) -> Health:
     if live.failure is not None:
         return "stopped"
     if not is_run:
@@ -362,7 +362,7 @@ def _health(live: Kept, begun: Kept | None, *, is_run: bool) -> Health:
     return "running" if begun is None or begun.version == live.version else "rebuilding"
 
 
-def _look_at_live(name: str, generations: Generations) -> Kept | None:
+def _look_at_live(name: str, generations: Generations) -> TableProgress | None:
     """Return what is kept of the live generation; None, if there is none."""
     for _ in range(_TRIES):
         number = generations.live()
@@ -380,9 +380,9 @@ def _look_at_live(name: str, generations: Generations) -> Kept | None:
     )
 
 
-def _look_at(generations: Generations, number: int) -> Kept | None:
+def _look_at(generations: Generations, number: int) -> TableProgress | None:
     try:
-        return generations.kept(number)
+        return generations.progress_of(number)
     except ReadModelError:  # it is not there, or not finished
         return None
 

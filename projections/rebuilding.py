@@ -11,7 +11,15 @@ from typing import Final
 
 from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError, in_words
-from reenact.projections.generations import DamagedError, Health, Kept, Place, ProjectionStatus, failure_of, misfit
+from reenact.projections.generations import (
+    DamagedError,
+    Health,
+    Place,
+    ProjectionStatus,
+    TableProgress,
+    failure_of,
+    misfit,
+)
 from reenact.projections.log import Log, OnProgress, Progress
 from reenact.projections.runner import FOR_GOOD, GRACE, PAUSES, Moving, Runner
 
@@ -48,7 +56,7 @@ class Followed:
         self._shape = shape
         self._log = log
         self._place = place
-        self._former: Kept | None = None  # tables of another version, which are read for the time being
+        self._former: TableProgress | None = None  # tables of another version, which are read for the time being
         self._runner: Runner | None = None
         self._started = False
         self._closing = threading.Event()
@@ -206,7 +214,7 @@ class Followed:
             self._former = found
             self._clear_old()
 
-    def _examine(self, number: int) -> Kept | None:
+    def _examine(self, number: int) -> TableProgress | None:
         """Return how far a generation is; None, if it is not to be relied on."""
         try:
             found = self._place.check(number)
@@ -219,7 +227,7 @@ class Followed:
         _log.warning("the tables of %r are made anew: %s", self.name, wrong)
         return None
 
-    def _is_of_this_version(self, found: Kept) -> bool:
+    def _is_of_this_version(self, found: TableProgress) -> bool:
         return (found.version, found.shape) == (self.version, self._shape)
 
     def _begun(self) -> list[int]:

@@ -21,7 +21,6 @@ from reenact.projections.generations import failure_of
 from reenact.projections.log import Log, Row
 from reenact.projections.rebuilding import Followed
 from reenact.projections.runner import MOMENT, Moving, Runner
-from reenact.projections.views import transactions as kept
 from reenact.projections.views.declared import Functions, Projection, Storing, check, functions_of, shape_of
 from reenact.projections.views.files import Files
 from reenact.projections.views.projections import close_all
@@ -34,14 +33,15 @@ from reenact.projections.views.transactions import (
     check_open,
     is_damage,
     is_passing,
+    move_progress,
+    note_failure,
+    read_progress,
     trouble,
 )
 
 if TYPE_CHECKING:
     from reenact.projections.views.files import ProjectionFiles
-    from reenact.projections.views.schemas import ProjectionSchemas
-if TYPE_CHECKING:
-    from reenact.projections.views.schemas import Schemas
+    from reenact.projections.views.schemas import ProjectionSchemas, Schemas
 
 
 OwnPlace: TypeAlias = "ProjectionFiles | ProjectionSchemas"
@@ -71,7 +71,7 @@ class Generation(Moving):
         self._functions: Functions = functions_of(projection)
         self._place = place
         self._is_closing = is_closing
-        self.position = place.kept(number).position
+        self.position = place.progress_of(number).position
 
     def close(self, *, intact: bool) -> None:
         """Let go of the tables. Idempotent."""
@@ -82,14 +82,14 @@ class Generation(Moving):
         until = time.monotonic() + MOMENT
         try:
             with self._place.writing(self.number) as connection:
-                is_ours = kept.move(connection, self.position, rows[-1])
+                is_ours = move_progress(connection, self.position, rows[-1])
                 if is_ours:
                     with as_one(connection):
                         for row in rows:
                             self._call_functions(connection, row)
                             if time.monotonic() >= until or self._is_closing():
                                 break
-                    if not kept.move(connection, rows[-1].position, row):
+                    if not move_progress(connection, rows[-1].position, row):
                         raise EndedError("a function has written to the table that says how far the others are")
         except Replaced:
             self._follow()
@@ -102,7 +102,7 @@ class Generation(Moving):
                 raise trouble(error) from error
             raise
         else:
-            self.position = row.position if is_ours else self._place.kept(self.number).position
+            self.position = row.position if is_ours else self._place.progress_of(self.number).position
 
     def _call_functions(self, connection: Connection, row: Row) -> None:
         for function in self._functions.get(type(row.event), ()):
@@ -120,7 +120,7 @@ class Generation(Moving):
     def _follow(self) -> None:
         """Go on with the generation that another process has put in place."""
         number = self._place.live() or self.number
-        found = self._place.kept(number)
+        found = self._place.progress_of(number)
         if (found.version, found.shape) != (self._projection.version, shape_of(self._projection, self._place.dialect)):
             raise ProjectionReplacedError(self._projection.name)
         self._place.end_writing(self.number)
@@ -137,7 +137,7 @@ class Generation(Moving):
         failed = ProjectionFailedError(row.position, row.stream, kind, reason, self._projection.name)
         # It is for those who look from outside; that it cannot be noted is a lesser trouble.
         with suppress(DBAPIError, RuntimeError, Replaced), self._place.writing(self.number) as connection:
-            kept.note(connection, failure_of(failed))
+            note_failure(connection, failure_of(failed))
         return failed
 
     def _refuse_if_closing(self) -> None:
@@ -174,7 +174,7 @@ class Hosted(Followed):
         with ExitStack() as parts:
             try:
                 connection = parts.enter_context(self._place.reading())
-                found = kept.look(connection)
+                found = read_progress(connection)
             except DBAPIError as error:
                 raise trouble(error) from error
             if found.shape != self._shape:

@@ -19,8 +19,8 @@ from sqlalchemy.exc import DBAPIError, NoResultFound
 
 from reenact.domain.errors import ConfigurationError
 from reenact.projections.errors import ReadModelError
-from reenact.projections.generations import DamagedError, Kept
-from reenact.projections.views.transactions import PROGRESS, Replaced, guard, look, make, only_commit, trouble
+from reenact.projections.generations import DamagedError, TableProgress
+from reenact.projections.views.transactions import PROGRESS, Replaced, guard, make, only_commit, read_progress, trouble
 
 DEFAULT_SCHEMA: Final = "reenact"
 SUFFIX: Final = "_own"
@@ -158,7 +158,7 @@ class ProjectionSchemas:
     def end_writing(self, number: int) -> None:
         """Do nothing: the connections are those of all."""
 
-    def check(self, number: int) -> Kept:
+    def check(self, number: int) -> TableProgress:
         """Return how far a generation is: the server answers for what it keeps, unless somebody has deleted it.
 
         Raises:
@@ -168,7 +168,7 @@ class ProjectionSchemas:
         try:
             with self._snapshot() as connection, connection.begin():
                 self.enter(connection, number)
-                return look(connection)
+                return read_progress(connection)
         except NoResultFound as error:
             raise DamagedError("nobody has finished making it") from error
         except DBAPIError as error:
@@ -176,7 +176,7 @@ class ProjectionSchemas:
                 raise DamagedError(str(trouble(error))) from error
             raise trouble(error) from error
 
-    kept = check
+    progress_of = check
 
     def suspect(self, number: int) -> None:
         """Do nothing: likewise."""

@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.exc import DatabaseError, DBAPIError, InterfaceError
 
 from reenact.projections.errors import ReadModelError
-from reenact.projections.generations import Kept, ProjectionFailure, kept_of, mark
+from reenact.projections.generations import ProjectionFailure, TableProgress, mark, table_progress
 from reenact.projections.log import Row
 
 _IN_HAND: Final = "reenact_in_hand"
@@ -206,23 +206,23 @@ def make(connection: Connection, tables: MetaData, version: int, shape: str) -> 
     connection.execute(insert(PROGRESS).values(position=0, mark="", version=version, shape=shape))
 
 
-def look(connection: Connection) -> Kept:
+def read_progress(connection: Connection) -> TableProgress:
     """Return what is kept.
 
     Raises:
         sqlalchemy.exc.DBAPIError: there is no such table, or it cannot be read.
         sqlalchemy.exc.NoResultFound: nobody has finished making the tables.
     """
-    return kept_of(*connection.execute(select(PROGRESS)).one())
+    return table_progress(*connection.execute(select(PROGRESS)).one())
 
 
-def move(connection: Connection, origin: int, last: Row) -> bool:
+def move_progress(connection: Connection, origin: int, last: Row) -> bool:
     """Note that the tables come to the row; return False, if they are not at the origin: somebody has moved them."""
     moved = update(PROGRESS).where(PROGRESS.c.position == origin)
     values = {"position": last.position, "mark": mark(last), "failure": None}
     return connection.execute(moved.values(values)).rowcount == 1
 
 
-def note(connection: Connection, failure: ProjectionFailure) -> None:
+def note_failure(connection: Connection, failure: ProjectionFailure) -> None:
     """Note why the tables do not move on."""
     connection.execute(update(PROGRESS).values(failure=msgspec.json.encode(failure).decode()))

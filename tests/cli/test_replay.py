@@ -16,9 +16,9 @@ from reenact.domain import session as sessions
 from reenact.domain.agent import TurnCompleted
 from reenact.domain.decision_replay import DecisionReplay
 from reenact.domain.session import Session, SessionCommand, SessionEvent
-from tests.audit.test_retracing import steps_of, written
 from tests.cli.conftest import Json, Run
 from tests.journal.support import CODEC, Added, commit, step
+from tests.verification.test_replay import steps_of, written
 
 
 @pytest.fixture

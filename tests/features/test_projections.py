@@ -18,7 +18,7 @@ from reenact.projections import Progress, Projection, Row, on
 from reenact.projections.events import MessageAccepted
 from reenact.projections.views.transactions import PROGRESS
 from reenact.testing import MockEnvironmentFactory, wait_until
-from tests.own.support import Said
+from tests.views.support import Said
 
 scenarios("projections.feature")
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from reenact.domain.stored import STORED
-from tests.audit.tampering import KEYS, Cell, delete, insert, rows_of
+from tests.verification.tampering import KEYS, Cell, delete, insert, rows_of
 
 _LOOSE = (
     "PRAGMA writable_schema = ON",

@@ -23,14 +23,14 @@ from reenact import (
 )
 from reenact.projections import Progress, Row, on
 from reenact.projections.generations import Generations
-from reenact.projections.views import hosted
-from reenact.projections.views import transactions as kept
+from reenact.projections.views import hosted, transactions
 from reenact.projections.views.files import Files
 from reenact.projections.views.hosted import Hosted, OwnPlace
 from reenact.projections.views.schemas import ProjectionSchemas
 from reenact.testing import wait_until
 from tests.journal.server import Server
-from tests.own.support import (
+from tests.projections.histories import ListLog, Recorded
+from tests.views.support import (
     DoubleWords,
     LastWords,
     Said,
@@ -42,7 +42,6 @@ from tests.own.support import (
     last_said,
     say,
 )
-from tests.projections.histories import ListLog, Recorded
 
 
 class Gate:
@@ -472,7 +471,7 @@ def test_tables_of_a_new_version_are_not_read_before_they_have_come_as_far_as_th
     hosted._finish(hosted._begin())
 
     with hosted.read() as connection:
-        assert kept.look(connection).position == 8
+        assert transactions.read_progress(connection).position == 8
     hosted.close()
     place.close()
 

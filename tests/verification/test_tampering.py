@@ -14,9 +14,9 @@ from reenact import Runtime
 from reenact.audit import Audit, Finding, verify_log
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.projections.log import Progress
-from tests.audit.conftest import copied
-from tests.audit.forging import rewrite, say_otherwise
-from tests.audit.tampering import (
+from tests.verification.conftest import copied
+from tests.verification.forging import rewrite, say_otherwise
+from tests.verification.tampering import (
     Cells,
     Tampering,
     change_a_cell,

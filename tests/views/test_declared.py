@@ -15,8 +15,8 @@ from reenact.domain.stored import STORED
 from reenact.events import SessionCreated as HeardOfSessionCreated
 from reenact.projections import Projection, Row, events, on
 from reenact.projections.views.declared import functions_of
-from tests.own.support import Forgot, Said, Words
 from tests.projections.histories import ListLog
+from tests.views.support import Forgot, Said, Words
 
 TABLES = MetaData()
 Table("numbers", TABLES, Column("number", Integer, primary_key=True))
@@ -135,7 +135,7 @@ class CodedLog(ListLog):
 def test_an_event_that_the_log_cannot_hold_is_refused_by_its_name(tmp_path: Path) -> None:
     said = refusal(Words(), log=CodedLog(), place=tmp_path / "views")
 
-    assert "'forget' for tests.own.support.Forgot, which the log does not hold" in said
+    assert "'forget' for tests.views.support.Forgot, which the log does not hold" in said
 
 
 def test_what_subscribers_hear_is_no_event_of_the_log() -> None:

@@ -15,8 +15,8 @@ from reenact import Runtime
 from reenact.projections import Progress, Projections
 from reenact.projections.read_model import projection
 from reenact.projections.views import hosted
-from tests.own.support import Words, say
 from tests.projections.histories import ListLog
+from tests.views.support import Words, say
 
 BATCH = 5
 ANOTHER = 1_000_000

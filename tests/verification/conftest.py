@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reenact.audit import checkpoint_of
-from tests.audit.sample import make_log
+from tests.verification.sample import make_log
 
 
 @pytest.fixture(scope="session")

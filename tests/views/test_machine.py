@@ -18,11 +18,11 @@ from reenact.domain.errors import StorageError
 from reenact.projections import Row, on
 from reenact.projections.errors import ProjectionFailedError, ReadModelError
 from reenact.projections.runner import Moving
-from reenact.projections.views import transactions as kept
+from reenact.projections.views import transactions
 from reenact.projections.views.files import Files
 from reenact.projections.views.hosted import Hosted
-from tests.own.support import DoubleWords, Forgot, LastWords, Said, Words, expected, say
 from tests.projections.histories import ListLog, Recorded
+from tests.views.support import DoubleWords, Forgot, LastWords, Said, Words, expected, say
 
 Kind = type[Words] | type[LastWords]
 
@@ -201,7 +201,7 @@ class ProjectionMachine(RuleBasedStateMachine):
             assert self.check(self.reader) == self.reader_at
 
     def check(self, connection: Connection) -> int:
-        found = kept.look(connection)
+        found = transactions.read_progress(connection)
         kind = KINDS[found.version]
         rows: dict[str, int] = dict(connection.execute(select(kind.words)).all())
         assert rows == expected(kind, self.log.rows[: found.position])

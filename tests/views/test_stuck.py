@@ -17,9 +17,9 @@ from reenact import Image, ProjectionFailedError, Projections, ReadModelBehindEr
 from reenact.projections import Projection, ProjectionFailure, Row, on
 from reenact.projections.events import ImageRegistered
 from reenact.testing import MockEnvironmentFactory, wait_until
-from tests.own.support import DoubleWords, Said, WatchedLog, Words, counted, found, say
-from tests.own.test_following import status_of
 from tests.projections.histories import Recorded
+from tests.views.support import DoubleWords, Said, WatchedLog, Words, counted, found, say
+from tests.views.test_following import status_of
 
 LONG = 60.0
 """Seconds after which a test would be over, and have failed."""

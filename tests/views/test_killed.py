@@ -17,9 +17,9 @@ from reenact.projections.read_model.connections import Store
 from reenact.projections.read_model.projection import Projection as OwnTables
 from reenact.projections.views.files import Files
 from reenact.testing import MockEnvironmentFactory, wait_until
-from tests.own.child import ANOTHER
-from tests.own.support import Words, counted, found, say
 from tests.projections.histories import ListLog, Recorded
+from tests.views.child import ANOTHER
+from tests.views.support import Words, counted, found, say
 
 ROOT = Path(__file__).parent.parent.parent
 WORDS = "abcde" * 6
@@ -27,7 +27,7 @@ WORDS = "abcde" * 6
 
 def kill_while_it_rebuilds(*arguments: str, at_line: int) -> int:
     """Run the child, kill it when it has said so many lines, and return how far it said it was."""
-    command = [sys.executable, "-m", "tests.own.child", *arguments]
+    command = [sys.executable, "-m", "tests.views.child", *arguments]
     line = ""
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", cwd=ROOT
@@ -62,7 +62,7 @@ def test_tables_of_a_user_s_own_are_gone_on_with_where_it_was_killed(tmp_path: P
     directory = tmp_path / "views"
     reached = kill_while_it_rebuilds("own", str(directory), WORDS, at_line=4)
     place = Files(directory)
-    begun = place.of("words").kept(2).position
+    begun = place.of("words").progress_of(2).position
     place.close()
     assert 0 < begun == reached < len(WORDS)
 

@@ -28,9 +28,9 @@ from reenact.projections import ProjectionFailure, Row, on
 from reenact.projections.views import hosted
 from reenact.testing import wait_until
 from tests.journal.server import Server
-from tests.own.support import DoubleWords, Forgot, Said, Sneezed, WatchedLog, Words, counted, found, say
 from tests.projections.histories import ListLog, Recorded
 from tests.started.disks import mount, mounted
+from tests.views.support import DoubleWords, Forgot, Said, Sneezed, WatchedLog, Words, counted, found, say
 
 
 class Squeamish(Words):

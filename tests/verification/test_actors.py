@@ -20,7 +20,7 @@ from reenact.actors.kernel import Timer
 from reenact.actors.kernel.profile import StoredNames
 from reenact.audit import verify_log
 from reenact.testing import ManualClock
-from tests.audit.tampering import (
+from tests.verification.tampering import (
     Tampering,
     change_a_cell,
     duplicate_a_row,

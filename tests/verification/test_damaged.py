@@ -23,10 +23,10 @@ from reenact.audit import Audit, Filter, export_log, verify_log
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, StorageError
 from reenact.domain.session import SessionBranched
 from reenact.testing import MockEnvironmentFactory
-from tests.audit.conftest import copied
-from tests.audit.damages import Damage, damages_of
-from tests.audit.tampering import KEYS
 from tests.journal.support import repack
+from tests.verification.conftest import copied
+from tests.verification.damages import Damage, damages_of
+from tests.verification.tampering import KEYS
 
 EVERY = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 """Whether every damage is done; otherwise some of them, always the same."""
