@@ -363,18 +363,12 @@ def _health(live: TableProgress, begun: TableProgress | None, *, is_run: bool) -
 
 
 def _look_at_live(name: str, generations: Generations) -> TableProgress | None:
-    """Return what is kept of the live generation; None, if there is none."""
-    for _ in range(_TRIES):
+    """Return how far the live generation is; None, if there is none."""
+    for _ in range(_TRIES):  # it may go once the pointer was read
         number = generations.live()
-        if number is None:
-            return None
-        found = _look_at(generations, number)
-        if found is not None:
+        found = None if number is None else _look_at(generations, number)
+        if found is not None or number is None or not generations.current().exists():
             return found
-        if number == generations.live():
-            if not generations.file(number).exists():
-                return None
-            break  # else it went since the pointer was read
     raise ReadModelError(
         f"the tables of {name!r} cannot be read; they are made anew when the log is opened to write it"
     )

@@ -166,6 +166,7 @@ def shown_of(session_id: str, history: History) -> Shown:
         unsaid = {turn.message_id for turn in model.turns_of(then) if turn.started_at is None}
         info = model.session(then)
         assert info is not None  # its first event is in the history
+    agent, turn = session.agent, session.turn
     return Shown(
         session_id=session_id,
         container_id=session.container_id,
@@ -176,8 +177,22 @@ def shown_of(session_id: str, history: History) -> Shown:
         deleted=session.deleted,
         last=last_of(history[-1]),
         events=len(history),
-        agent=_agent(session, instant(agent_since.recorded_at)),
-        turn=_turn(session),
+        agent=None
+        if agent is None
+        else AgentShown(
+            id=agent.id, state=agent.state(turn, session.round), started_at=instant(agent_since.recorded_at)
+        ),
+        turn=None
+        if turn is None
+        else TurnShown(
+            id=turn.id,
+            message_id=turn.message_id,
+            accepted_at=instant(turn.asked_at),
+            started_at=instant(turn.at),
+            step=turn.steps,
+            usage=turn.usage,
+            cost=turn.cost,
+        ),
         queue=tuple(
             QueuedMessage(id=one.message_id, turn_id=one.turn_id, content=one.content, accepted_at=instant(one.at))
             for one in session.queue
@@ -196,28 +211,6 @@ def shown_of(session_id: str, history: History) -> Shown:
 def last_of(row: Row) -> LastEvent:
     """Return what is told of a session's last event."""
     return LastEvent(**place_of(row))
-
-
-def _agent(session: Session, since: datetime) -> AgentShown | None:
-    agent = session.agent
-    if agent is None:
-        return None
-    return AgentShown(id=agent.id, state=agent.state(session.turn, session.round), started_at=since)
-
-
-def _turn(session: Session) -> TurnShown | None:
-    turn = session.turn
-    if turn is None:
-        return None
-    return TurnShown(
-        id=turn.id,
-        message_id=turn.message_id,
-        accepted_at=instant(turn.asked_at),
-        started_at=instant(turn.at),
-        step=turn.steps,
-        usage=turn.usage,
-        cost=turn.cost,
-    )
 
 
 def _page(shown: Shown) -> str:

@@ -144,7 +144,7 @@ def _link(row: Row, cause: Cause, causes: Iterable[int] = ()) -> Link:
     return Link(
         **place_of(row),
         session_id=session_of(row.stream),
-        says=_says(row.event),
+        says=sentence(row.event) if _is_known(row.event) else f"Something happened: {name_of(row.event)}.",
         causes=tuple(causes),
         outside=cause.outside,
     )
@@ -160,10 +160,6 @@ def _lines(links: Iterable[Link]) -> list[str]:
         if origins:
             lines.append(shortened(f"        from {' and '.join(origins)}", _WIDTH))
     return lines
-
-
-def _says(event: object) -> str:
-    return sentence(event) if _is_known(event) else f"Something happened: {name_of(event)}."
 
 
 def _is_known(event: object) -> TypeGuard[AnyEvent]:

@@ -78,12 +78,12 @@ class LiveTables:
     def _misshapen(self) -> Iterator[Difference]:
         """Yield what is there and should not be, is missing, or is made in another way."""
         live, anew = self._parts("main"), self._parts("anew")
-        for kind, name in sorted(live.keys() - anew.keys()):
-            yield name, 0, f"the read model has no such {kind}"
-        for kind, name in sorted(anew.keys() - live.keys()):
-            yield name, 0, f"the {kind} is missing"
-        for kind, name in sorted(live.keys() & anew.keys()):
-            if live[kind, name] != anew[kind, name]:
+        for kind, name in sorted(live.keys() | anew.keys()):
+            if (kind, name) not in anew:
+                yield name, 0, f"the read model has no such {kind}"
+            elif (kind, name) not in live:
+                yield name, 0, f"the {kind} is missing"
+            elif live[kind, name] != anew[kind, name]:
                 yield name, 0, f"the {kind} is not as it is made"
 
     def _parts(self, schema: str) -> dict[tuple[str, str], str]:
