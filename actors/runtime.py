@@ -34,8 +34,9 @@ from reenact.domain.errors import ConfigurationError, RuntimeClosedError, Storag
 from reenact.domain.events import Envelope
 from reenact.domain.image import rules_of
 from reenact.domain.loop.ledger import Price
-from reenact.domain.loop.policy import Policies, policies_of
 from reenact.domain.loop.rules import Rules
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.reading import policies_of
 from reenact.domain.session import Session, SessionCommand, Stop
 
 logger = logging.getLogger("reenact.runtime")

@@ -19,9 +19,9 @@ from reenact.domain.content import check_content
 from reenact.domain.errors import AlreadyExistsError, InvalidInputError, SessionNotFoundError
 from reenact.domain.image import check_model
 from reenact.domain.loop import rounds
-from reenact.domain.loop.policy import call_digest
 from reenact.domain.loop.rounds import Round
 from reenact.domain.messages import Block, check_text
+from reenact.domain.policy.rules import call_digest
 from reenact.domain.session_commands import BranchSession
 from reenact.domain.session_state import Session, SessionBranched, SessionEvent, calls_of
 from reenact.domain.turns import Story

@@ -21,9 +21,9 @@ from reenact.domain.errors import LogUnusableError, ReenactError
 from reenact.domain.image import RegisterImage
 from reenact.domain.loop.events import HumanResponded, ToolEdited, ToolRejected, ToolResult
 from reenact.domain.loop.rules import Rules, rules_held
-from reenact.domain.loop.values import call_digest
 from reenact.domain.marks import alike, is_marked, parts_of
 from reenact.domain.messages import ToolResultBlock, ToolUseBlock
+from reenact.domain.policy.rules import call_digest
 from reenact.domain.session_commands import Approve, SessionCommand
 from reenact.domain.session_state import Session, SessionEvent
 from reenact.domain.stored import STORED

@@ -11,10 +11,12 @@ import msgspec
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.policy import Policies, Policy, check_names, policies_of, restricted
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
 from reenact.domain.plain import Spelled, is_mapping, is_sequence
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.reading import check_names, policies_of, restricted
+from reenact.domain.policy.rules import Policy
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 from reenact.domain.tools import MCPServer, ToolSpec, check_server, check_spec, is_json, remote_prefix
 

@@ -35,9 +35,9 @@ from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import Ledger, sum_of, tokens_in_context
-from reenact.domain.loop.policy import call_digest
 from reenact.domain.loop.rounds import Call, Round, RoundEvent
 from reenact.domain.messages import Block, Said, ToolUseBlock
+from reenact.domain.policy.rules import call_digest
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 
 SNAPSHOT_VERSION: Final = 1

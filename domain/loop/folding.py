@@ -28,11 +28,11 @@ from reenact.domain.loop.events import (
     ToolStarted,
     Warning,  # noqa: A004 - the word of the specification
 )
-from reenact.domain.loop.policy import call_digest
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.loop.state import AgentState, Interruption, PendingPrompt, PendingSelect
 from reenact.domain.loop.storing import applied
 from reenact.domain.loop.values import Frozen, FrozenList, compact, frozen, is_mapping
+from reenact.domain.policy.rules import call_digest
 
 _Draft: TypeAlias = dict[str, Any]
 

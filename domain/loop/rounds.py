@@ -27,10 +27,11 @@ from reenact.domain.loop.events import (
     ToolResult,
     ToolStarted,
 )
-from reenact.domain.loop.policy import Policies, Verdict, call_digest
 from reenact.domain.loop.rules import Rules
 from reenact.domain.marks import is_marked
 from reenact.domain.messages import ToolResultBlock
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Verdict, call_digest
 
 Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
 Kind: TypeAlias = Literal["approval", "prompt", "select"]

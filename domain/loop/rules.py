@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.policy import Policies, Verdict, judge
+from reenact.domain.policy.judge import Policies, judge
+from reenact.domain.policy.rules import Verdict
 
 MAX_STEPS: Final = 100
 MAX_REPEATS: Final = 3

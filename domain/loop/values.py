@@ -5,7 +5,6 @@ They are dicts and lists to whoever reads them, compare equal to their plain for
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -239,28 +238,6 @@ def thawed(value: object) -> Any:  # noqa: ANN401 - any JSON value
 def compact(value: object) -> str:
     """Return the JSON value as text without white space and without ASCII escapes."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=list)
-
-
-def digest(value: object) -> str:
-    """Return the SHA-256 of a JSON value in hexadecimal; the order of keys is no matter, and `1`, `1.0`, `true` differ.
-
-    Raises:
-        InvalidInputError: it is no JSON value, or is nested too deeply.
-    """
-    try:
-        told = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{type(value).__name__} has no digest, for it is no JSON value: {error}") from None
-    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def call_digest(name: str, arguments: Mapping[str, object], revision: str = "") -> str:
-    """Return what is the same for the same call, under the same revision of the policies if one is given.
-
-    Raises:
-        InvalidInputError: the arguments are no JSON object, or are nested too deeply.
-    """
-    return digest([name, dict(arguments), revision])
 
 
 def _frozen(value: object, depth: int, other: Callable[[object], object], *, finite: bool = False) -> Any:  # noqa: ANN401 - any JSON value

@@ -18,10 +18,10 @@ from urllib.parse import quote, quote_plus
 import msgspec
 
 from reenact.domain.errors import RedactionError
-from reenact.domain.loop.matchers.linear import Search
 from reenact.domain.marks import REDACTED, mark
 from reenact.domain.messages import OpaqueBlock, ThinkingBlock
 from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.policy.expressions import Search
 from reenact.projections.transfer.policy import ANY, FieldPath, stays
 
 Found: TypeAlias = tuple[int, int, str]

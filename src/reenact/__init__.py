@@ -103,7 +103,6 @@ if TYPE_CHECKING:
     from reenact.domain.image import Image, ImageInfo
     from reenact.domain.loop.asking import ask_user
     from reenact.domain.loop.ledger import CostLimit, Price, Spent
-    from reenact.domain.loop.policy import Policies, Policy, Rule
     from reenact.domain.messages import (
         Message,
         OpaqueBlock,
@@ -115,6 +114,8 @@ if TYPE_CHECKING:
         ToolUseBlock,
     )
     from reenact.domain.people import PendingCall
+    from reenact.domain.policy.judge import Policies
+    from reenact.domain.policy.rules import Policy, Rule
     from reenact.domain.session import BranchPoint, SessionInfo
     from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec
     from reenact.loop import AgentRuntime, AgentState, StepResult, ToolCall
@@ -310,8 +311,8 @@ _LATER: Final = {
     "OpaqueBlock": "reenact.domain.messages",
     "Origin": "reenact.actors.kernel",
     "PendingCall": "reenact.domain.people",
-    "Policies": "reenact.domain.loop.policy",
-    "Policy": "reenact.domain.loop.policy",
+    "Policies": "reenact.domain.policy.judge",
+    "Policy": "reenact.domain.policy.rules",
     "PooledActor": "reenact.actors.kernel",
     "Price": "reenact.domain.loop.ledger",
     "Projection": "reenact.projections.views.declared",
@@ -334,7 +335,7 @@ _LATER: Final = {
     "RemoteSubscription": "reenact.client.subscription",
     "RestartLimitError": "reenact.actors.kernel",
     "Retention": "reenact.actors.feed.retention",
-    "Rule": "reenact.domain.loop.policy",
+    "Rule": "reenact.domain.policy.rules",
     "Runtime": "reenact._runtime",
     "Said": "reenact.domain.messages",
     "Segment": "reenact.actors.journal.api",

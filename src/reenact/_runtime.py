@@ -26,7 +26,7 @@ from reenact.actors.session import Recovery, SessionActor
 from reenact.domain.errors import ConfigurationError, LogUnusableError
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
-from reenact.domain.loop.policy import Policies
+from reenact.domain.policy.judge import Policies
 from reenact.domain.stored import STORED
 from reenact.projections.read_model.queries import KeptReadModel
 from reenact.projections.runner import Runner

@@ -36,8 +36,8 @@ from reenact import (
 from reenact.actors.environment.scenarios import MockEvent
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.image import Definition
-from reenact.domain.loop.policy import policies_of
 from reenact.domain.messages import Block, Said, ToolResultBlock
+from reenact.domain.policy.reading import policies_of
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, wait_until
 

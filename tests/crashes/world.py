@@ -13,8 +13,9 @@ from reenact import Image, Runtime, tool
 from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.feed.retention import Retention
 from reenact.actors.session import Recovery
-from reenact.domain.loop.policy import Policies, Policy
 from reenact.domain.messages import Said, ToolResultBlock
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Policy
 from reenact.testing import MockEvent
 from tests.runtime.gated import HOLD, GatedFactory, text
 

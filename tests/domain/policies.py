@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from reenact.domain.loop.policy import Policies, Policy, Rule
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Policy, Rule
 
 ANYTHING_GOES = Policies(deny=())
 PAY_IS_ASKED = Policies(tools={"pay": Policy("required")}, deny=())

@@ -32,9 +32,10 @@ from reenact.domain.errors import (
 )
 from reenact.domain.events import Origin, SessionCreated, UserMessage
 from reenact.domain.loop.events import AskedCall, HumanApproveRequired, ToolEdited, ToolPending, ToolResult
-from reenact.domain.loop.policy import Policies, Policy, call_digest
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Policy, call_digest
 from reenact.domain.request_checks import checked
 from reenact.domain.session import (
     Approve,

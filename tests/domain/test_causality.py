@@ -41,9 +41,10 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.policy import Policies, Policy
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import TextBlock, ToolUseBlock
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Policy
 from reenact.domain.session import (
     BranchSession,
     Finish,

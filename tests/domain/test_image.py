@@ -9,7 +9,7 @@ import pytest
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.image import Image, check_policy_names, define, known_policies, rules_of
-from reenact.domain.loop.policy import judge
+from reenact.domain.policy.judge import judge
 from reenact.domain.tools import MCPServer, ToolSpec
 
 SEARCH = {"type": "web_search_20250305", "name": "web_search"}

@@ -12,7 +12,8 @@ from reenact.domain.commands import ImageContent
 from reenact.domain.errors import ConfigurationError, InvalidInputError
 from reenact.domain.image import define
 from reenact.domain.image_travel import check_from_afar, image_of, requested, travelling
-from reenact.domain.loop.policy import Policies, Policy, Rule
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Policy, Rule
 
 WHOLE = Image(
     id="i",

@@ -42,9 +42,10 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.policy import Policies, Policy, call_digest, judge
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.policy.judge import Policies, judge
+from reenact.domain.policy.rules import Policy, call_digest
 from reenact.domain.session import (
     Approve,
     Compress,

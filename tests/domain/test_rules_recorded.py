@@ -7,9 +7,10 @@ import pytest
 
 from reenact.domain.agent import RulesRecorded, ToolsRequested
 from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.matching import path
-from reenact.domain.loop.policy import Entry, Policies, Policy
 from reenact.domain.loop.rules import BY_DEFAULT, Rules, rules_held
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.matchers import path
+from reenact.domain.policy.rules import Entry, Policy
 from reenact.domain.session import (
     CreateSession,
     Delete,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.matchers.linear import Search
+from reenact.domain.policy.expressions import Search
 
 PATTERNS = [
     "ab+c",
@@ -82,7 +82,7 @@ def test_a_text_that_would_take_others_years_takes_no_time() -> None:
 
 
 def test_what_is_known_of_many_texts_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.domain.loop.matchers.linear._MAX_KNOWN", 3)
+    monkeypatch.setattr("reenact.domain.policy.expressions._MAX_KNOWN", 3)
 
     assert Search("[a-z]+[0-9]").spans("ab1 cd ef2 x") == [(0, 3), (7, 10)]
 

@@ -16,10 +16,11 @@ from reenact.domain.branching import before_last_message, waiting
 from reenact.domain.causes import cause_of
 from reenact.domain.errors import ReenactError
 from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.policy import Policies, Policy
 from reenact.domain.loop.rounds import Stage
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Policy
 from reenact.domain.session import (
     Approve,
     BranchSession,

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from reenact import Image, LLMConfig, Runtime, tool
 from reenact.actors.session import Recovery
-from reenact.domain.loop.policy import Policies, Policy
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Policy
 from reenact.testing import FakeMessagesAPI, FakeReply, wait_until
 from reenact.testing.fake_api import FakeRequest
 from reenact.testing.fake_rules import refusal

@@ -26,7 +26,7 @@ from reenact import (
 )
 from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.tool import tool
-from reenact.domain.loop.matching import path
+from reenact.domain.policy.matchers import path
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, MockEvent, wait_until
 from tests.runtime.conftest import Open

@@ -19,8 +19,9 @@ from reenact.actors.environment.tools.context import ToolContext
 from reenact.actors.environment.tools.tool import tool
 from reenact.domain.loop.asking import ask_user
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
-from reenact.domain.loop.policy import Policies, Policy
 from reenact.domain.messages import Said
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Policy
 from reenact.domain.session import Session
 from reenact.domain.session_state import for_model
 from reenact.testing import wait_until

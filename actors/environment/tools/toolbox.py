@@ -22,8 +22,9 @@ from reenact.actors.environment.tools.running import EscapedError, ExpiredError,
 from reenact.actors.environment.tools.tool import AnyTool, Tool, as_tool
 from reenact.domain.errors import ConfigurationError, ReenactError, ToolUnavailableError
 from reenact.domain.image import Definition, Image
-from reenact.domain.loop.policy import Policies, names_in, nearest, unknown_names
 from reenact.domain.plain import is_sequence
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.reading import names_in, nearest, unknown_names
 from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec, remote_prefix
 
 _log: Final = logging.getLogger("reenact.tools")

@@ -12,7 +12,8 @@ import msgspec
 from reenact.cli.named_files import read_file
 from reenact.domain.errors import ConfigurationError, ReenactError
 from reenact.domain.loop.ledger import Price, is_amount, price_of
-from reenact.domain.loop.policy import Policies, policies_of
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.reading import policies_of
 from reenact.domain.tools import MCPServer, is_object
 
 _SERVERS: Final = "mcpServers"

@@ -24,10 +24,11 @@ from reenact.domain.loop.events import (
     ToolResult,
     ToolStarted,
 )
-from reenact.domain.loop.policy import Policies, call_digest
 from reenact.domain.loop.rounds import Call, Round, RoundEvent
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import ToolResultBlock
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import call_digest
 from tests.domain.policies import (
     ALL_IS_ASKED,
     ANYTHING_GOES,

@@ -24,7 +24,7 @@ from reenact.actors.environment.tools.tool import tool
 from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.policy import policies_of
+from reenact.domain.policy.reading import policies_of
 from reenact.domain.tools import MCPServer, MCPServerError, ToolSpec
 from reenact.testing import wait_until
 from tests.environment.tools.support import fits

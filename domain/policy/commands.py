@@ -16,11 +16,27 @@ from collections.abc import Sequence
 from typing import Final
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.matchers.findings import MAX_TEXT, NO, PARTLY, TOO_LONG, YES, Found, Match, Sight, unknown
-from reenact.domain.loop.matchers.globs import Part, alternatives, fits, is_one, is_wild, part, parts
-from reenact.domain.loop.matchers.programs import HOLE, SHELLS, TAKING_TEXTS, Word
-from reenact.domain.loop.matchers.shell import Command, Script, read_arguments
 from reenact.domain.plain import is_sequence
+from reenact.domain.policy.patterns import (
+    MAX_TEXT,
+    NO,
+    PARTLY,
+    TOO_LONG,
+    YES,
+    Found,
+    Match,
+    Part,
+    Sight,
+    alternatives,
+    fits,
+    is_one,
+    is_wild,
+    part,
+    parts,
+    unknown,
+)
+from reenact.domain.policy.programs import HOLE, SHELLS, TAKING_TEXTS, Word
+from reenact.domain.policy.shell import Command, Script, read_arguments
 
 MAX_PATTERN: Final = 2_000
 """Characters."""

@@ -9,8 +9,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.matchers.command_patterns import CommandPattern
-from reenact.domain.loop.matchers.findings import (
+from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.policy.commands import CommandPattern
+from reenact.domain.policy.expressions import Expression
+from reenact.domain.policy.paths import PathPattern
+from reenact.domain.policy.patterns import (
     MAX_TEXT,
     NO,
     PARTLY,
@@ -20,12 +23,11 @@ from reenact.domain.loop.matchers.findings import (
     Match,
     Sight,
     Test,
+    alternatives,
+    is_one,
+    part,
     unknown,
 )
-from reenact.domain.loop.matchers.globs import alternatives, is_one, part
-from reenact.domain.loop.matchers.linear import Expression
-from reenact.domain.loop.matchers.path_patterns import PathPattern
-from reenact.domain.plain import is_mapping, is_sequence
 
 
 class Exact(msgspec.Struct, frozen=True, tag="exact"):

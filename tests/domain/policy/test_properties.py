@@ -11,18 +11,11 @@ from hypothesis import given, reject
 from hypothesis import strategies as st
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.matching import Command, Exact, Glob, Path, Prefix, Regex
-from reenact.domain.loop.policy import (
-    BUILT_IN_DENY_LIST,
-    Entry,
-    Policies,
-    Policy,
-    Rule,
-    Verdict,
-    call_digest,
-    judge,
-    policies_of,
-)
+from reenact.domain.policy.judge import Policies, judge
+from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
+from reenact.domain.policy.matchers import Command, Exact, Glob, Path, Prefix, Regex
+from reenact.domain.policy.reading import policies_of
+from reenact.domain.policy.rules import Entry, Policy, Rule, Verdict, call_digest
 from tests.domain.policies import forged
 
 NAMES = ("command", "path", "a", "b")

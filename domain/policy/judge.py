@@ -1,20 +1,24 @@
 """How a call is judged: by the list of what is denied, by the policy of its tool, by the list of what is allowed.
 
-What cannot be read, or cannot be held against the call, lets no call run: where it would deny, it denies; anywhere
-else a person is asked.
+Decided before the call runs, from its name and its arguments alone. Deny beats everything; a tool without a policy
+runs; `required` asks unless the call is on the allow list; `first` asks unless it is there, or a person approved the
+same call before; `always` asks; `never` does not. What cannot be read or cannot be told lets no call run: where it
+would deny, it denies; anywhere else a person is asked.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache, cached_property
 from typing import Final, NamedTuple, TypeGuard
 
-from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
-from reenact.domain.loop.matchers.findings import Found, Match, Sight, Test, attempt, unknown
-from reenact.domain.loop.matchers.globs import ANY, Part, is_one
-from reenact.domain.loop.policy_rules import (
+import msgspec
+
+from reenact.domain.errors import ConfigurationError, InvalidInputError
+from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
+from reenact.domain.policy.patterns import ANY, Found, Match, Part, Sight, Test, attempt, is_one, unknown
+from reenact.domain.policy.rules import (
     MODES,
     RULE_MODES,
     Conditions,
@@ -22,17 +26,76 @@ from reenact.domain.loop.policy_rules import (
     Policy,
     Rule,
     Verdict,
+    call_digest,
+    digest,
     is_pattern,
     tool_parts,
 )
-from reenact.domain.loop.values import call_digest
-from reenact.domain.plain import is_mapping, is_sequence
 
 _RUN, _FIRST, _REQUIRED, _ALWAYS = range(4)
 _STRICTNESS: Final = {"never": _RUN, "allow": _RUN, "first": _FIRST, "required": _REQUIRED, "always": _ALWAYS}
 _DECISIONS: Final = ("run", "ask", "deny")
 """The later, the stricter."""
 _NO_POLICY: Final = Verdict("run", "no policy is set for it")
+
+
+class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
+    """What is decided before a call runs.
+
+    `tools` has policies by the names of tools, with or without wildcards: an exact name goes before wildcards, and of
+    several wildcards that match the strictest decision holds. `allow` has the calls that need not be asked about,
+    `deny` those that never run; a text is the name of a tool, with or without wildcards. The built-in deny list is
+    advisory. Change no mapping: what they say is worked out once.
+    """
+
+    tools: dict[str, Policy] = {}
+    allow: tuple[Entry | str, ...] = ()
+    deny: tuple[Entry | str, ...] = BUILT_IN_DENY_LIST
+
+    @cached_property
+    def revision(self) -> str:
+        """The digest of all that the policies say, the same in every process.
+
+        Raises:
+            InvalidInputError: they hold what is no JSON value; `policies_of` refuses that.
+        """
+        try:
+            told: object = msgspec.to_builtins([self.tools, self.allow, self.deny])
+        except (TypeError, RecursionError) as error:
+            raise InvalidInputError(f"the policies have no revision, for they hold no JSON: {error}") from None
+        return digest(told)
+
+    def with_own(self, own: Mapping[str, Policy]) -> Policies:
+        """Return the policies with those that tools have of their own, where `tools` does not name the tool."""
+        more = {name: policy for name, policy in own.items() if not self.judge.has_policy(name)}
+        return msgspec.structs.replace(self, tools={**more, **self.tools})
+
+    @cached_property
+    def judge(self) -> Judge:
+        """The policies, made ready to judge."""
+        return Judge(self.tools, self.allow, self.deny)
+
+
+def judge(
+    policies: Policies,
+    name: str,
+    arguments: Mapping[str, object],
+    asked: Collection[str] = (),
+    *,
+    cwd: str | None = None,
+    home: str | None = None,
+    resolve: Callable[[str], str] | None = None,
+) -> Verdict:
+    """Return what becomes of a call. Never raises.
+
+    `asked` holds the `call_digest(name, arguments)` of the calls that a person has approved in this session. `cwd` and
+    `home` are the absolute paths from which the tool reads relative paths and `~`. `resolve` follows symbolic links, as
+    `os.path.realpath` does; without it a path is only what is written.
+    """
+    try:
+        return policies.judge.verdict(name, arguments, asked, Sight(cwd, home, resolve))
+    except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
+        return Verdict("deny", f"the policies cannot be read: {type(error).__name__}: {error!s:.200}")
 
 
 class Judge:

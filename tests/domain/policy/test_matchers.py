@@ -12,10 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.matchers.findings import Match, Sight
-from reenact.domain.loop.matchers.globs import alternatives, fits, is_one, part, parts
-from reenact.domain.loop.matchers.linear import Expression
-from reenact.domain.loop.matching import Matcher, exact, glob, prefix, ready, regex
+from reenact.domain.policy.expressions import Expression
+from reenact.domain.policy.matchers import Matcher, exact, glob, prefix, ready, regex
+from reenact.domain.policy.patterns import Match, Sight, alternatives, fits, is_one, part, parts
 
 Unchecked: TypeAlias = Any
 """What the types would forbid."""

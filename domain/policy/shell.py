@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from reenact.domain.loop.matchers.programs import (
+from reenact.domain.policy.programs import (
     COPYING,
     HOLE,
     MAX_DEPTH,

@@ -7,8 +7,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.matching import Command, Exact, Glob, Path, Prefix, Regex, regex
-from reenact.domain.loop.policy import Entry, Policies, Policy, Rule, judge
+from reenact.domain.policy.judge import Policies, judge
+from reenact.domain.policy.matchers import Command, Exact, Glob, Path, Prefix, Regex, regex
+from reenact.domain.policy.rules import Entry, Policy, Rule
 from tests.domain.policies import forged
 
 Unchecked: TypeAlias = Any

@@ -6,19 +6,10 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from reenact.domain.loop.matching import command, exact, glob, path, prefix, regex
-from reenact.domain.loop.policy import (
-    Entry,
-    Mode,
-    Policies,
-    Policy,
-    Rule,
-    RuleMode,
-    Verdict,
-    call_digest,
-    judge,
-    policies_of,
-)
+from reenact.domain.policy.judge import Policies, judge
+from reenact.domain.policy.matchers import command, exact, glob, path, prefix, regex
+from reenact.domain.policy.reading import policies_of
+from reenact.domain.policy.rules import Entry, Mode, Policy, Rule, RuleMode, Verdict, call_digest
 
 Unchecked: TypeAlias = Any
 """What the types would forbid."""

@@ -9,8 +9,9 @@ import shlex
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from reenact.domain.loop.matching import command, path
-from reenact.domain.loop.policy import Entry, Policies, Policy, Rule, judge
+from reenact.domain.policy.judge import Policies, judge
+from reenact.domain.policy.matchers import command, path
+from reenact.domain.policy.rules import Entry, Policy, Rule
 
 RM_IS_DENIED = Policies(
     tools={"bash": Policy("never", (Rule({"command": command("rm")}, "deny"), Rule({}, "never")))}, deny=()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.domain.loop.denylist import COMMAND_PARAMETERS, PATH_PARAMETERS
-from reenact.domain.loop.policy import BUILT_IN_DENY_LIST, Entry, Policies, judge
+from reenact.domain.policy.judge import Policies, judge
+from reenact.domain.policy.lists import BUILT_IN_DENY_LIST, COMMAND_PARAMETERS, PATH_PARAMETERS
+from reenact.domain.policy.rules import Entry
 
 BUILT_IN = Policies()
 

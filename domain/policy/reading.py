@@ -1,116 +1,30 @@
-"""Intervention policies, and how they are read: whether a call runs, waits for a person, or is answered with an error.
-
-Decided before the call runs, from its name and its arguments alone. Deny beats everything; a tool without a policy
-runs; `required` asks unless the call is on the allow list; `first` asks unless it is there, or a person approved the
-same call before; `always` asks; `never` does not. What cannot be read or cannot be told lets no call run.
-"""
+"""Reads policies from what people write, and checks the names of tools in them."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Collection, Mapping
-from functools import cached_property
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
 
-from reenact.domain.errors import ConfigurationError, InvalidInputError
-from reenact.domain.loop.denylist import BUILT_IN_DENY_LIST
-from reenact.domain.loop.judging import Judge
-from reenact.domain.loop.matchers.findings import Sight
-from reenact.domain.loop.matchers.globs import alternatives, is_one, is_wild, part
-from reenact.domain.loop.matching import MATCHERS, Wanted
-from reenact.domain.loop.policy_rules import (
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
+from reenact.domain.policy.matchers import MATCHERS, Wanted
+from reenact.domain.policy.patterns import alternatives, is_one, is_wild, part
+from reenact.domain.policy.rules import (
     MODES,
     RULE_MODES,
     Conditions,
     Entry,
-    Mode,
     Policy,
     Rule,
-    RuleMode,
-    Verdict,
     check_mode,
     is_pattern,
     tool_parts,
 )
-from reenact.domain.loop.values import call_digest, digest
-from reenact.domain.plain import is_mapping, is_sequence
-
-
-class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
-    """What is decided before a call runs.
-
-    `tools` has policies by the names of tools, with or without wildcards: an exact name goes before wildcards, and of
-    several wildcards that match the strictest decision holds. `allow` has the calls that need not be asked about,
-    `deny` those that never run; a text is the name of a tool, with or without wildcards. The built-in deny list is
-    advisory. Change no mapping: what they say is worked out once.
-    """
-
-    tools: dict[str, Policy] = {}
-    allow: tuple[Entry | str, ...] = ()
-    deny: tuple[Entry | str, ...] = BUILT_IN_DENY_LIST
-
-    @cached_property
-    def revision(self) -> str:
-        """The digest of all that the policies say, the same in every process.
-
-        Raises:
-            InvalidInputError: they hold what is no JSON value; `policies_of` refuses that.
-        """
-        try:
-            told: object = msgspec.to_builtins([self.tools, self.allow, self.deny])
-        except (TypeError, RecursionError) as error:
-            raise InvalidInputError(f"the policies have no revision, for they hold no JSON: {error}") from None
-        return digest(told)
-
-    def with_own(self, own: Mapping[str, Policy]) -> Policies:
-        """Return the policies with those that tools have of their own, where `tools` does not name the tool."""
-        more = {name: policy for name, policy in own.items() if not self.judge.has_policy(name)}
-        return msgspec.structs.replace(self, tools={**more, **self.tools})
-
-    @cached_property
-    def judge(self) -> Judge:
-        """The policies, made ready to judge."""
-        return Judge(self.tools, self.allow, self.deny)
-
-
-__all__ = [
-    "BUILT_IN_DENY_LIST",
-    "Entry",
-    "Mode",
-    "Policies",
-    "Policy",
-    "Rule",
-    "RuleMode",
-    "Verdict",
-    "call_digest",
-    "judge",
-    "policies_of",
-]
-
-
-def judge(
-    policies: Policies,
-    name: str,
-    arguments: Mapping[str, object],
-    asked: Collection[str] = (),
-    *,
-    cwd: str | None = None,
-    home: str | None = None,
-    resolve: Callable[[str], str] | None = None,
-) -> Verdict:
-    """Return what becomes of a call. Never raises.
-
-    `asked` holds the `call_digest(name, arguments)` of the calls that a person has approved in this session. `cwd` and
-    `home` are the absolute paths from which the tool reads relative paths and `~`. `resolve` follows symbolic links, as
-    `os.path.realpath` does; without it a path is only what is written.
-    """
-    try:
-        return policies.judge.verdict(name, arguments, asked, Sight(cwd, home, resolve))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
-        return Verdict("deny", f"the policies cannot be read: {type(error).__name__}: {error!s:.200}")
-
 
 BUILT_IN: Final = "@built-in"
 """Stands in a list of what is denied for the entries of `BUILT_IN_DENY_LIST`."""

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.matchers.findings import Match, Sight
-from reenact.domain.loop.matching import Path, path, ready
-from reenact.domain.loop.policy import Policies, Policy, Rule, RuleMode, judge
+from reenact.domain.policy.judge import Policies, judge
+from reenact.domain.policy.matchers import Path, path, ready
+from reenact.domain.policy.patterns import Match, Sight
+from reenact.domain.policy.rules import Policy, Rule, RuleMode
 
 Unchecked: TypeAlias = Any
 """What the types would forbid."""

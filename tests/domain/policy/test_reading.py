@@ -11,8 +11,11 @@ import msgspec
 import pytest
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError
-from reenact.domain.loop.matching import command, exact, glob, path, prefix, regex
-from reenact.domain.loop.policy import BUILT_IN_DENY_LIST, Entry, Policies, Policy, Rule, judge, policies_of
+from reenact.domain.policy.judge import Policies, judge
+from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
+from reenact.domain.policy.matchers import command, exact, glob, path, prefix, regex
+from reenact.domain.policy.reading import policies_of
+from reenact.domain.policy.rules import Entry, Policy, Rule
 
 Unchecked: TypeAlias = Any
 """What the types would forbid."""
@@ -173,7 +176,7 @@ def test_a_revision_does_not_depend_on_the_order_of_keys() -> None:
 
 def test_a_revision_is_the_same_in_every_process() -> None:
     told = {"u": "always", "t": {"rules": [{"when": {"a": 1.5}, "mode": "first"}]}}
-    code = f"from reenact.domain.loop.policy import *; print(policies_of({told!r}).revision)"
+    code = f"from reenact.domain.policy.reading import policies_of; print(policies_of({told!r}).revision)"
 
     seen = {
         subprocess.run(

@@ -12,8 +12,9 @@ from typing import Final
 
 import pytest
 
-from reenact.domain.loop.matching import command
-from reenact.domain.loop.policy import Policies, Policy, Rule, judge
+from reenact.domain.policy.judge import Policies, judge
+from reenact.domain.policy.matchers import command
+from reenact.domain.policy.rules import Policy, Rule
 
 RUN, OTHERS = (
     [line.replace("\\n", "\n") for line in part.splitlines() if line[:1] != "#"]

@@ -7,10 +7,10 @@ import time
 import pytest
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.matchers import shell
-from reenact.domain.loop.matchers.findings import Found, Match, Sight
-from reenact.domain.loop.matchers.shell import MAX_COMMANDS, MAX_WORDS, read_script
-from reenact.domain.loop.matching import command, ready
+from reenact.domain.policy import shell
+from reenact.domain.policy.matchers import command, ready
+from reenact.domain.policy.patterns import Found, Match, Sight
+from reenact.domain.policy.shell import MAX_COMMANDS, MAX_WORDS, read_script
 
 YES, PARTLY, UNKNOWN, NO = Match.YES, Match.PARTLY, Match.UNKNOWN, Match.NO
 

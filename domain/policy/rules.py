@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
-from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.matchers.findings import YES, Found, Sight, Test, any_of, attempt
-from reenact.domain.loop.matchers.globs import Part, alternatives, is_wild, part
-from reenact.domain.loop.matching import ABSENT, Wanted, ready
+from reenact.domain.errors import ConfigurationError, InvalidInputError
 from reenact.domain.plain import is_mapping
+from reenact.domain.policy.matchers import ABSENT, Wanted, ready
+from reenact.domain.policy.patterns import YES, Found, Part, Sight, Test, alternatives, any_of, attempt, is_wild, part
 
 Mode: TypeAlias = Literal["never", "required", "first", "always"]
 RuleMode: TypeAlias = Literal["never", "required", "first", "always", "allow", "deny"]
@@ -121,6 +122,28 @@ def tool_parts(pattern: object) -> tuple[Part, ...]:
     if not _COULD_BE.fullmatch(pattern) or pattern.count("[") != pattern.count("]"):
         raise ConfigurationError(f"no tool could be named {pattern!r:.80}; give a name, or part of one with * and ?")
     return tuple(part(one) for one in alternatives(pattern))
+
+
+def digest(value: object) -> str:
+    """Return the SHA-256 of a JSON value in hexadecimal; the order of keys is no matter, and `1`, `1.0`, `true` differ.
+
+    Raises:
+        InvalidInputError: it is no JSON value, or is nested too deeply.
+    """
+    try:
+        told = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInputError(f"{type(value).__name__} has no digest, for it is no JSON value: {error}") from None
+    return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def call_digest(name: str, arguments: Mapping[str, object], revision: str = "") -> str:
+    """Return what is the same for the same call, under the same revision of the policies if one is given.
+
+    Raises:
+        InvalidInputError: the arguments are no JSON object, or are nested too deeply.
+    """
+    return digest([name, dict(arguments), revision])
 
 
 def _made_ready(when: Mapping[object, object], *, surely: bool) -> Iterator[tuple[str, Test]]:

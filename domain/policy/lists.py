@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from reenact.domain.loop.matching import Matcher, command, glob, path
-from reenact.domain.loop.policy_rules import Entry
+from reenact.domain.policy.matchers import Matcher, command, glob, path
+from reenact.domain.policy.rules import Entry
 
 COMMAND_PARAMETERS: Final = (
     "command",

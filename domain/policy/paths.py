@@ -14,7 +14,9 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.matchers.findings import (
+from reenact.domain.plain import is_sequence
+from reenact.domain.policy.patterns import (
+    ANY,
     HERE,
     HOME,
     NO,
@@ -23,17 +25,19 @@ from reenact.domain.loop.matchers.findings import (
     YES,
     Found,
     Match,
+    Part,
     Place,
     Sight,
+    alternatives,
     any_of,
+    fits,
     in_unicode,
     is_absolute,
     is_drive,
+    parts,
     read_place,
     unknown,
 )
-from reenact.domain.loop.matchers.globs import ANY, Part, alternatives, fits, parts
-from reenact.domain.plain import is_sequence
 
 MAX_PATTERN: Final = 4_096
 """Characters."""

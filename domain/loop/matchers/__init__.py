@@ -1,1 +1,0 @@
-"""How a value is held against texts with wildcards, regular expressions, paths and commands."""
