@@ -16,7 +16,7 @@ import msgspec
 from reenact.actors.asking import Asking, LocalAsker
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
-from reenact.actors.environment.models import DEFAULT_MODEL, context_window
+from reenact.actors.environment.claude.models import DEFAULT_MODEL, context_window
 from reenact.actors.environment.tools.toolbox import Toolbox, ToolRegistry
 from reenact.actors.facades import Events
 from reenact.actors.feed.hub import Feed

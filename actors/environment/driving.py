@@ -15,7 +15,7 @@ import pykka
 from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent, Outside
 from reenact.actors.environment.failures import failure, failure_of
 from reenact.actors.environment.incoming import DELTAS, Reported, incoming
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.outcome import failure as failed_outcome
 from reenact.actors.environment.tools.running import EscapedError, in_thread

@@ -9,7 +9,6 @@ import msgspec
 
 from reenact.actors.environment.api import SystemBusProducer
 from reenact.actors.environment.failures import RETRYABLE, failure
-from reenact.actors.environment.scenarios import MockEvent
 from reenact.domain.answer import Complete
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.events import InputJsonDelta, StreamData, StreamError, TextDelta, ThinkingDelta, stream_event
@@ -81,8 +80,6 @@ def _read(reported: object) -> StreamData:
             return msgspec.convert(msgspec.to_builtins(reported), Complete)
         case StreamData():
             return stream_event(reported.event_type, msgspec.to_builtins(reported))
-        case MockEvent():
-            return _from_parts(reported.type, reported.data)
         case _ if _is_mapping(reported):
             return _from_parts(reported.get("type"), reported.get("data"))
         case _:

@@ -64,8 +64,8 @@ if TYPE_CHECKING:
         Receptor,
         Unsubscribe,
     )
-    from reenact.actors.environment.claude import ClaudeEnvironment
-    from reenact.actors.environment.tools.context import ToolContext
+    from reenact.actors.environment.claude.environment import ClaudeEnvironment
+    from reenact.actors.environment.tools.arguments import ToolContext
     from reenact.actors.environment.tools.outcome import ToolOutcome
     from reenact.actors.environment.tools.tool import Tool, tool
     from reenact.actors.environment.tools.toolbox import Toolbox
@@ -285,7 +285,7 @@ _LATER: Final = {
     "AsyncRuntime": "reenact._aio",
     "Audit": "reenact.audit",
     "BranchPoint": "reenact.domain.session",
-    "ClaudeEnvironment": "reenact.actors.environment.claude",
+    "ClaudeEnvironment": "reenact.actors.environment.claude.environment",
     "Compacted": "reenact.actors.feed.retention",
     "ContainerInfo": "reenact.domain.container",
     "CostLimit": "reenact.domain.loop.ledger",
@@ -352,7 +352,7 @@ _LATER: Final = {
     "Tool": "reenact.actors.environment.tools.tool",
     "ToolCall": "reenact.loop",
     "ToolCallInfo": "reenact.domain.history",
-    "ToolContext": "reenact.actors.environment.tools.context",
+    "ToolContext": "reenact.actors.environment.tools.arguments",
     "ToolOutcome": "reenact.actors.environment.tools.outcome",
     "ToolResultBlock": "reenact.domain.messages",
     "ToolSpec": "reenact.domain.tools",

@@ -336,7 +336,7 @@ def _factory(llm: LLMConfig | None, provider: LLMProvider | None) -> Environment
 
         return ProviderEnvironmentFactory(provider)
     if llm is not None and llm.api_key:
-        from reenact.actors.environment.claude import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
+        from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
 
         return ClaudeEnvironmentFactory(llm)
     return None

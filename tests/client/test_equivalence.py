@@ -33,7 +33,7 @@ from reenact import (
     ask_user,
     tool,
 )
-from reenact.actors.environment.scenarios import MockEvent
+from reenact.actors.environment.mock import MockEvent
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.image import Definition
 from reenact.domain.messages import Block, Said, ToolResultBlock

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from reenact import Image, Runtime, tool
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.feed.retention import Retention
 from reenact.actors.session import Recovery
 from reenact.domain.messages import Said, ToolResultBlock

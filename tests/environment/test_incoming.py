@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from reenact.actors.environment.incoming import incoming
-from reenact.actors.environment.scenarios import MockEvent
+from reenact.actors.environment.mock import MockEvent
 from reenact.domain.answer import Complete
 from reenact.domain.events import (
     MessageDelta,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import pytest
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMDriver, LLMProvider
+from reenact.actors.environment.mock import PREDEFINED_SCENARIOS, Script
 from reenact.actors.environment.model import ProviderEnvironmentFactory
-from reenact.actors.environment.scenarios import PREDEFINED_SCENARIOS, Script
 from reenact.domain.errors import UnknownScenarioError
 from reenact.domain.events import TextDelta
 from reenact.domain.messages import Said

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.tool import tool
 from reenact.actors.environment.tools.toolbox import Toolbox

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from reenact import Image, Runtime
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.tool import tool
 from reenact.actors.session import Recovery
 from reenact.domain.messages import Said, ToolResultBlock

@@ -35,7 +35,7 @@ from reenact import (
     tool,
 )
 from reenact._aio import Threads
-from reenact.actors.environment.scenarios import MockEvent
+from reenact.actors.environment.mock import MockEvent
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.messages import Said, ToolResultBlock
 from reenact.events import Envelope

@@ -24,7 +24,7 @@ from reenact import (
     ToolUnavailableError,
     ToolUseBlock,
 )
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.tool import tool
 from reenact.domain.policy.matchers import path
 from reenact.server import Server

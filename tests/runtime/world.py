@@ -15,7 +15,7 @@ import msgspec
 from reenact import EnvironmentConfig, Image, Runtime
 from reenact.actors.environment.api import OnEvent
 from reenact.actors.environment.model import ModelEnvironment
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.tool import tool
 from reenact.domain.loop.asking import ask_user
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted

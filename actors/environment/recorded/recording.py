@@ -13,10 +13,12 @@ from typing import Any, Final, Literal
 import msgspec
 
 from reenact.actors.environment.api import (
+    ConsumerProxy,
     Effector,
     Environment,
     EnvironmentConfig,
     EnvironmentFactory,
+    EnvironmentProxy,
     Handler,
     LLMConfig,
     LLMProvider,
@@ -28,7 +30,6 @@ from reenact.actors.environment.api import (
 from reenact.actors.environment.failures import failure_on
 from reenact.actors.environment.incoming import checked
 from reenact.actors.environment.model import ProviderEnvironmentFactory
-from reenact.actors.environment.proxies import ConsumerProxy, EnvironmentProxy
 from reenact.actors.environment.recorded.file import RecordingFile, read
 from reenact.actors.environment.recorded.format import Cut, Exchange, Setting, Spoken, ToolRun, setting_of, spoken
 from reenact.actors.environment.recorded.matching import common
@@ -100,7 +101,7 @@ class RecordingFactory:
 
 def _factory_of(of: object) -> EnvironmentFactory:
     if isinstance(of, LLMConfig):
-        from reenact.actors.environment.claude import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
+        from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
 
         return ClaudeEnvironmentFactory(of)
     if isinstance(of, EnvironmentFactory):

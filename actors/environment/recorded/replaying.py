@@ -5,26 +5,251 @@ from __future__ import annotations
 import asyncio
 import math
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
 import pykka
 
-from reenact.actors.environment.api import EnvironmentConfig, OnEvent, SystemBusConsumer
+from reenact.actors.environment.api import ConsumerProxy, EnvironmentConfig, OnEvent, SystemBusConsumer
 from reenact.actors.environment.failures import failure
 from reenact.actors.environment.model import EffectorActor, ModelEffector, ModelEnvironment
-from reenact.actors.environment.proxies import ConsumerProxy
 from reenact.actors.environment.recorded.file import read
-from reenact.actors.environment.recorded.format import Exchange, setting_of
-from reenact.actors.environment.recorded.index import RecordedAnswer, RecordingIndex
-from reenact.actors.environment.recorded.matching import Request
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.recorded.format import Cut, Entry, Exchange, Setting, ToolRun, setting_of
+from reenact.actors.environment.recorded.matching import (
+    NOTHING,
+    Request,
+    difference,
+    digests_after,
+    key_of,
+    models_agree,
+    normal,
+    told,
+)
+from reenact.actors.environment.recorded.redaction import Redactor
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.outcome import failure as failed_outcome
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.domain.errors import ConfigurationError, RecordingError
 from reenact.domain.messages import Said
+
+
+class RecordedAnswer:
+    """An exchange that answers a request, and the calls that it asks for, in the order in which they ended."""
+
+    def __init__(self, exchange: Exchange | None, runs: Iterable[ToolRun]) -> None:
+        self.exchange = exchange
+        self._runs = tuple(runs)
+        self._left = list(self._runs)
+        self._started: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        self._ended: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+
+    def take(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolRun | None:
+        """Return the run of the call, which is being made now; each run is returned once."""
+        run = _run_of(self._left, call_id, name, arguments)
+        if run is not None:
+            self._left.remove(run)
+            self._started[run.number].set()
+        return run
+
+    def end(self, run: ToolRun) -> None:
+        """Note that the result of the run is returned."""
+        self._ended[run.number].set()
+
+    async def wait_for_earlier(self, run: ToolRun, seconds: float) -> None:
+        """Wait for the calls that ended before this one; only so many seconds for each that is not even made."""
+        if self.exchange is None or run.exchange is None:  # the others may be of any turn
+            return
+        for earlier in takewhile(lambda one: one is not run, self._runs):
+            try:
+                async with asyncio.timeout(seconds):
+                    await self._started[earlier.number].wait()
+            except TimeoutError:
+                continue
+            await self._ended[earlier.number].wait()
+
+
+class RecordingIndex:
+    """The exchanges of a recording; each answers one request, or, with `repeat`, the last of alike ones any number.
+
+    Thread-safe.
+    """
+
+    def __init__(self, path: str, entries: Sequence[Entry], *, repeat: bool = False) -> None:
+        self.path = path
+        self._repeat = repeat
+        self._lock = threading.Lock()
+        self._exchanges, self._runs = _as_heard(entries)
+        self._redactor = Redactor(digest for exchange in self._exchanges.values() for digest in exchange.hidden)
+        self._used: set[int] = set()
+        self._without_exchange = [run for run in self._runs if run.exchange is None]
+        self._build()
+
+    @property
+    def remaining(self) -> int:
+        """How many of the recorded requests have not been made."""
+        with self._lock:
+            return len(self._exchanges) - len(self._used)
+
+    def hide(self, key: str | None) -> None:
+        """Compare without this key from now on, on both sides, and show it in no message."""
+        with self._lock:
+            self._redactor.learn(key)
+
+    def shown(self, text: str) -> str:
+        """Return the text without the keys that are known."""
+        with self._lock:
+            return self._redactor.text(text)
+
+    def answer(self, request: Request, messages: Sequence[Said], *, session: str | None) -> RecordedAnswer:
+        """Return what answers the request: of several alike, the first that is left, of that recorded session if any.
+
+        Raises:
+            RecordingError: nothing does; the message says what comes nearest, and where it differs.
+        """
+        with self._lock:
+            digest = self._ask(request, messages)
+            asked, setting = request.messages, request.setting
+            found = [
+                one
+                for one in self._by_key.get(key_of(digest, setting), ())
+                if models_agree(setting.model, self._settings[one.number].model)
+            ]
+            left = [one for one in found if one.number not in self._used]
+            if left:
+                chosen = min(left, key=lambda one: (one.session != session, one.number))
+            elif found and self._repeat:
+                chosen = found[-1]
+            elif found:
+                raise RecordingError(self._exhausted(asked, len(found)))
+            else:
+                raise RecordingError(self._mismatch(request))
+            self._used.add(chosen.number)
+            return self._answer_of(chosen)
+
+    def answer_at_end(self, request: Request, conversation: Sequence[Said]) -> RecordedAnswer:
+        """Return the exchange whose answer this conversation ends with, as after a restart; or all calls there are."""
+        if conversation:
+            with self._lock:
+                self._ask(request, conversation)
+                *asked, answer = request.messages
+                before = asked[-1] if asked else None
+                for one in self._by_conversation.get(request.digests[-2], ()):
+                    if normal(self._redactor.copy(one.answer), before).content == normal(answer, before).content:
+                        return self._answer_of(one)
+        return RecordedAnswer(None, self._runs)
+
+    def run_without_exchange(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolRun | None:
+        """Return a run of the call that was recorded after a restart, when no exchange was known; each of them once."""
+        with self._lock:
+            found = _run_of(self._without_exchange, call_id, name, arguments)
+            if found is not None and not self._repeat:
+                self._without_exchange.remove(found)
+            return found
+
+    def _ask(self, request: Request, messages: Sequence[Said]) -> bytes:
+        digest = request.ask(messages, self._redactor)
+        if self._secrets is not self._redactor.secrets:
+            self._build()
+        return digest
+
+    def _answer_of(self, exchange: Exchange) -> RecordedAnswer:
+        return RecordedAnswer(exchange, (run for run in self._runs if run.exchange == exchange.number))
+
+    def _build(self) -> None:
+        """Build the index anew, without the keys that are known by now."""
+        self._secrets = self._redactor.secrets
+        self._messages: dict[int, tuple[Said, ...]] = {}
+        self._settings: dict[int, Setting] = {}
+        self._by_key: dict[bytes, list[Exchange]] = defaultdict(list)
+        self._by_conversation: dict[bytes, list[Exchange]] = defaultdict(list)
+        self._digests: dict[int | None, list[bytes]] = {None: [NOTHING]}
+        last: dict[int | None, Said | None] = {None: None}
+        for exchange in self._exchanges.values():
+            number, follows, given = exchange.number, exchange.follows, exchange.setting
+            setting = self._settings[follows or 0] if given is None else self._redactor.copy(given)
+            messages = self._messages[number] = tuple(map(self._redactor.copy, exchange.messages))
+            digests = self._digests[number] = digests_after(self._digests[follows][-1], messages, last[follows])
+            last[number] = messages[-1] if messages else last[follows]
+            self._settings[number] = setting
+            self._by_key[key_of(digests[-1], setting)].append(exchange)
+            self._by_conversation[digests[-1]].append(exchange)
+
+    def _conversation(self, exchange: Exchange) -> list[Said]:
+        messages: list[Said] = []
+        number: int | None = exchange.number
+        while number is not None:
+            messages[:0] = self._messages[number]
+            number = self._exchanges[number].follows
+        return messages
+
+    def _in_common(self, request: Request) -> dict[int | None, int]:
+        """Return with how many messages of each exchange's conversation the request begins, whatever the ids."""
+        places = {digest: place for place, digest in enumerate(request.digests)}
+        counts: dict[int | None, int] = {None: 0}
+        for exchange in self._exchanges.values():
+            found = (places[digest] for digest in reversed(self._digests[exchange.number]) if digest in places)
+            counts[exchange.number] = next(found, counts[exchange.follows])
+        return counts
+
+    def _exhausted(self, asked: Sequence[Said], count: int) -> str:
+        times = "once" if count == 1 else f"{count} times"
+        return (
+            f"the recording {self.path} holds this request {times}, and it was asked more often than that: "
+            f"{_described(asked)}; replay with repeat=True to have the last answer given again"
+        )
+
+    def _mismatch(self, request: Request) -> str:
+        asked, setting = request.messages, request.setting
+        what = f"the recording {self.path} does not hold this request: {_described(asked)}"
+        if not self._exchanges:
+            return f"{what}; it holds none"
+
+        in_common = self._in_common(request)
+
+        def nearness(exchange: Exchange) -> tuple[int, int, int]:
+            its = self._settings[exchange.number]
+            same = sum(getattr(its, name) == getattr(setting, name) for name in Setting.__struct_fields__)
+            return in_common[exchange.number], same, -exchange.number
+
+        nearest = max(self._exchanges.values(), key=nearness)
+        where = difference(asked, setting, self._conversation(nearest), self._settings[nearest.number])
+        return f"{what}; the nearest that it holds is number {nearest.number}, which differs first in {where}"
+
+
+def _described(asked: Sequence[Said]) -> str:
+    count = "1 message" if len(asked) == 1 else f"{len(asked)} messages"
+    return f"{count}, the last from {told(asked[-1])}" if asked else "no messages"
+
+
+def _as_heard(entries: Sequence[Entry]) -> tuple[dict[int, Exchange], tuple[ToolRun, ...]]:
+    """Return the exchanges in the order in which they were asked, and the calls in the order in which they ended."""
+    exchanges: dict[int, Exchange] = {}
+    runs: dict[int, ToolRun] = {}
+    for entry in entries:
+        match entry:
+            case Exchange():
+                exchanges[entry.number] = entry
+            case ToolRun():
+                runs[entry.number] = entry
+            case Cut() if entry.number in runs:
+                runs[entry.number] = msgspec.structs.replace(runs.pop(entry.number), complete=False)
+            case Cut():
+                cut = exchanges[entry.number]
+                heard = cut.events[: entry.events]
+                exchanges[entry.number] = msgspec.structs.replace(cut, events=heard, complete=False)
+    return dict(sorted(exchanges.items())), tuple(runs.values())
+
+
+def _run_of(runs: Iterable[ToolRun], call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolRun | None:
+    """Return the first run of the call, or, if there is one, that with the same id."""
+    fit = [run for run in runs if run.name == name and run.input == dict(arguments)]
+    return next((run for run in fit if run.id == call_id), next(iter(fit), None))
+
 
 MISMATCH: Final = "recording_mismatch"
 """The type of the `error` that ends a turn whose request is not in the recording."""

@@ -1,15 +1,347 @@
-"""The arguments of a call, checked against what the tool takes; what is wrong is said so that a model can mend it."""
+"""The arguments of a tool: read from its signature, described as JSON Schema, and checked when it is called."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+import textwrap
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
 
 import msgspec
 
-from reenact.actors.environment.tools.parameters import Parameters, model_argument
-from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_mapping, is_object
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_mapping, is_object, is_property_name
+
+
+class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose call is being run: a tool that has a parameter of this type is given it, and the model knows nothing of it.
+
+    `idempotency_key` is the same when the call is run again after a crash: hand it to services that take one, and the
+    effect happens once. Outside of an agent all of it is empty.
+    """
+
+    session_id: str = ""
+    agent_id: str = ""
+    turn_id: str = ""
+    call_id: str = ""
+    idempotency_key: str = ""
+
+
+AnyFunction: TypeAlias = Callable[..., Any]
+
+_UNIONS: Final = (typing.Union, types.UnionType)
+_COLLECTIONS: Final = (list, dict, set, frozenset, tuple)
+_TYPES: Final = (
+    "use str, int, float, bool, list, dict, datetime, Literal, an Enum, a dataclass, a TypedDict or the like"
+)
+_NOT_BY_NAME: Final = {
+    inspect.Parameter.POSITIONAL_ONLY: "is positional-only, but a model gives arguments by name: remove the `/`",
+    inspect.Parameter.VAR_POSITIONAL: "stands for any number of arguments, but a model must know them: declare a list",
+    inspect.Parameter.VAR_KEYWORD: "stands for any argument, but a model must know them: declare each, or a dict",
+}
+
+# Docstrings are in the style of Google, of NumPy or of Sphinx.
+_GOOGLE: Final = re.compile(
+    r"^(?:(?:Keyword |Other )?(?:Args|Arguments|Parameters)|Params)[ \t]*:[ \t]*\n(?P<entries>(?:[ \t].*\n|\n)*)",
+    re.MULTILINE,
+)
+_GOOGLE_NAME: Final = r"\*{0,2}(\w+)[ \t]*(?:\(.*?\))?[ \t]*:(?!:)"
+_GOOGLE_ENTRY: Final = re.compile(rf"^{_GOOGLE_NAME}(.*(?:\n(?!{_GOOGLE_NAME}).*)*)", re.MULTILINE)
+_NUMPY: Final = re.compile(
+    r"^(?:Other )?Parameters[ \t]*\n-{3,}[ \t]*\n(?P<entries>(?:(?!.*\n-{3,}[ \t]*\n).*\n)*)", re.MULTILINE
+)
+_NUMPY_ENTRY: Final = re.compile(
+    r"^([\w*]+(?:[ \t]*,[ \t]*[\w*]+)*)[ \t]*(?::.*)?((?:\n[ \t].*|\n(?=\n|[ \t]))*)$", re.MULTILINE
+)
+_SPHINX: Final = re.compile(
+    r"^(?P<entries>:(?:param|parameter|arg|argument|key|keyword)[ \t]+(?:[^:\n]*[ \t])?\*{0,2}\w+[ \t]*:.*\n"
+    r"(?:[ \t].*\n)*)|^:type[ \t]+\w+[ \t]*:.*\n",
+    re.MULTILINE,
+)
+_SPHINX_ENTRY: Final = re.compile(r"^:\w+[ \t]+(?:[^:\n]*[ \t])?\*{0,2}(\w+)[ \t]*:(.*(?:\n.*)*)")
+_STYLES: Final = ((_GOOGLE, _GOOGLE_ENTRY), (_NUMPY, _NUMPY_ENTRY), (_SPHINX, _SPHINX_ENTRY))
+"""For each style what finds a section about parameters, and the names and the text of an entry in it."""
+
+
+class Parameters:
+    """What a function takes. `types` has the arguments that the model gives, by name, in the order of the signature.
+
+    `schema` describes them; `required` ones have no default. `context` names the parameter that is given the
+    `ToolContext`, if there is one.
+    """
+
+    __slots__ = ("_struct", "context", "required", "schema", "types")
+
+    def __init__(
+        self, tool: str, types: Mapping[str, Any], defaults: Mapping[str, Any], texts: Mapping[str, str], context: str
+    ) -> None:
+        self.types = types
+        self.required = frozenset(types) - frozenset(defaults)
+        self.context = context
+        self._struct = _struct(types, self.required)
+        try:
+            self.schema = schema_of(self._struct, texts, defaults, _model_schema)
+        except (TypeError, NameError) as error:
+            raise _unsupported(tool, types, error) from error
+
+    def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments as the function takes them; those that are not given are left to its defaults.
+
+        Raises:
+            msgspec.ValidationError: they do not fit.
+        """
+        read = msgspec.convert(arguments, self._struct, dec_hook=model_argument)
+        values = ((name, getattr(read, name)) for name in self.types)
+        return {name: value for name, value in values if value is not msgspec.UNSET}
+
+
+def parameters_of(tool: str, function: AnyFunction, docs: Mapping[str, str], names: Mapping[str, Any]) -> Parameters:
+    """Return what the function takes; `docs` describes parameters, `names` are those known where the tool is made.
+
+    Raises:
+        ConfigurationError: a model could not give the function its arguments; the message names the parameter.
+    """
+    types: dict[str, Any] = {}
+    defaults: dict[str, Any] = {}
+    context = ""
+    for parameter in _signature(tool, function):
+        hint = _checked(tool, function, parameter, names)
+        if hint is ToolContext or (get_origin(hint) in (Annotated, *_UNIONS) and ToolContext in get_args(hint)):
+            context = parameter.name
+            continue
+        types[parameter.name] = _with_formats(hint)
+        if parameter.default is not inspect.Parameter.empty:
+            defaults[parameter.name] = parameter.default
+    texts = {name: text for name, hint in types.items() if (text := _description(hint) or docs.get(name))}
+    return Parameters(tool, types, defaults, texts, context)
+
+
+def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
+    """Return the docstring without what it says of parameters, and that by the parameters' names."""
+    text = f"{inspect.cleandoc(docstring or '')}\n"
+    parameters: dict[str, str] = {}
+    for section, entry in _STYLES:
+        for found in section.finditer(text):
+            for names, described, *_ in entry.findall(textwrap.dedent(found["entries"] or "")):
+                told = " ".join(line.strip() for line in described.splitlines() if line.strip())
+                parameters |= dict.fromkeys((name.strip(" *") for name in names.split(",")), told)
+        text = section.sub("", text)
+    return re.sub(r"\n{3,}", "\n\n", text).strip(), parameters
+
+
+def model_argument(kind: Any, value: Any) -> Any:  # noqa: ANN401 - JSON becomes a model
+    """Return the pydantic model of this type that the JSON value describes.
+
+    Models are known by their methods, so that nothing is imported for them; types without a schema were refused before.
+
+    Raises:
+        ValueError: the value does not describe one; the message says for each place why.
+    """
+    try:
+        return kind.model_validate_json(msgspec.json.encode(value), strict=True)
+    except ValueError as error:
+        errors: Callable[[], list[dict[str, Any]]] | None = getattr(error, "errors", None)
+        if errors is None:
+            raise
+        raise ValueError("; ".join(map(_told, errors()))) from None
+
+
+def _told(error: dict[str, Any]) -> str:
+    where = ".".join(map(str, error["loc"]))
+    return f"{where}: {error['msg']}" if where else str(error["msg"])
+
+
+def _model_schema(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - any class
+    """Return the JSON Schema of a pydantic model; what it defines stands in its `$defs`.
+
+    Raises:
+        NotImplementedError: the type is no model.
+    """
+    if not callable(getattr(kind, "model_json_schema", None)):
+        raise NotImplementedError
+    schema: dict[str, Any] = kind.model_json_schema(ref_template="#/$defs/{model}")
+    return schema
+
+
+def _signature(tool: str, function: AnyFunction) -> Iterator[inspect.Parameter]:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError) as error:
+        msg = f"tool {tool}: its signature cannot be read ({error}); wrap it in a function of your own"
+        raise ConfigurationError(msg) from None
+    bound = function.keywords if isinstance(function, functools.partial) else {}
+    return (parameter for parameter in parameters if parameter.name not in bound)
+
+
+def _checked(tool: str, function: AnyFunction, parameter: inspect.Parameter, names: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type
+    """Return the type of a parameter that a model can give, or is given by us."""
+    name = parameter.name
+    if parameter.kind in _NOT_BY_NAME:
+        raise _refused(tool, name, _NOT_BY_NAME[parameter.kind])
+    if parameter.annotation is inspect.Parameter.empty:
+        raise _refused(tool, name, f"has no type: write `{name}: str`, or `{name}: Any` for any JSON value")
+    if not is_property_name(name):
+        raise _refused(tool, name, "has a name that the Messages API refuses: use at most 64 ASCII letters")
+    try:
+        return _resolved(function, parameter, names)
+    except (NameError, SyntaxError, TypeError, AttributeError) as error:
+        raise _refused(tool, name, f"has a type that cannot be resolved: {error}") from error
+
+
+def _resolved(function: AnyFunction, parameter: inspect.Parameter, names: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type
+    """Return the type of a parameter; what it names is looked for in `names`, then in the function's module."""
+
+    def annotated() -> None: ...
+
+    annotated.__annotations__ = {parameter.name: parameter.annotation}
+    written: Any = inspect.unwrap(function.func if isinstance(function, functools.partial) else function)
+    module = getattr(written, "__globals__", None) or getattr(written.__call__, "__globals__", {})
+    return typing.get_type_hints(annotated, module, dict(names), include_extras=True)[parameter.name]
+
+
+def _description(hint: object) -> str:
+    """Return the text in `Annotated[…, "text"]`, or the `description` of what stands there; empty if there is none."""
+    if get_origin(hint) is not Annotated:
+        return ""
+    texts = (text if isinstance(text, str) else getattr(text, "description", None) for text in get_args(hint)[1:])
+    return next((text for text in texts if isinstance(text, str)), "")
+
+
+def _with_formats(hint: Any) -> Any:  # noqa: ANN401 - any type
+    """Return the type with the format of each time in it, which msgspec leaves out of a schema."""
+    origin: Any = get_origin(hint)
+    inner = get_args(hint)
+    if hint is datetime:
+        return Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})]
+    if origin is Annotated:
+        return Annotated[(_with_formats(inner[0]), *inner[1:])]
+    if origin in _UNIONS:
+        return typing.Union[tuple(map(_with_formats, inner))]  # noqa: UP007 - its members are not known before
+    if origin in _COLLECTIONS:
+        return types.GenericAlias(origin, tuple(map(_with_formats, inner)))
+    return hint
+
+
+def _struct(types: Mapping[str, Any], required: frozenset[str]) -> type[msgspec.Struct]:
+    fields = [
+        (name, hint) if name in required else (name, hint, msgspec.field(default_factory=_unset))
+        for name, hint in types.items()
+    ]
+    return msgspec.defstruct("arguments", fields, kw_only=True, forbid_unknown_fields=True)
+
+
+def _unset() -> msgspec.UnsetType:
+    return msgspec.UNSET
+
+
+def _unsupported(tool: str, types: Mapping[str, Any], error: Exception) -> ConfigurationError:
+    """Return an error that names the first parameter whose type has no schema, if one alone is at fault."""
+    for name, hint in types.items():
+        try:
+            schema_of(_struct({name: hint}, frozenset({name})), {}, {}, _model_schema)
+        except (TypeError, NameError) as found:
+            why = str(found).rpartition("\n")[2]
+            return _refused(tool, name, f"has a type that JSON does not have ({why}): {_TYPES}")
+    return ConfigurationError(f"tool {tool}: its arguments have no JSON Schema: {error}")
+
+
+def _refused(tool: str, parameter: str, why: str) -> ConfigurationError:
+    return ConfigurationError(f"tool {tool}: parameter `{parameter}` {why}")
+
+
+Json: TypeAlias = dict[str, Any]
+
+_PREFIX: Final = "#/$defs/"
+_REFERENCE: Final = re.compile(r'"\$ref":"#/\$defs/([^"]*)"')
+_ALTERNATIVES: Final = frozenset({"anyOf", "oneOf"})
+
+
+def schema_of(
+    struct: type[msgspec.Struct], texts: Mapping[str, str], defaults: Mapping[str, Any], hook: Callable[[type], Json]
+) -> Json:
+    """Return the schema of the struct, with descriptions and defaults of its fields.
+
+    A reference is replaced by what it refers to, except where that refers to itself. `hook` gives the schemas of types
+    that msgspec does not know, or raises `NotImplementedError`.
+
+    Raises:
+        TypeError, NameError: a type of the struct has no schema.
+    """
+    (top,), components = msgspec.json.schema_components([struct], schema_hook=hook, ref_template=f"{_PREFIX}{{name}}")
+    definitions: Json = {}
+    for name, definition in (*_inner_definitions(components), *components.items()):
+        plain = {key: value for key, value in definition.items() if key != "$defs"}
+        if definitions.setdefault(name, plain) != plain:
+            msg = f"two different types have the name {name!r}; rename one of them"
+            raise TypeError(msg)
+    schema = definitions.pop(_referred(top))
+    for name, field in schema["properties"].items():
+        _complete(field, texts.get(name), defaults.get(name, msgspec.UNSET))
+    del schema["title"]
+    inline = {name: of for name, of in definitions.items() if name not in _reachable(_references(of), definitions)}
+    needed = sorted(_reachable(_references(schema), definitions) - inline.keys())
+    inlined: Json = _inlined(schema, inline)
+    return inlined | ({"$defs": {name: _inlined(definitions[name], inline) for name in needed}} if needed else {})
+
+
+def _complete(field: Json, text: str | None, default: object) -> None:
+    """Add what the signature and the docstring say of a field."""
+    if text:
+        field["description"] = text
+    try:
+        value = msgspec.to_builtins(default, str_keys=True)
+    except (TypeError, ValueError, RecursionError):
+        return
+    if is_json(value):
+        field["default"] = value
+
+
+def _inner_definitions(node: object) -> Iterator[tuple[str, Json]]:
+    """Yield the definitions in a schema, and those in these."""
+    if is_object(node) and is_object(inner := node.get("$defs")):
+        yield from inner.items()
+    for part in node.values() if is_object(node) else node if is_array(node) else ():
+        yield from _inner_definitions(part)
+
+
+def _inlined(node: Any, inline: Json) -> Any:  # noqa: ANN401 - any part of a schema
+    """Return the schema with the references to these definitions replaced by them."""
+    if is_array(node):
+        return [_inlined(item, inline) for item in node]
+    if not is_object(node):
+        return node
+    if (name := _referred(node)) in inline:
+        return _inlined({**inline[name], **{key: value for key, value in node.items() if key != "$ref"}}, inline)
+    # The discriminator of alternatives is OpenAPI's: it refers to definitions that replace the references to them.
+    left_out = {"$defs"} if _ALTERNATIVES.isdisjoint(node) else {"$defs", "discriminator"}
+    return {key: _inlined(value, inline) for key, value in node.items() if key not in left_out}
+
+
+def _referred(node: Json) -> str:
+    """Return the name of the definition that the schema refers to; empty if it refers to none."""
+    reference = node.get("$ref")
+    return reference.removeprefix(_PREFIX) if isinstance(reference, str) else ""
+
+
+def _references(schema: Json) -> set[str]:
+    """Return the names of the definitions that the schema refers to."""
+    return set(_REFERENCE.findall(msgspec.json.encode(schema).decode()))
+
+
+def _reachable(names: Iterable[str], definitions: Json) -> set[str]:
+    """Return the names, and those of the definitions that they refer to, directly or through others."""
+    found: set[str] = set()
+    left = set(names)
+    while left:
+        found |= left
+        left = {name for one in left for name in _references(definitions.get(one, {}))} - found
+    return found
+
 
 Step: TypeAlias = str | int | None
 """From a value to one inside: a field, an index, or something inside that is not told."""

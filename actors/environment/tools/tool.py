@@ -8,9 +8,14 @@ from collections.abc import Callable, Mapping
 from types import FrameType, MethodType
 from typing import Any, Generic, ParamSpec, TypeAlias, TypedDict, TypeGuard, TypeVar, Unpack, overload
 
-from reenact.actors.environment.tools.arguments import read_arguments
-from reenact.actors.environment.tools.context import ToolContext
-from reenact.actors.environment.tools.parameters import AnyFunction, Parameters, parameters_of, read_docstring
+from reenact.actors.environment.tools.arguments import (
+    AnyFunction,
+    Parameters,
+    ToolContext,
+    parameters_of,
+    read_arguments,
+    read_docstring,
+)
 from reenact.actors.environment.tools.running import awaited, in_thread
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import Intervention, ToolSpec, check_spec

@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
 
 import msgspec
 
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.mcp.connection import MCPConnection
 from reenact.actors.environment.tools.outcome import MAX_OUTPUT, ToolOutcome, failure, outcome_of, told
 from reenact.actors.environment.tools.running import EscapedError, ExpiredError, within

@@ -102,7 +102,7 @@ def answering(
         model=given(environ, "ANTHROPIC_MODEL"),
     )
     if llm.api_key and not is_on(environ.get("MOCK_LLM")):
-        from reenact.actors.environment.claude import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
+        from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
 
         claude = ClaudeEnvironmentFactory(llm)
         return Answering(claude, model=model, system_prompt=system_prompt), llm

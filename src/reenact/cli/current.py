@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 
 from reenact._runtime import Runtime, codec
 from reenact.actors.container import ImageActor
-from reenact.actors.environment.models import DEFAULT_MODEL
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.session import SessionActor

@@ -9,14 +9,15 @@ from typing import Final
 import msgspec
 
 from reenact.actors.environment.api import (
+    ConsumerProxy,
     Effector,
     Environment,
+    EnvironmentProxy,
     Handler,
     Receptor,
     SystemBusConsumer,
     SystemBusProducer,
 )
-from reenact.actors.environment.proxies import ConsumerProxy, EnvironmentProxy
 from reenact.domain.events import Envelope, MessageStart, MessageStop, StreamData, TextDelta, TurnStarted
 from reenact.domain.messages import Said, text_of
 

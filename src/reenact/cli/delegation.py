@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from reenact.actors.environment.models import DEFAULT_MODEL
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.cli.answer import Answer, unasked
 from reenact.cli.asked_agents import usage_of_agents
 from reenact.cli.attending import Attending

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from reenact.actors.environment.models import DEFAULT_MODEL
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.cli.calls import cut
 from reenact.cli.exact import harmless
 from reenact.cli.here import Here, settle

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from reenact._runtime import Runtime
-from reenact.actors.environment.models import DEFAULT_MODEL
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.feed.retention import Retention
 from reenact.cli.answering import answering
 from reenact.cli.configuration import check_price, read_prices

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.actors.environment.models import DEFAULT_MODEL
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.cli.console import Console
 from reenact.cli.failures import ExitCode
 from reenact.cli.lines import as_page

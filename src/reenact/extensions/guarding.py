@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome, failure
 from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.environment.tools.toolbox import Runnable, Toolbox

@@ -7,15 +7,17 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from reenact.actors.environment.mock import (
+        PREDEFINED_SCENARIOS,
         MockClaudeDriver,
         MockEffector,
         MockEnvironment,
         MockEnvironmentFactory,
+        MockEvent,
         MockLLMProvider,
         MockReceptor,
+        MockScenario,
     )
     from reenact.actors.environment.recorded.recording import RecordedEnvironment
-    from reenact.actors.environment.scenarios import PREDEFINED_SCENARIOS, MockEvent, MockScenario
     from reenact.testing.clock import ManualClock, SequentialIds
     from reenact.testing.crash_points import Crash, CrashPoint
     from reenact.testing.crash_test import CrashReport, CrashTest
@@ -80,12 +82,12 @@ _LATER: Final = {
     "MockEffector": "reenact.actors.environment.mock",
     "MockEnvironment": "reenact.actors.environment.mock",
     "MockEnvironmentFactory": "reenact.actors.environment.mock",
-    "MockEvent": "reenact.actors.environment.scenarios",
+    "MockEvent": "reenact.actors.environment.mock",
     "MockLLMProvider": "reenact.actors.environment.mock",
     "MockReceptor": "reenact.actors.environment.mock",
-    "MockScenario": "reenact.actors.environment.scenarios",
+    "MockScenario": "reenact.actors.environment.mock",
     "RecordedEnvironment": "reenact.actors.environment.recorded.recording",
-    "PREDEFINED_SCENARIOS": "reenact.actors.environment.scenarios",
+    "PREDEFINED_SCENARIOS": "reenact.actors.environment.mock",
     "ReplayError": "reenact.testing.portrait",
     "ReplayMachine": "reenact.testing.machine",
     "Reporter": "reenact.testing.fork_server",

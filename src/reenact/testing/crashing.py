@@ -20,7 +20,7 @@ from unittest import mock
 import msgspec
 from sqlalchemy import Engine, event
 
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.journal.api import Done, Listener, Outcome

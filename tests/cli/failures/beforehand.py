@@ -30,7 +30,7 @@ def replace(module: ModuleType, name: str, value: object) -> None:
 
 def at_once() -> None:
     """Ask again without a pause."""
-    claude = importlib.import_module("reenact.actors.environment.claude")
+    claude = importlib.import_module("reenact.actors.environment.claude.environment")
 
     def none(*_: object) -> float:
         return 0.0
@@ -118,7 +118,7 @@ def broken() -> None:
 
 def astray() -> None:
     """Have a mistake in what talks to the API."""
-    client: Any = importlib.import_module("reenact.actors.environment.claude_client")
+    client: Any = importlib.import_module("reenact.actors.environment.claude.client")
 
     async def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError("no such luck")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.actors.environment.tools.parameters import read_docstring
+from reenact.actors.environment.tools.arguments import read_docstring
 
 GOOGLE = """What the weather is like.
 

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.tool import Tool, tool
 from reenact.domain.errors import ConfigurationError
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import pytest
 
 from reenact.actors.environment.tools import running
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.environment.tools.tool import tool

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, Final
 
-from reenact.actors.environment.tools.context import ToolContext
+from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.mcp.errors import ForgottenError, LostError, Reporter, cause_of
 from reenact.actors.environment.tools.outcome import ToolOutcome, failure
 from reenact.actors.environment.tools.running import in_thread

@@ -13,10 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.actors.environment.api import RESERVED, LLMConfig
-from reenact.actors.environment.claude_messages import GO_ON
-from reenact.actors.environment.claude_request import MOST_MARKS, Question, count_request, marked, message_request
-from reenact.actors.environment.claude_stream import Json
-from reenact.actors.environment.models import (
+from reenact.actors.environment.claude.messages import GO_ON
+from reenact.actors.environment.claude.models import (
     CONTEXT_WINDOW,
     DEFAULT_MODEL,
     LARGE_CONTEXT_WINDOW,
@@ -24,13 +22,15 @@ from reenact.actors.environment.models import (
     takes_prefill,
     takes_thinking_budget,
 )
+from reenact.actors.environment.claude.request import MOST_MARKS, Question, count_request, marked, message_request
+from reenact.actors.environment.claude.stream import Json
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.testing.fake_rules import refusal
+from tests.environment.claude.test_messages import ends_of_requests
 from tests.environment.histories import histories, plain_histories
 from tests.environment.support import HELLO
-from tests.environment.test_claude_messages import ends_of_requests
 
 BUDGETED = "claude-sonnet-4-5"
 """A model that is told in tokens how much to think."""

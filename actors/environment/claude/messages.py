@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from reenact.actors.environment.claude_repairs import THOUGHTS, Turn, is_open, repaired_turns
-from reenact.actors.environment.claude_stream import Json
+from reenact.actors.environment.claude.repairs import THOUGHTS, Turn, is_open, repaired_turns
+from reenact.actors.environment.claude.stream import Json
 from reenact.domain.messages import (
     Block,
     OpaqueBlock,

@@ -20,13 +20,13 @@ from reenact.actors.environment.api import (
     LLMConfig,
     LLMDriver,
 )
-from reenact.actors.environment.claude import (
+from reenact.actors.environment.claude.environment import (
     MAX_CONTINUATIONS,
     ClaudeDriver,
     ClaudeEnvironment,
     ClaudeEnvironmentFactory,
 )
-from reenact.actors.environment.models import DEFAULT_MODEL
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain import conversation
 from reenact.domain.answer import Complete
@@ -584,7 +584,7 @@ def test_a_factory_without_a_key_is_refused_at_once(key: str | None) -> None:
 
 
 def test_importing_reenact_does_not_load_the_sdk() -> None:
-    code = "import reenact.actors.environment.claude, sys; sys.exit('anthropic' in sys.modules)"
+    code = "import reenact.actors.environment.claude.environment, sys; sys.exit('anthropic' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

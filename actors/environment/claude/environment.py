@@ -15,15 +15,15 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig, OnEvent
-from reenact.actors.environment.claude_client import ClaudeClient, Fault, backoff
-from reenact.actors.environment.claude_decode import PAUSED, MessageDecoder
-from reenact.actors.environment.claude_messages import api_blocks
-from reenact.actors.environment.claude_request import Question, count_request, left_out, message_request
-from reenact.actors.environment.claude_stream import Json
+from reenact.actors.environment.claude.client import ClaudeClient, Fault, backoff
+from reenact.actors.environment.claude.decode import PAUSED, MessageDecoder
+from reenact.actors.environment.claude.messages import api_blocks
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.actors.environment.claude.request import Question, count_request, left_out, message_request
+from reenact.actors.environment.claude.stream import Json
 from reenact.actors.environment.driving import cancel_once
 from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.actors.environment.model import ModelEnvironment
-from reenact.actors.environment.models import DEFAULT_MODEL
 from reenact.domain.conversation import Conversation
 from reenact.domain.errors import LLMError
 from reenact.domain.messages import Said

@@ -1,4 +1,4 @@
-"""The HTTP client of the Messages API, shared by all drivers of a factory, and what may fail on the way."""
+"""The HTTP client of the Messages API, shared by all drivers of a factory, and checks of where it is reached."""
 
 from __future__ import annotations
 
@@ -12,18 +12,9 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakKeyDictionary
 
 from reenact.actors.environment.api import LLMConfig
-from reenact.actors.environment.claude_decode import MessageDecoder
-from reenact.actors.environment.claude_endpoint import (
-    CONNECT_SECONDS,
-    check_way,
-    checked_key,
-    checked_url,
-    disconnection,
-    shown,
-    silence,
-)
-from reenact.actors.environment.claude_request import SAMPLING
-from reenact.actors.environment.claude_stream import (
+from reenact.actors.environment.claude.decode import MessageDecoder
+from reenact.actors.environment.claude.request import SAMPLING
+from reenact.actors.environment.claude.stream import (
     ApiError,
     Json,
     MalformedEventError,
@@ -37,6 +28,12 @@ from reenact.actors.environment.failures import RETRYABLE, type_of, type_of_refu
 
 if TYPE_CHECKING:
     from anthropic import APIStatusError, AsyncAnthropic, RequestOptions
+import importlib
+import re
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from reenact.domain.errors import ConfigurationError
 
 _MESSAGES: Final = "/v1/messages"
 _COUNT = "/v1/messages/count_tokens"
@@ -302,3 +299,146 @@ def _number(text: str | None) -> float | None:
     except ValueError:
         return None
     return value if value is not None and 0 <= value < float("inf") else None
+
+
+DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
+CONNECT_SECONDS: Final = 10.0
+_SCHEMES: Final = frozenset({"http", "https"})
+_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
+_SCHEMES_OF_PROXIES: Final = _SCHEMES | {"socks5", "socks5h"}
+_CERTIFICATES: Final = "SSL_CERT_FILE"
+_HOST: Final = re.compile(r"([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?")
+_WRONG_IN_KEYS: Final = re.compile(r"\A | \Z|[^ -~]")
+
+
+def checked_key(key: str | None) -> str:
+    """Return the key, which travels in a header.
+
+    Raises:
+        ConfigurationError: there is none, or it has a character that no header takes; the message has none of it.
+    """
+    if key is None or not key.strip():
+        msg = "Claude needs an API key: LLMConfig(api_key=…), or ANTHROPIC_API_KEY on the command line"
+        raise ConfigurationError(msg)
+    if wrong := _WRONG_IN_KEYS.search(key):
+        what = "a blank or a line end" if wrong[0].isspace() else "a character that is not ASCII, or is invisible"
+        place = f"place {wrong.start() + 1} of {len(key)}"
+        msg = f"the API key has {what} at {place}, as no key has; copy it again (ANTHROPIC_API_KEY)"
+        raise ConfigurationError(msg)
+    return key
+
+
+def checked_url(url: str | None) -> str:
+    """Return the address of the API; that of Anthropic if none is given.
+
+    Raises:
+        ConfigurationError: nothing can be at that address.
+    """
+    if url is None:
+        return DEFAULT_BASE_URL
+    if not _is_address(url, _SCHEMES) or not url.isprintable() or " " in url:
+        msg = (
+            f"the API cannot be at {shown(url)!r}: an address is like {DEFAULT_BASE_URL} or http://localhost:8080 "
+            "(base_url, or ANTHROPIC_BASE_URL on the command line)"
+        )
+        raise ConfigurationError(msg)
+    return url
+
+
+def check_way(url: str, environ: Mapping[str, str]) -> None:
+    """See to the variables that say how the HTTP library is to reach the address.
+
+    Raises:
+        ConfigurationError: no proxy can be where one says, or the certificates that one names cannot be read.
+    """
+    for name in _PROXIES:
+        for variable in (name.lower(), name.upper()):
+            proxy = environ.get(variable, "").strip()
+            if proxy and not _is_address(proxy if "://" in proxy else f"http://{proxy}", _SCHEMES_OF_PROXIES):
+                msg = f"no proxy can be at {shown(proxy)!r} ({variable}): an address is like http://proxy.example:3128"
+                raise ConfigurationError(msg)
+    if url.startswith("https:"):
+        _check_certificates(environ)
+
+
+def _check_certificates(environ: Mapping[str, str]) -> None:
+    path = environ.get(_CERTIFICATES)
+    if not path:
+        return
+    ssl = importlib.import_module("ssl")  # which takes a while, and is needed by few
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    except OSError as error:  # also that of `ssl`
+        why = "they are no certificates" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+        msg = f"the certificates in {path} cannot be read ({_CERTIFICATES}): {why}"
+        raise ConfigurationError(msg) from error
+
+
+def _is_address(url: str, schemes: frozenset[str]) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in schemes and _is_host(parts.hostname or "") and parts.port != 0
+    except ValueError:  # a port, a bracket, or an IPv6 address that is none
+        return False
+
+
+def _is_host(host: str) -> bool:
+    """Return whether there may be a host of this name, or with this address."""
+    if ":" in host:
+        return True  # an IPv6 address, which `urlsplit` has checked
+    try:
+        name = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        return False
+    return bool(_HOST.fullmatch(name))
+
+
+def shown(url: str) -> str:
+    """Return the address without what may be secret in it: a password, a query."""
+    beginning, slashes, rest = url.partition("//")
+    host, slash, path = rest.partition("/")
+    host = host.rpartition("@")[2]
+    return f"{beginning}{slashes}{host}{slash}{path}".partition("?")[0].partition("#")[0]
+
+
+def silence(url: str, seconds: float, error: BaseException) -> str:
+    """Return in words that the limit of `seconds` has passed without a byte; it is another one while connecting."""
+    if any(type(one).__name__ == "ConnectTimeout" for one in _chain(error)):
+        return f"{shown(url)} could not be reached within {min(CONNECT_SECONDS, seconds):g} s"
+    return f"nothing came from {shown(url)} for {seconds:g} s"
+
+
+def disconnection(url: str, error: BaseException) -> str:
+    """Return in words that there was no connection, or no whole answer on it, and why."""
+    chain = list(_chain(error))
+    kinds = {type(one).__name__ for one in chain}
+    what = f"the connection to {shown(url)} failed"
+    if "DecodingError" in kinds:
+        what = f"the answer of {shown(url)} cannot be unpacked"
+    elif "ConnectError" in kinds:
+        what = f"{shown(url)} cannot be reached"
+    elif "RemoteProtocolError" in kinds:
+        what = f"what answers at {shown(url)} broke off, or speaks no HTTP"
+    return f"{what}: {_reason(chain)}"
+
+
+def _reason(chain: list[BaseException]) -> str:
+    """Return what the system says, if it was asked, else what was said last by who has something to say."""
+    for one in reversed(chain):
+        if isinstance(one, ConnectionError) and one.errno:
+            return os.strerror(one.errno)
+        if isinstance(one, OSError) and one.strerror:
+            return one.strerror
+    said = [one for one in chain if str(one)]
+    return str(said[-1]) if said else type(chain[-1]).__name__
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error, and what it came from; of several that came together, the first."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        several: tuple[BaseException, ...] = getattr(one, "exceptions", ())
+        one = several[0] if several else one.__cause__ or one.__context__

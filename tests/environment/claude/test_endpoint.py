@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import ConfigurationError
-from reenact.actors.environment.claude_endpoint import (
+from reenact.actors.environment.claude.client import (
     DEFAULT_BASE_URL,
     checked_key,
     checked_url,

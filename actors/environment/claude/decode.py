@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.actors.environment.api import OnEvent
-from reenact.actors.environment.claude_stream import (
+from reenact.actors.environment.claude.stream import (
     Delta,
     Ending,
     MalformedEventError,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any, Final, TypeAlias
 
-from reenact.actors.environment.claude_stream import Json, is_json_object
+from reenact.actors.environment.claude.stream import Json, is_json_object
 from reenact.domain.messages import Role
 
 Turn: TypeAlias = tuple[Role, list[Json]]

@@ -1,0 +1,1 @@
+"""Claude: the Messages API as an environment."""
