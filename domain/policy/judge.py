@@ -2,22 +2,21 @@
 
 Decided before the call runs, from its name and its arguments alone. Deny beats everything; a tool without a policy
 runs; `required` asks unless the call is on the allow list; `first` asks unless it is there, or a person approved the
-same call before; `always` asks; `never` does not. What cannot be read or cannot be told lets no call run: where it
-would deny, it denies; anywhere else a person is asked.
+same call before; `always` asks; `never` does not. What cannot be told of a call lets it not run: where it would deny,
+it denies; anywhere else a person is asked. Policies that cannot be read deny every call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Final, NamedTuple, TypeGuard
+from typing import Final, NamedTuple
 
 import msgspec
 
-from reenact.domain.errors import ConfigurationError, InvalidInputError
-from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.errors import InvalidInputError
 from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
-from reenact.domain.policy.patterns import ANY, Found, Match, Part, Sight, Test, attempt, is_one, unknown
+from reenact.domain.policy.patterns import Found, Match, Part, Sight, Test, attempt, is_one
 from reenact.domain.policy.rules import (
     MODES,
     RULE_MODES,
@@ -27,10 +26,13 @@ from reenact.domain.policy.rules import (
     Rule,
     Verdict,
     call_digest,
+    check_mode,
     digest,
     is_pattern,
+    listed,
     tool_parts,
 )
+from reenact.domain.tools import is_mapping
 
 _RUN, _FIRST, _REQUIRED, _ALWAYS = range(4)
 _STRICTNESS: Final = {"never": _RUN, "allow": _RUN, "first": _FIRST, "required": _REQUIRED, "always": _ALWAYS}
@@ -73,7 +75,7 @@ class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
     @cached_property
     def judge(self) -> Judge:
         """The policies, made ready to judge."""
-        return Judge(self.tools, self.allow, self.deny)
+        return Judge(self)
 
 
 def judge(
@@ -94,61 +96,51 @@ def judge(
     """
     try:
         return policies.judge.verdict(name, arguments, asked, Sight(cwd, home, resolve))
-    except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
+    except Exception as error:  # noqa: BLE001 - likewise
         return Verdict("deny", f"the policies cannot be read: {type(error).__name__}: {error!s:.200}")
 
 
 class Judge:
-    """Policies, made ready."""
+    """Policies, made ready.
 
-    def __init__(self, tools: object, allow: object, deny: object) -> None:
-        self._denied = _built_in() if deny is BUILT_IN_DENY_LIST else _DenyList(deny)
-        self._allowed = [item for item in map(_item, allow if is_sequence(allow) else ()) if not item.problem]
+    Raises:
+        ConfigurationError: something of them cannot be read.
+    """
+
+    def __init__(self, policies: Policies) -> None:
+        self._denied = _built_in() if policies.deny is BUILT_IN_DENY_LIST else _DenyList(policies.deny)
+        self._allowed = _items(policies.allow, "policies.allow")
         self._tools: dict[str, list[_ToolPolicy]] = {}
         self._patterns: list[tuple[Part, _ToolPolicy]] = []
-        self._problem = "" if is_mapping(tools) else "they are no mapping"
-        for name, policy in tools.items() if is_mapping(tools) else ():
-            self._take(name, _ToolPolicy(policy))
+        for name, policy in policies.tools.items():
+            place = f"policies.{name}"
+            ready = _ToolPolicy(policy, place)
+            for wanted in tool_parts(name, place) if is_pattern(name) else (name,):
+                if isinstance(wanted, str):
+                    self._tools.setdefault(wanted, []).append(ready)
+                else:
+                    self._patterns.append((wanted, ready))
 
     def verdict(self, name: str, arguments: object, asked: Collection[str], sight: Sight) -> Verdict:
-        """Return what becomes of a call. Never raises."""
-        if not _is_object(arguments):
+        """Return what becomes of a call."""
+        if not is_mapping(arguments):
             return Verdict("deny", f"its arguments are no object but {type(arguments).__name__}")
+        if denied := self._denied.reason(name, arguments, sight):
+            return Verdict("deny", denied)
         try:
-            if denied := self._denied.reason(name, arguments, sight):
-                return Verdict("deny", denied)
-        except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
-            return Verdict("deny", f"the deny list cannot be held against it: {type(error).__name__}: {error!s:.200}")
-        try:
-            if self._problem:
-                return Verdict("ask", f"the policies of the tools cannot be read: {self._problem}")
             call = _Call(name, arguments, asked, sight, self._allowed)
             verdicts = [policy.verdict(call) for policy in self._policies_of(name)]
-            return max(verdicts, key=lambda one: _DECISIONS.index(one.decision), default=_NO_POLICY)
-        except Exception as error:  # noqa: BLE001 - likewise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
             return Verdict("ask", f"its policy cannot be held against it: {type(error).__name__}: {error!s:.200}")
+        return max(verdicts, key=lambda one: _DECISIONS.index(one.decision), default=_NO_POLICY)
 
     def has_policy(self, name: str) -> bool:
         """Return whether one of the policies is that of this tool."""
         return bool(self._policies_of(name))
 
-    def _take(self, name: object, policy: _ToolPolicy) -> None:
-        try:
-            for wanted in (name,) if isinstance(name, str) and not is_pattern(name) else tool_parts(name):
-                if isinstance(wanted, str):
-                    self._tools.setdefault(wanted, []).append(policy)
-                else:
-                    self._patterns.append((wanted, policy))
-        except ConfigurationError as error:
-            self._problem = str(error)
-
     def _policies_of(self, name: str) -> Sequence[_ToolPolicy]:
         """Return the policies of exactly this name, or else those whose wildcards it matches."""
         return self._tools.get(name) or [policy for wanted, policy in self._patterns if is_one(wanted, name)]
-
-
-def _is_object(value: object) -> TypeGuard[Mapping[str, object]]:
-    return isinstance(value, Mapping)
 
 
 class _Call(NamedTuple):
@@ -173,50 +165,38 @@ class _Call(NamedTuple):
 
 
 class _ReadyRule:
-    """A rule, made ready; `problem` is why it could not be."""
+    """A rule, made ready."""
 
-    def __init__(self, rule: object, place: str) -> None:
-        mode = rule.get("mode") if is_mapping(rule) else getattr(rule, "mode", None)
-        self.mode = mode if isinstance(mode, str) and mode in RULE_MODES else ""
-        self.conditions = Conditions({})
-        self.problem = ""
-        self._place = f"{place} of its policy"
-        if not isinstance(rule, Rule) or not self.mode:
-            self.problem = f"{self._place} cannot be read: {rule!r:.80}"
-            return
-        try:
-            self.conditions = Conditions(rule.when)
-        except ConfigurationError as error:
-            self.problem = f"{self._place} cannot be read: {error}"
+    def __init__(self, rule: Rule, number: int, place: str) -> None:
+        self.mode = check_mode(rule.mode, RULE_MODES, place)
+        self.conditions = Conditions(rule.when, place)
+        self._name = f"rules[{number}] of its policy"
 
     def hold(self, call: _Call) -> Found:
-        """Return how the call matches; nobody can tell, if there is a problem."""
-        return unknown(self.problem) if self.problem else self.conditions.hold(call.arguments, call.sight)
+        """Return how the call matches."""
+        return self.conditions.hold(call.arguments, call.sight)
 
     def says(self, does: str, found: Found) -> str:
         """Return what the rule does, in words."""
         told = f" for its {self.conditions.told}" if self.conditions.told else ""
         doubt = f"; nobody can tell: {found.why}" if found.match in {Match.UNKNOWN, Match.MISSING} else ""
-        return f"{self._place} {does}{told}{doubt}"
+        return f"{self._name} {does}{told}{doubt}"
 
 
 class _ToolPolicy:
     """The policy of one tool, made ready."""
 
-    def __init__(self, policy: object) -> None:
-        mode = policy.mode if isinstance(policy, Policy) else None
-        given: object = policy.rules if isinstance(policy, Policy) else None
-        rules = [_ReadyRule(rule, f"rules[{index}]") for index, rule in enumerate(given if is_sequence(given) else ())]
+    def __init__(self, policy: Policy, place: str) -> None:
+        mode = check_mode(policy.mode, MODES, place)
+        given: Sequence[Rule] = listed(policy.rules, f"{place}.rules", "rules")
+        rules = [_ReadyRule(rule, number, f"{place}.rules[{number}]") for number, rule in enumerate(given)]
         self._denying = [rule for rule in rules if rule.mode == "deny"]
         self._others = [rule for rule in rules if rule.mode != "deny"]
-        self._problem = next((rule.problem for rule in self._others if rule.problem), "")
-        if mode not in MODES or not is_sequence(given):
-            self._problem = f"its policy cannot be read: {policy!r:.80}"
-        self._otherwise = max(_STRICTNESS.get(str(mode), _ALWAYS), _REQUIRED if rules else _RUN)
+        self._otherwise = max(_STRICTNESS[mode], _REQUIRED if rules else _RUN)
 
     def verdict(self, call: _Call) -> Verdict:
         """Return what becomes of a call that the deny list leaves alone."""
-        unsure = self._problem
+        unsure = ""
         for rule in self._denying:
             found = rule.hold(call)
             if found.match is Match.MISSING:
@@ -255,37 +235,29 @@ def _weighed(strictness: int, reason: str, call: _Call) -> Verdict:
 
 
 class _DenyList:
-    """The calls that never run; an entry that cannot be read denies all of its tools. Parameters find their entries."""
+    """The calls that never run. Parameters find their entries."""
 
-    def __init__(self, entries: object) -> None:
-        self._problem = "" if is_sequence(entries) else f"{entries!r:.80} is no list"
+    def __init__(self, entries: Sequence[Entry | str]) -> None:
         self._items: list[_Item] = []
         self._by_parameter: dict[str, list[tuple[_Item, Test]]] = {}
-        for item in map(_item, entries if is_sequence(entries) else ()):
-            tests = item.conditions.tests
-            if item.problem or len(tests) != 1:
+        for item in _items(entries, "policies.deny"):
+            if len(item.conditions.tests) != 1:
                 self._items.append(item)
                 continue
-            names, test = tests[0]
+            names, test = item.conditions.tests[0]
             for parameter in names:
                 self._by_parameter.setdefault(parameter, []).append((item, test))
 
     def reason(self, name: str, arguments: Mapping[str, object], sight: Sight) -> str:
         """Return why the call is denied, or nothing if it is not."""
-        if self._problem:
-            return f"the deny list cannot be read: {self._problem}"
         for parameter in arguments:
             for item, test in self._by_parameter.get(parameter, ()):
                 found = attempt(test, arguments[parameter], sight)
-                if found.match is not Match.NO and _denies(item, found) and item.concerns(name):
-                    return _told(item, found, f"`{parameter}`")
+                if found.match is not Match.NO and item.denies(found) and item.concerns(name):
+                    return item.told(found, f"`{parameter}`")
         for item in self._items:
-            if item.concerns(name):
-                if item.problem:
-                    return f"an entry of the deny list cannot be read: {item.problem}"
-                found = item.conditions.hold(arguments, sight)
-                if _denies(item, found):
-                    return _told(item, found, item.conditions.told)
+            if item.concerns(name) and item.denies(found := item.conditions.hold(arguments, sight)):
+                return item.told(found, item.conditions.told)
         return ""
 
 
@@ -296,44 +268,39 @@ def _built_in() -> _DenyList:
 
 
 class _Item:
-    """An entry, made ready; `problem` is why it could not be."""
+    """An entry, made ready."""
 
-    def __init__(self, entry: object) -> None:
-        self.entry = Entry(entry) if isinstance(entry, str) else entry if isinstance(entry, Entry) else Entry("*")
-        self.problem = "" if isinstance(entry, Entry | str) else f"{entry!r:.80} is no entry"
-        self.conditions = Conditions({})
-        self._tools: tuple[Part, ...] = (ANY,)
-        try:
-            self._tools = tool_parts(self.entry.tool)
-            self.conditions = Conditions(self.entry.when, surely=self.entry.advisory)
-        except ConfigurationError as error:
-            self.problem = str(error)
+    def __init__(self, entry: Entry | str, place: str) -> None:
+        self.entry = Entry(entry) if isinstance(entry, str) else entry
+        self._tools = tool_parts(self.entry.tool, place)
+        self.conditions = Conditions(self.entry.when, place, surely=self.entry.advisory)
 
     def concerns(self, name: str) -> bool:
         """Return whether the entry is about this tool."""
         return any(is_one(wanted, name) for wanted in self._tools)
 
+    def denies(self, found: Found) -> bool:
+        """Return whether a call that matches like this is denied."""
+        return found.match >= Match.PARTLY or (found.match is Match.UNKNOWN and not self.entry.advisory)
+
+    def told(self, found: Found, parameters: str) -> str:
+        """Return why a call is denied, in words."""
+        reason = f"the deny list forbids it{f' for its {parameters}' if parameters else ''}"
+        if self.entry.reason:
+            reason += f": {self.entry.reason}"
+        return f"{reason}; nobody can tell whether it is meant: {found.why}" if found.match is Match.UNKNOWN else reason
+
+
+def _items(entries: Sequence[Entry | str], place: str) -> list[_Item]:
+    given: Sequence[Entry | str] = listed(entries, place, "entries")
+    built_in = () if entries is BUILT_IN_DENY_LIST else _built_in_items()
+    return [
+        next((item for item in built_in if item.entry == entry), None) or _Item(entry, f"{place}[{index}]")
+        for index, entry in enumerate(given)
+    ]
+
 
 @cache
-def _built_in_items() -> Mapping[str, Sequence[_Item]]:
-    """Return the entries of the built-in list by their reasons: to make them ready takes milliseconds."""
-    items: dict[str, list[_Item]] = {}
-    for entry in BUILT_IN_DENY_LIST:
-        items.setdefault(entry.reason, []).append(_Item(entry))
-    return items
-
-
-def _item(entry: object) -> _Item:
-    known = _built_in_items().get(entry.reason, ()) if isinstance(entry, Entry) else ()
-    return next((item for item in known if item.entry == entry), None) or _Item(entry)
-
-
-def _denies(item: _Item, found: Found) -> bool:
-    return found.match >= Match.PARTLY or (found.match is Match.UNKNOWN and not item.entry.advisory)
-
-
-def _told(item: _Item, found: Found, parameters: str) -> str:
-    reason = f"the deny list forbids it{f' for its {parameters}' if parameters else ''}"
-    if item.entry.reason:
-        reason += f": {item.entry.reason}"
-    return f"{reason}; nobody can tell whether it is meant: {found.why}" if found.match is Match.UNKNOWN else reason
+def _built_in_items() -> Sequence[_Item]:
+    """Return the entries of the built-in list: to make them ready takes milliseconds."""
+    return _items(BUILT_IN_DENY_LIST, "policies.deny")

@@ -23,6 +23,7 @@ from reenact.domain.policy.rules import (
     Rule,
     check_mode,
     is_pattern,
+    listed,
     tool_parts,
 )
 
@@ -54,7 +55,7 @@ def policies_of(value: object) -> Policies:
     tools = _mapping(given.get("tools", {}), "policies.tools", "a mapping from tools to policies")
     return Policies(
         tools={_name(name): _policy(policy, f"policies.{name}") for name, policy in tools.items()},
-        allow=_entries(_list(given.get("allow", ()), "policies.allow", "entries"), "policies.allow"),
+        allow=_entries(listed(given.get("allow", ()), "policies.allow", "entries"), "policies.allow"),
         deny=_denied(given.get("deny", BUILT_IN_DENY_LIST)),
     )
 
@@ -108,7 +109,7 @@ def _name(name: str) -> str:
 
 def _policy(value: object, place: str) -> Policy:
     given = _fields({"mode": value} if isinstance(value, str) else value, place, Policy, "a mode, or ")
-    rules = _list(given.get("rules", ()), f"{place}.rules", "rules")
+    rules = listed(given.get("rules", ()), f"{place}.rules", "rules")
     return Policy(
         mode=check_mode(given.get("mode", "required"), MODES, f"{place}.mode"),
         rules=tuple(_rule(rule, f"{place}.rules[{index}]") for index, rule in enumerate(rules)),
@@ -124,7 +125,7 @@ def _denied(value: object) -> tuple[Entry | str, ...]:
     if value is BUILT_IN_DENY_LIST:
         return BUILT_IN_DENY_LIST
     entries: list[object] = []
-    for entry in _list(value, "policies.deny", "entries"):
+    for entry in listed(value, "policies.deny", "entries"):
         entries.extend(BUILT_IN_DENY_LIST if entry == BUILT_IN else [entry])
     read = _entries(entries, "policies.deny")
     return BUILT_IN_DENY_LIST if read == BUILT_IN_DENY_LIST else read
@@ -136,8 +137,7 @@ def _entries(entries: list[Any], place: str) -> tuple[Entry | str, ...]:
 
 def _entry(value: object, place: str) -> Entry | str:
     if isinstance(value, str):
-        _tool(value, place)
-        return value
+        return _tool(value, place)
     given = _fields(value, place, Entry, "the name of a tool, or ")
     reason, advisory = given.get("reason", ""), given.get("advisory", False)
     if not isinstance(reason, str):
@@ -148,20 +148,14 @@ def _entry(value: object, place: str) -> Entry | str:
 
 
 def _tool(value: object, place: str) -> str:
-    try:
-        tool_parts(value)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{place}: {error}") from None
+    tool_parts(value, place)
     return str(value)
 
 
 def _when(value: object, place: str) -> dict[str, Wanted]:
     given = _mapping(value, f"{place}.when", "a mapping from parameters to matchers")
     when = {parameter: _wanted(wanted, f"{place}.when.{parameter}") for parameter, wanted in given.items()}
-    try:
-        Conditions(when)
-    except ConfigurationError as error:
-        raise ConfigurationError(f"{place}.{error}") from None
+    Conditions(when, place)
     return when
 
 
@@ -205,12 +199,6 @@ def _mapping(value: object, place: str, what: str) -> dict[str, Any]:
             raise ConfigurationError(f"{place} has the key {key!r:.80}; its keys are texts")
         given[key] = one
     return given
-
-
-def _list(value: object, place: str, what: str) -> list[Any]:
-    if is_sequence(value):
-        return list(value)
-    raise ConfigurationError(f"{place} is a list of {what}, not {value!r:.80}")
 
 
 def _tool_of(entry: Entry | str) -> str:

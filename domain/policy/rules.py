@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError
-from reenact.domain.plain import is_mapping
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.policy.matchers import ABSENT, Wanted, ready
 from reenact.domain.policy.patterns import YES, Found, Part, Sight, Test, alternatives, any_of, attempt, is_wild, part
 
@@ -78,13 +78,23 @@ class Conditions:
     """The parameters of a rule or of an entry, made ready; what only `surely` matches is as in `ready`.
 
     Raises:
-        ConfigurationError: one of them cannot be read; the error names it.
+        ConfigurationError: one of them cannot be read; the error names it and its place.
     """
 
-    def __init__(self, when: object, *, surely: bool = False) -> None:
+    def __init__(self, when: object, place: str = "", *, surely: bool = False) -> None:
         if not is_mapping(when):
-            raise ConfigurationError(f"when is a mapping from parameters to matchers, not {when!r:.80}")
-        self.tests = [(parameter.split("|"), test) for parameter, test in _made_ready(when, surely=surely)]
+            raise ConfigurationError(f"{place}.when is a mapping from parameters to matchers, not {when!r:.80}")
+        self.tests: list[tuple[list[str], Test]] = []
+        for parameter, wanted in when.items():
+            if not isinstance(parameter, str) or not all(parameter.split("|")):
+                what = f"the key {parameter!r:.80}; a key is the name of a parameter"
+                raise ConfigurationError(f"{place}.when has {what}")
+            try:
+                self.tests.append((parameter.split("|"), ready(wanted, surely=surely)))
+            except RecursionError:
+                raise ConfigurationError(f"{place}.when.{parameter} is nested too deeply") from None
+            except ConfigurationError as error:
+                raise ConfigurationError(f"{place}.when.{parameter}: {error}") from None
         self.told = " and ".join("`" + "`, `".join(names) + "`" for names, _ in self.tests)
 
     def hold(self, arguments: Mapping[str, object], sight: Sight) -> Found:
@@ -106,22 +116,33 @@ def check_mode(mode: object, modes: tuple[str, ...], what: str) -> Any:  # noqa:
     raise ConfigurationError(f"{what} is one of {', '.join(modes)}, not {mode!r:.80}{more}")
 
 
+def listed(value: object, place: str, what: str) -> list[Any]:
+    """Return the list, or raise `ConfigurationError` if it is none."""
+    if is_sequence(value):
+        return list(value)
+    raise ConfigurationError(f"{place} is a list of {what}, not {value!r:.80}")
+
+
 def is_pattern(name: str) -> bool:
     """Return whether the name of a tool has wildcards in it."""
     return is_wild(name) or alternatives(name) != (name,)
 
 
-def tool_parts(pattern: object) -> tuple[Part, ...]:
+def tool_parts(pattern: object, place: str) -> tuple[Part, ...]:
     """Return what the name of a tool must be.
 
     Raises:
         ConfigurationError: the pattern is no text, or cannot be read.
     """
     if not isinstance(pattern, str) or not pattern:
-        raise ConfigurationError(f"tool is the name of a tool, with or without wildcards, not {pattern!r:.80}")
+        raise ConfigurationError(f"{place}: tool is the name of a tool, with or without wildcards, not {pattern!r:.80}")
     if not _COULD_BE.fullmatch(pattern) or pattern.count("[") != pattern.count("]"):
-        raise ConfigurationError(f"no tool could be named {pattern!r:.80}; give a name, or part of one with * and ?")
-    return tuple(part(one) for one in alternatives(pattern))
+        why = f"no tool could be named {pattern!r:.80}; give a name, or part of one with * and ?"
+        raise ConfigurationError(f"{place}: {why}")
+    try:
+        return tuple(part(one) for one in alternatives(pattern))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{place}: {error}") from None
 
 
 def digest(value: object) -> str:
@@ -144,15 +165,3 @@ def call_digest(name: str, arguments: Mapping[str, object], revision: str = "") 
         InvalidInputError: the arguments are no JSON object, or are nested too deeply.
     """
     return digest([name, dict(arguments), revision])
-
-
-def _made_ready(when: Mapping[object, object], *, surely: bool) -> Iterator[tuple[str, Test]]:
-    for parameter, wanted in when.items():
-        if not isinstance(parameter, str) or not all(parameter.split("|")):
-            raise ConfigurationError(f"when has the key {parameter!r:.80}; a key is the name of a parameter")
-        try:
-            yield parameter, ready(wanted, surely=surely)
-        except RecursionError:
-            raise ConfigurationError(f"when.{parameter} is nested too deeply") from None
-        except ConfigurationError as error:
-            raise ConfigurationError(f"when.{parameter}: {error}") from None

@@ -256,7 +256,7 @@ def test_nesting_without_end_lets_nothing_run() -> None:
 
     assert decided(under(Policy("first")), {"a": deep}, asked=("x",)) == "ask"
     assert decided(under(Policy(rules=rules)), {"a": deep}) == "run", "it is found to be another one soon enough"
-    assert decided(under(Policy(rules=(Rule({"a": deep}, "never"),))), {"a": deep}) == "ask"
+    assert decided(under(Policy(rules=(Rule({"a": deep}, "never"),))), {"a": deep}) == "deny", "no policy can be read"
     assert decided(under(Policy(rules=(Rule({"a": deep}, "deny"),))), {"a": deep}) == "deny"
 
 
