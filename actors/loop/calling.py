@@ -129,8 +129,9 @@ async def _limited(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the 
 
 
 async def _called(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the tool returns
-    arguments = thawed(call.input)
+    arguments = {name: thawed(value) for name, value in call.input.items()}
     function = tool.run if is_described(tool) else tool
+    assert callable(function)  # the agent is checked
     if inspect.iscoroutinefunction(function):
         return await function(arguments)
     returned = await in_thread(partial(function, arguments), "reenact-tool")

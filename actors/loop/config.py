@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias, TypeGuard
+from typing import Literal, Protocol, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -22,8 +22,6 @@ from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import check_names, policies_of
 from reenact.domain.tools import ToolSpec
 
-Tool: TypeAlias = Any
-"""A function of the decoded arguments, async or not, or a `DescribedTool`."""
 OnToolError: TypeAlias = Literal["fail", "feedback"]
 
 
@@ -32,7 +30,12 @@ class DescribedTool(Protocol):
 
     @property
     def spec(self) -> ToolSpec: ...
-    def run(self, arguments: dict[str, Any]) -> Any: ...  # noqa: ANN401 - a result or what can be awaited for one
+    def run(self, arguments: dict[str, object]) -> object: ...  # a result or what can be awaited for one
+
+
+Function: TypeAlias = Callable[..., object]
+Tool: TypeAlias = Function | DescribedTool
+"""A function of the decoded arguments, async or not, or a `DescribedTool`."""
 
 
 def is_described(tool: object) -> TypeGuard[DescribedTool]:
@@ -40,7 +43,7 @@ def is_described(tool: object) -> TypeGuard[DescribedTool]:
     return isinstance(getattr(getattr(tool, "spec", None), "name", None), str) and callable(getattr(tool, "run", None))
 
 
-def cost_of(tool: Tool) -> float | None:
+def cost_of(tool: object) -> float | None:
     """Return what a call of the tool costs, as its spec or it itself says, or None if neither does."""
     cost = tool.spec.cost if is_described(tool) else getattr(tool, "cost", None)
     return cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None
@@ -72,12 +75,12 @@ class AgentRuntimeConfig:
         ConfigurationError: an option has a value that it cannot have.
     """
 
-    executors: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    model_runtime: Callable[..., Any] | None = None
-    policies: Any = None
-    allow: Iterable[Any] | None = None
-    deny: Iterable[Any] | None = None
-    prices: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    executors: Mapping[str, Function] = field(default_factory=dict[str, Function])
+    model_runtime: Function | None = None
+    policies: object = None
+    allow: Iterable[object] | None = None
+    deny: Iterable[object] | None = None
+    prices: Mapping[str, object] = field(default_factory=dict[str, object])
     on_tool_error: OnToolError = "fail"
     append_assistant_message: bool = False
     clock: Callable[[], datetime] = utc_now
@@ -85,14 +88,14 @@ class AgentRuntimeConfig:
     def __post_init__(self) -> None:
         """Check what can be checked before the first step."""
         _check_table("config", self.executors)
-        _check_callable("model_runtime", self.model_runtime)
-        _check_callable("clock", self.clock)
+        _function("model_runtime", self.model_runtime)
+        _function("clock", self.clock)
         if self.on_tool_error not in ("fail", "feedback"):
             raise ConfigurationError(f"on_tool_error is 'fail' or 'feedback', not {self.on_tool_error!r}")
         appends: object = vars(self)["append_assistant_message"]
         if not isinstance(appends, bool):
             raise ConfigurationError(f"append_assistant_message is true or false, not {appends!r}")
-        object.__setattr__(self, "prices", _prices(self.prices))
+        object.__setattr__(self, "prices", prices_of(self.prices))
 
 
 def config_of(value: object) -> AgentRuntimeConfig:
@@ -108,11 +111,12 @@ def config_of(value: object) -> AgentRuntimeConfig:
     if not is_mapping(value):
         raise ConfigurationError(f"config is an `AgentRuntimeConfig` or a mapping, not {value!r}")
     known = [each.name for each in fields(AgentRuntimeConfig)]
-    given: dict[str, Any] = {snake(str(name)): each for name, each in value.items() if each is not None}
+    given = {snake(str(name)): each for name, each in value.items() if each is not None}
     unknown = next((name for name in given if name not in known), None)
     if unknown is not None:
         raise ConfigurationError(f"config has no option {unknown!r}; there are: {', '.join(known)}")
-    return AgentRuntimeConfig(**given)
+    made: Callable[..., AgentRuntimeConfig] = AgentRuntimeConfig
+    return made(**given)
 
 
 class AgentView:
@@ -136,41 +140,39 @@ class AgentView:
         _ = self.policies
 
     @property
-    def runner(self) -> Callable[..., Any]:
+    def runner(self) -> Function:
         """What decides what is done next."""
-        runner: Callable[..., Any] | None = self._part("runner")
-        if callable(runner):
+        if callable(runner := self._part("runner")):
             return runner
         raise ConfigurationError(f"an agent has a `runner(context, state)`; {self._agent!r} has {runner!r}")
 
     @property
-    def executors(self) -> Mapping[str, Any]:
+    def executors(self) -> Mapping[str, Function]:
         """The agent's own executors, by the types of instructions."""
         return _check_table("agent", self._part("executors") or {})
 
     @property
     def tools(self) -> Mapping[str, Tool]:
         """The agent's tools by name."""
-        tools: object = self._part("tools") or {}
-        if is_list(tools) and all(is_described(tool) for tool in tools):
-            tools = {tool.spec.name: tool for tool in tools}
+        tools = self._part("tools") or {}
+        if is_list(tools) and len(described := [tool for tool in tools if is_described(tool)]) == len(tools):
+            tools = {tool.spec.name: tool for tool in described}
         if not is_mapping(tools):
             raise ConfigurationError(f"the agent's tools are a mapping of names, not {tools!r}")
-        table: dict[str, Tool] = dict(tools)
-        for name, tool in table.items():
+        table: dict[str, Tool] = {}
+        for name, tool in tools.items():
             if not callable(tool) and not is_described(tool):
                 raise ConfigurationError(f"tool {name!r} can be called, or has `run` and `spec`; {tool!r} has neither")
+            table[name] = tool
             cost = cost_of(tool)
             if cost is not None and not is_amount(cost):
                 raise ConfigurationError(f"the cost of tool {name!r} is an amount of 0 or more, not {cost!r:.80}")
         return table
 
     @property
-    def model_runtime(self) -> Callable[..., Any] | None:
+    def model_runtime(self) -> Function | None:
         """The agent's own model."""
-        model: Callable[..., Any] | None = self._part("model_runtime", "modelRuntime")
-        _check_callable("model_runtime", model)
-        return model
+        return _function("model_runtime", self._part("model_runtime", "modelRuntime"))
 
     @property
     def policies(self) -> Policies:
@@ -185,31 +187,34 @@ class AgentView:
             self._own = own
         return self._policies
 
-    def _part(self, *names: str) -> Any:  # noqa: ANN401 - an agent's parts differ in type
+    def _part(self, *names: str) -> object:
         for name in names:
             agent = self._agent
-            part: Any = agent.get(name) if is_mapping(agent) else getattr(agent, name, None)
+            part: object = agent.get(name) if is_mapping(agent) else getattr(agent, name, None)
             if part is not None:
                 return part
         return None
 
 
-def _check_table(whose: str, table: object) -> Mapping[str, Any]:
+def _check_table(whose: str, table: object) -> Mapping[str, Function]:
     if not is_mapping(table):
         raise ConfigurationError(f"executors of the {whose} are a mapping of instruction types, not {table!r}")
-    functions: dict[str, Any] = dict(table)
-    for kind, executor in functions.items():
+    functions: dict[str, Function] = {}
+    for kind, executor in table.items():
         if not callable(executor):
             raise ConfigurationError(f"executor {kind!r} of the {whose} cannot be called: {executor!r}")
+        functions[kind] = executor
     return functions
 
 
-def _check_callable(name: str, value: object) -> None:
-    if value is not None and not callable(value):
-        raise ConfigurationError(f"{name} is a function, not {value!r}")
+def _function(name: str, value: object) -> Function | None:
+    if value is None or callable(value):
+        return value
+    raise ConfigurationError(f"{name} is a function, not {value!r}")
 
 
-def _prices(prices: object) -> Mapping[str, Price]:
+def prices_of(prices: object) -> Mapping[str, Price]:
+    """Return the prices by the names of models, or raise `ConfigurationError`."""
     if not is_mapping(prices):
         raise ConfigurationError(f"prices are a mapping of models' names, not {prices!r}")
     made: dict[str, Price] = {}

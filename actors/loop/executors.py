@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, TypeAlias, assert_never
 
 from reenact.actors.loop.calling import chunks, run
-from reenact.actors.loop.config import AgentRuntimeConfig, AgentView
+from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, prices_of
 from reenact.domain.loop.assembling import Assembly, model_of
 from reenact.domain.loop.calls import ToolCall
 from reenact.domain.loop.compressing import compressed, part_to_replace, request_for_summary
@@ -145,7 +145,7 @@ async def _compress_context(hands: Hands, instruction: CompressContext, state: A
     if instruction.summary is not None or part[0] == part[1]:
         return [compressed(state.messages, part, instruction.summary or "")]
     result, used = await _answer(hands, request_for_summary(state.messages, part, instruction), [])
-    return [compressed(state.messages, part, result["content"], **used)]
+    return [compressed(state.messages, part, str(result["content"]), **used)]
 
 
 async def _answer(hands: Hands, payload: Any, happened: Happened) -> tuple[Frozen, dict[str, Any]]:  # noqa: ANN401 - the model's own
@@ -169,5 +169,5 @@ def _used(hands: Hands, payload: object, assembly: Assembly) -> dict[str, Any]:
     return {
         "model": model,
         "usage": assembly.usage or None,
-        "cost": cost_of(assembly.usage, price_of(hands.config.prices, model)),
+        "cost": cost_of(assembly.usage, price_of(prices_of(hands.config.prices), model)),
     }

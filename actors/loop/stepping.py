@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 import msgspec
 
@@ -23,7 +24,7 @@ class StepResult:
     It can be awaited, and is then itself: what takes no time may be written like what does.
     """
 
-    events: FrozenList
+    events: FrozenList[Any]
     new_state: AgentState
     next_context: AgentContext | None = None
 

@@ -40,8 +40,7 @@ class Assembly:
         self._take_calls(_part(taken, "tool_calls", FrozenList, "are a list of mappings"))
         usage = _part(taken, "usage", Frozen, "is a mapping of token counts") or Frozen()
         self.usage = Frozen({**self.usage, **{name: count for name, count in usage.items() if count is not None}})
-        if isinstance(taken.get("model"), str):
-            self.model = taken["model"]
+        self.model = _text(taken, "model") or self.model
         return taken
 
     @property
@@ -49,33 +48,34 @@ class Assembly:
         """The answer so far: `content` and `tool_calls`."""
         return Frozen(content="".join(self._texts), tool_calls=frozen(self._calls))
 
-    def _take_calls(self, calls: FrozenList | None) -> None:
-        if calls is None:
+    def _take_calls(self, given: FrozenList[object] | None) -> None:
+        if given is None:
             return
-        if not all(isinstance(call, Frozen) for call in calls):
-            raise InvalidChunkError(f"`tool_calls` of a chunk are a list of mappings, not {calls!r}")
+        calls = [call for call in given if isinstance(call, Frozen)]
+        if len(calls) < len(given):
+            raise InvalidChunkError(f"`tool_calls` of a chunk are a list of mappings, not {given!r}")
         if calls and all(type(call.get("index")) is int for call in calls):
             for piece in calls:
                 self._take_piece(piece)
         else:
-            self._calls = list(calls)
+            self._calls = [*calls]
             self._places = {}
 
     def _take_piece(self, piece: Frozen) -> None:
-        call = self._places.get(piece["index"])
-        if call is None:
-            call = dict[str, Any](id="", type="function", function=dict[str, Any](name="", arguments=""))
-            self._places[piece["index"]] = call
-            self._calls = [self._places[index] for index in sorted(self._places)]
+        index = _part(piece, "index", int, "is a number") or 0
+        empty: dict[str, Any] = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
+        call = self._places.setdefault(index, empty)
+        self._calls = [self._places[index] for index in sorted(self._places)]
         told = piece.get("function")
         told = told if isinstance(told, Frozen) else Frozen()
-        for name in ("id", "type"):
-            if isinstance(piece.get(name), str) and piece[name]:
-                call[name] = piece[name]
-        if isinstance(told.get("name"), str) and told["name"]:
-            call["function"]["name"] = told["name"]
-        if isinstance(told.get("arguments"), str):
-            call["function"]["arguments"] += told["arguments"]
+        call.update({name: text for name in ("id", "type") if (text := _text(piece, name))})
+        call["function"]["name"] = _text(told, "name") or call["function"]["name"]
+        call["function"]["arguments"] += _text(told, "arguments")
+
+
+def _text(mapping: Frozen, name: str) -> str:
+    value = mapping.get(name)
+    return value if isinstance(value, str) else ""
 
 
 def _part(chunk: Frozen, name: str, kind: type[_Kind], what: str) -> _Kind | None:

@@ -8,7 +8,7 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.faults import InvalidToolCallError
-from reenact.domain.loop.values import Frozen, compact, frozen, frozen_object, is_mapping, thawed
+from reenact.domain.loop.values import Frozen, compact, frozen, frozen_object, is_mapping
 
 Arguments: TypeAlias = str | Mapping[str, Any]
 _TOOL_USE: Final = "tool_use"
@@ -98,12 +98,10 @@ def looks_like_a_call(value: object) -> bool:
 
 def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
     """Return the call in its own shape, with other arguments."""
-    plain = thawed(call)
     if call.get("type") == _TOOL_USE:
-        plain["input"] = arguments
-    else:
-        plain["function"]["arguments"] = compact(frozen(arguments))
-    return ToolCall(plain)
+        return ToolCall({**call, "input": arguments})
+    function = {**frozen_object(call["function"], what="a function"), "arguments": compact(frozen(arguments))}
+    return ToolCall({**call, "function": function})
 
 
 def _decoded(arguments: object, name: str) -> Frozen:

@@ -204,7 +204,7 @@ def _made(kind: str, name: str, told: Any) -> object:  # noqa: ANN401 - fields d
     return _calls(made) if name.endswith("tool_calls") else made
 
 
-def _calls(calls: Iterable[object]) -> FrozenList:
+def _calls(calls: Iterable[object]) -> FrozenList[ToolCall]:
     made = FrozenList(map(call_of, calls))
     seen: set[str] = set()
     for call in made:
@@ -219,8 +219,7 @@ def _option(option: object) -> Option:
         return option
     if isinstance(option, str):
         return Option(option, option)
-    if is_mapping(option) and isinstance(option.get("label"), str):
-        label: str = option["label"]
+    if is_mapping(option) and isinstance(label := option.get("label"), str):
         try:
             return Option(label, frozen(option.get("value", label), what=f"the value of option {label!r}"))
         except InvalidInputError as broken:

@@ -13,7 +13,7 @@ import msgspec
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.asking import Question
-from reenact.domain.loop.calls import call_of
+from reenact.domain.loop.calls import ToolCall, call_of
 from reenact.domain.loop.events import Done, Interrupted, LoopEvent, Options, Warning  # noqa: A004 - the word of the specification
 from reenact.domain.loop.faults import ErrorInfo, info_of
 from reenact.domain.loop.instructions import snake
@@ -106,7 +106,7 @@ class AgentState:
     events: Growing[LoopEvent] = field(default_factory=Growing[LoopEvent], repr=False)
     step_count: int = 0
     max_steps: int | None = None
-    pending_tool_calls: FrozenList = field(default_factory=FrozenList)
+    pending_tool_calls: FrozenList[ToolCall] = field(default_factory=FrozenList[ToolCall])
     pending_prompt: PendingPrompt | None = None
     pending_select: PendingSelect | None = None
     interruption: Interruption | None = None
@@ -173,7 +173,7 @@ def message_of(value: object) -> Frozen:
 
 def messages_of(values: object) -> Growing[Frozen]:
     """Return the messages of a conversation, or raise `InvalidInputError`."""
-    if is_growing(values):
+    if is_growing(values, Frozen):
         return values
     if isinstance(values, str | bytes | Mapping) or not is_iterable(values):
         raise InvalidInputError(f"messages come as a list of mappings, not as {values!r}")
@@ -226,7 +226,7 @@ def _made(name: str, told: Any) -> object:  # noqa: ANN401, C901, PLR0912 - fiel
         case "messages":
             return messages_of(told)
         case "events":
-            return told if is_growing(told) else Growing[LoopEvent](told)
+            return told if is_growing(told, LoopEvent) else Growing[LoopEvent](told)
         case "max_steps":
             if told is None or (type(told) is int and 0 < told < 1 << 63):
                 return told

@@ -12,11 +12,21 @@ import msgspec
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop import rounds
-from reenact.domain.loop.calls import call_of
+from reenact.domain.loop.calls import ToolCall, call_of
 from reenact.domain.loop.events import AgentEvent, Done, LoopEvent, ToolPending
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.loop.state import AgentState, message_of
-from reenact.domain.loop.values import Frozen, FrozenList, Growing, compact, frozen, is_growing, is_list, is_mapping
+from reenact.domain.loop.values import (
+    Frozen,
+    FrozenList,
+    Growing,
+    compact,
+    frozen,
+    frozen_object,
+    is_growing,
+    is_list,
+    is_mapping,
+)
 
 _TYPES = get_type_hints(AgentState)
 _Kind = TypeVar("_Kind")
@@ -30,7 +40,7 @@ def to_json(value: AgentState | LoopEvent | Sequence[LoopEvent]) -> str:
     """
     if isinstance(value, AgentState | LoopEvent):
         return compact(built_in(value))
-    if (is_growing(value) or is_list(value)) and all(isinstance(each, LoopEvent) for each in value):
+    if (is_growing(value, object) or is_list(value)) and all(isinstance(each, LoopEvent) for each in value):
         return compact([built_in(each) for each in value])
     raise InvalidInputError(f"only a state or events can be written as JSON, not {value!r}")
 
@@ -107,7 +117,7 @@ def difference(expected: AgentState, actual: AgentState) -> Frozen | None:
         same = (one == other for one, other in zip(expected.messages, actual.messages, strict=False))
         keep = sum(1 for _ in takewhile(bool, same))
         changed["messages"] = {"keep": keep, "add": actual.messages[keep:]}
-    return Frozen(frozen(changed)) if changed else None
+    return frozen_object(changed, what="what has changed") if changed else None
 
 
 def applied(draft: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -119,7 +129,6 @@ def applied(draft: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, A
         grown = draft["messages"] if len(kept) == len(draft["messages"]) else type(draft["messages"])(kept)
         made["messages"] = grown.plus(message_of(each) for each in told["add"])
     if "pending_tool_calls" in made:
-        made["pending_tool_calls"] = FrozenList(map(call_of, made["pending_tool_calls"]))
         made["round"] = _round_of(draft["round"], made["pending_tool_calls"])
     return made
 
@@ -144,7 +153,7 @@ def _converted(value: object, kind: Any, what: str) -> Any:  # noqa: ANN401 - as
 
 
 def _plain(value: object) -> object:
-    if is_growing(value):
+    if is_growing(value, object):
         return list(value)
     raise TypeError(f"{type(value).__name__} is no JSON")
 
@@ -153,7 +162,7 @@ def _made(kind: Any, value: Any) -> Any:  # noqa: ANN401 - a hook of msgspec's
     if get_origin(kind) is Growing:
         of_events = kind.__args__[0] is LoopEvent
         return Growing((event_from if of_events else message_of)(each) for each in value)
-    return (FrozenList if kind is FrozenList else Frozen)(frozen(value))
+    return FrozenList(map(call_of, value)) if get_origin(kind) is FrozenList else frozen_object(value, what="an object")
 
 
 def _expected(value: object, kind: type[_Kind]) -> _Kind:
@@ -169,7 +178,7 @@ def _built_in(state: AgentState, name: str) -> Any:  # noqa: ANN401 - any JSON v
         raise InvalidInputError(f"the new state's {name} cannot be recorded: {broken}") from None
 
 
-def _round_of(round_: Round, pending: FrozenList) -> Round:
+def _round_of(round_: Round, pending: FrozenList[ToolCall]) -> Round:
     """Return the round in which exactly the pending calls wait for approval."""
     calls = tuple(round_.call(call.id) or Call(call.id, call.name, call.input) for call in pending)
     return rounds.evolve(Round(calls, round_.revision), ToolPending(ids=tuple(call.id for call in calls)))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Generic, NoReturn, Self, TypeGuard, TypeVar, overload
+from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeGuard, TypeVar, overload
 
 import msgspec
 
@@ -23,23 +23,23 @@ MOST_BITS: Final = 2126
 T = TypeVar("T")
 
 
-def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
     """Return whether the value is a mapping."""
     return isinstance(value, Mapping)
 
 
-def is_list(value: object) -> TypeGuard[list[Any] | tuple[Any, ...]]:
+def is_list(value: object) -> TypeGuard[list[object] | tuple[object, ...]]:
     """Return whether the value is a list or a tuple."""
     return isinstance(value, list | tuple)
 
 
-def is_iterable(value: object) -> TypeGuard[Iterable[Any]]:
+def is_iterable(value: object) -> TypeGuard[Iterable[object]]:
     """Return whether the value can be iterated over."""
     return isinstance(value, Iterable)
 
 
-def is_growing(value: object) -> TypeGuard[Growing[Any]]:
-    """Return whether the value is a `Growing`."""
+def is_growing(value: object, _of: type[T]) -> TypeGuard[Growing[T]]:
+    """Return whether the value is a `Growing`, which then has items of this kind."""
     return isinstance(value, Growing)
 
 
@@ -61,7 +61,7 @@ def _refuse(value: object, *_args: object, **_named: object) -> NoReturn:
     raise TypeError(f"a {kind.__name__} cannot be changed; copy it into a {plain} first")
 
 
-class Frozen(_Unchangeable, dict[str, Any]):
+class Frozen(_Unchangeable, dict[str, object]):
     """An object of JSON that cannot be changed; its members are also its attributes (`message.role`)."""
 
     __slots__ = ()
@@ -69,7 +69,7 @@ class Frozen(_Unchangeable, dict[str, Any]):
         __setitem__ = __delitem__ = __ior__ = _refuse
         clear = pop = popitem = setdefault = update = _refuse
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+    def __getattr__(self, name: str) -> object:
         try:
             return self[name]
         except KeyError:
@@ -78,11 +78,11 @@ class Frozen(_Unchangeable, dict[str, Any]):
     def __hash__(self) -> int:  # type: ignore[override]  # a dict has none  # pyright: ignore[reportIncompatibleVariableOverride]
         return hash(frozenset(self))
 
-    def __reduce__(self) -> tuple[type[Frozen], tuple[dict[str, Any]]]:
+    def __reduce__(self) -> tuple[type[Frozen], tuple[dict[str, object]]]:
         return type(self), (dict(self),)
 
 
-class FrozenList(_Unchangeable, list[Any]):
+class FrozenList(_Unchangeable, list[T]):
     """An array of JSON that cannot be changed; it also equals a tuple of the same."""
 
     __slots__ = ()
@@ -99,7 +99,7 @@ class FrozenList(_Unchangeable, list[Any]):
     def __hash__(self) -> int:  # type: ignore[override]  # a list has none  # pyright: ignore[reportIncompatibleVariableOverride]
         return hash(tuple(self))
 
-    def __reduce__(self) -> tuple[type[FrozenList], tuple[list[Any]]]:
+    def __reduce__(self) -> tuple[type[FrozenList[T]], tuple[list[T]]]:
         return type(self), (list(self),)
 
 
@@ -147,7 +147,7 @@ class Growing(_Unchangeable, Sequence[T], Generic[T]):
             yield self._shared[place]
 
     def __eq__(self, other: object) -> bool:
-        return list(self) == list(other) if is_growing(other) or is_list(other) else NotImplemented
+        return list(self) == list(other) if is_growing(other, object) or is_list(other) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._length)
@@ -165,12 +165,12 @@ class Fields(msgspec.Struct, frozen=True, eq=False):
     Fields that are None need not stand in the mapping.
     """
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - fields differ in type
+    def __getitem__(self, name: str) -> object:
         if name in self.keys():
             return getattr(self, name)
         raise KeyError(name)
 
-    def get(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - fields differ in type
+    def get(self, name: str, default: object = None) -> object:
         """Return the field of that name, or the default."""
         try:
             return self[name]
@@ -196,7 +196,7 @@ class Fields(msgspec.Struct, frozen=True, eq=False):
         return hash(self.__struct_fields__)
 
 
-def frozen(value: object, *, what: str = "the value", finite: bool = False) -> Any:  # noqa: ANN401 - any JSON value
+def frozen(value: object, *, what: str = "the value", finite: bool = False) -> object:
     """Return the value as JSON that cannot be changed: the same object, if it is that already.
 
     Numbers that are not finite become None, as JSON has none, or are refused if all must be `finite`; dates, sets,
@@ -212,7 +212,7 @@ def frozen(value: object, *, what: str = "the value", finite: bool = False) -> A
         raise InvalidInputError(f"{what} is no JSON value: {broken}") from None
 
 
-def portrayed(value: object) -> Any:  # noqa: ANN401 - any JSON value
+def portrayed(value: object) -> object:
     """Return the value as `frozen` does, with a text that names it in the place of each part that JSON cannot have."""
     try:
         return _frozen(value, 0, _built_in_or_named)
@@ -228,11 +228,11 @@ def frozen_object(value: object, *, what: str, finite: bool = False) -> Frozen:
     raise InvalidInputError(f"{what} is a mapping, not {value!r}")
 
 
-def thawed(value: object) -> Any:  # noqa: ANN401 - any JSON value
+def thawed(value: object) -> object:
     """Return a copy of the JSON value that can be changed: dicts and lists, to any depth."""
     if is_mapping(value):
         return {name: thawed(each) for name, each in value.items()}
-    return [thawed(each) for each in value] if is_list(value) or is_growing(value) else value
+    return [thawed(each) for each in value] if is_list(value) or is_growing(value, object) else value
 
 
 def compact(value: object) -> str:
@@ -240,8 +240,8 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=list)
 
 
-def _frozen(value: object, depth: int, other: Callable[[object], object], *, finite: bool = False) -> Any:  # noqa: ANN401 - any JSON value
-    if is_growing(value):
+def _frozen(value: object, depth: int, other: Callable[[object], object], *, finite: bool = False) -> object:
+    if is_growing(value, object):
         return value
     match value:
         case None | bool() | Frozen() | FrozenList():
@@ -287,8 +287,8 @@ def _named(value: object) -> str:
     return f"<{type(value).__module__}.{type(value).__qualname__}>"
 
 
-def _items(value: Any) -> list[object]:  # noqa: ANN401 - a collection of anything
-    return list(value)
+def _items(value: object) -> list[object]:
+    return list(value) if is_iterable(value) else []
 
 
 def _name(name: object) -> str:

@@ -63,7 +63,8 @@ def test_a_whole_list_takes_the_place_of_pieces() -> None:
 
     assembly = assembled({"tool_calls": [piece]}, {"tool_calls": [{"id": "b"}]}, {"tool_calls": [{**piece, "id": "c"}]})
 
-    assert [call["id"] for call in assembly.result["tool_calls"]] == ["c"]
+    made = {"type": "function", "function": piece["function"]}
+    assert assembly.result["tool_calls"] == [{**made, "id": "c"}]
 
 
 def test_counts_of_tokens_replace_those_of_the_same_name() -> None:

@@ -39,7 +39,7 @@ def test_a_call_can_be_written_with_its_parts(arguments: Any) -> None:  # noqa: 
 
 
 def test_other_arguments_stand_in_the_calls_own_shape() -> None:
-    assert with_arguments(ToolCall(OPENAI), {"y": 2}).function.arguments == '{"y":2}'
+    assert with_arguments(ToolCall(OPENAI), {"y": 2}).function == {"name": "tool", "arguments": '{"y":2}'}
     assert with_arguments(ToolCall(ANTHROPIC), {"y": 2}) == {**ANTHROPIC, "input": {"y": 2}}
 
 
