@@ -140,8 +140,8 @@ def _always(events: tuple[MockEvent, ...]) -> Callable[[Sequence[Said]], Iterabl
     return lambda _messages: events
 
 
-class MockClaudeDriver:
-    """A driver that plays the chosen scenario. Without `delays` it waits for nothing.
+class _Scripted:
+    """Plays scenarios. Without `delays` it waits for nothing.
 
     Raises:
         UnknownScenarioError: nobody defined the scenario.
@@ -154,9 +154,8 @@ class MockClaudeDriver:
         *,
         delays: bool = True,
     ) -> None:
-        self._scenarios = _scenarios_of(scenario, scenarios)
+        self._scenarios = scenarios if isinstance(scenarios, MockScenarios) else MockScenarios(scenario, scenarios)
         self._delays = delays
-        self._at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None] | None = None
 
     def set_scenario(self, name: str) -> None:
         """Answer with this scenario, from the next message on, or raise `UnknownScenarioError`."""
@@ -165,6 +164,16 @@ class MockClaudeDriver:
     def define_scenario(self, name: str, scenario: Script) -> None:
         """Add a scenario: a `MockScenario`, its events, or a function from the conversation to its events."""
         self._scenarios.define_scenario(name, scenario)
+
+
+class MockClaudeDriver(_Scripted):
+    """A driver that plays the chosen scenario. Without `delays` it waits for nothing.
+
+    Raises:
+        UnknownScenarioError: nobody defined the scenario.
+    """
+
+    _at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None] | None = None
 
     async def send_message(
         self,
@@ -194,24 +203,10 @@ class MockClaudeDriver:
                 loop.call_soon_threadsafe(cancel_once, task)
 
 
-class MockLLMProvider:
+class MockLLMProvider(_Scripted):
     """Provides mock drivers, for `Runtime.open(..., llm_provider=MockLLMProvider())`. They share their scenarios."""
 
     name = "mock"
-
-    def __init__(
-        self, scenario: str = "default", scenarios: Mapping[str, Script] | None = None, *, delays: bool = True
-    ) -> None:
-        self._scenarios = MockScenarios(scenario, scenarios)
-        self._delays = delays
-
-    def set_scenario(self, name: str) -> None:
-        """Let every driver answer with this scenario, from the next message on, or raise `UnknownScenarioError`."""
-        self._scenarios.set_scenario(name)
-
-    def define_scenario(self, name: str, scenario: Script) -> None:
-        """Add a scenario: a `MockScenario`, its events, or a function from the conversation to its events."""
-        self._scenarios.define_scenario(name, scenario)
 
     def provide(self) -> MockClaudeDriver:
         """Return a new driver."""
@@ -250,7 +245,7 @@ class MockEffector(ModelEffector):
         self.disconnect()
 
 
-class MockEnvironment(ModelEnvironment):
+class MockEnvironment(_Scripted, ModelEnvironment):
     """An environment for the agent of the configuration that answers from scripts.
 
     Raises:
@@ -265,8 +260,10 @@ class MockEnvironment(ModelEnvironment):
         *,
         delays: bool = True,
     ) -> None:
-        self._scenarios = _scenarios_of(scenario, scenarios)
-        super().__init__("mock", config, lambda: MockClaudeDriver(scenarios=self._scenarios, delays=delays))
+        _Scripted.__init__(self, scenario, scenarios, delays=delays)
+        ModelEnvironment.__init__(
+            self, "mock", config, lambda: MockClaudeDriver(scenarios=self._scenarios, delays=delays)
+        )
         self._way_in = MockReceptor(self._receptor_actor)
         self._way_out = MockEffector(self._effector_actor, self._scenarios)
 
@@ -280,16 +277,8 @@ class MockEnvironment(ModelEnvironment):
         """The way out."""
         return self._way_out
 
-    def set_scenario(self, name: str) -> None:
-        """Answer with this scenario, from the next message on, or raise `UnknownScenarioError`."""
-        self._scenarios.set_scenario(name)
 
-    def define_scenario(self, name: str, scenario: Script) -> None:
-        """Add a scenario: a `MockScenario`, its events, or a function from the conversation to its events."""
-        self._scenarios.define_scenario(name, scenario)
-
-
-class MockEnvironmentFactory:
+class MockEnvironmentFactory(_Scripted):
     """Makes mock environments; all of them, also those that live already, play the scenario that is chosen here.
 
     Raises:
@@ -299,8 +288,7 @@ class MockEnvironmentFactory:
     def __init__(
         self, scenario: str = "default", scenarios: Mapping[str, Script] | None = None, *, delays: bool = True
     ) -> None:
-        self._scenarios = MockScenarios(scenario, scenarios)
-        self._delays = delays
+        super().__init__(scenario, scenarios, delays=delays)
         self._live: WeakSet[MockEnvironment] = WeakSet()
 
     def create(self, config: EnvironmentConfig) -> MockEnvironment:
@@ -309,20 +297,8 @@ class MockEnvironmentFactory:
         self._live.add(environment)
         return environment
 
-    def set_scenario(self, name: str) -> None:
-        """Answer with this scenario, from the next message on, or raise `UnknownScenarioError`."""
-        self._scenarios.set_scenario(name)
-
-    def define_scenario(self, name: str, scenario: Script) -> None:
-        """Add a scenario: a `MockScenario`, its events, or a function from the conversation to its events."""
-        self._scenarios.define_scenario(name, scenario)
-
     def dispose(self) -> None:
         """Dispose of the environments that were made here. Idempotent; more can be made afterwards."""
         for environment in tuple(self._live):
             environment.dispose()
         self._live.clear()
-
-
-def _scenarios_of(scenario: str, scenarios: Mapping[str, Script] | MockScenarios | None) -> MockScenarios:
-    return scenarios if isinstance(scenarios, MockScenarios) else MockScenarios(scenario, scenarios)

@@ -80,7 +80,7 @@ async def execute(hands: Hands, instruction: Instruction, state: AgentState) -> 
         case RequestHumanPrompt():
             return [
                 HumanPromptRequired(
-                    session_id=state.session_id, prompt=instruction.prompt, metadata=instruction["metadata"]
+                    session_id=state.session_id, prompt=instruction.prompt, metadata=instruction.metadata
                 )
             ]
         case RequestHumanSelect():
@@ -90,7 +90,7 @@ async def execute(hands: Hands, instruction: Instruction, state: AgentState) -> 
                     prompt=instruction.prompt,
                     options=Options(instruction.options),
                     multi=instruction.multi,
-                    metadata=instruction["metadata"],
+                    metadata=instruction.metadata,
                 )
             ]
         case Finish():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeAlias, TypeGuard, get_args
+from typing import Any, ClassVar, Final, TypeAlias, get_args
 
 import msgspec
 
@@ -28,8 +28,8 @@ class _Instruction(Fields, frozen=True, eq=False):
         for name in self.__struct_fields__:
             msgspec.structs.force_setattr(self, name, _made(self.type, name, getattr(self, name)))
 
-    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - fields differ in type
-        return super().__getitem__(_field(type(self), name))
+    def __getitem__(self, name: str) -> object:
+        return super().__getitem__(_ours(name))
 
     def keys(self) -> tuple[str, ...]:
         return ("type", *super().keys())
@@ -68,7 +68,7 @@ class RequestHumanPrompt(_Instruction, frozen=True, eq=False):
 
     type: ClassVar[str] = "request_human_prompt"
     prompt: str
-    metadata: Mapping[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class RequestHumanSelect(_Instruction, frozen=True, eq=False):
@@ -78,7 +78,7 @@ class RequestHumanSelect(_Instruction, frozen=True, eq=False):
     prompt: str
     options: Sequence[Option]
     multi: bool = False
-    metadata: Mapping[str, Any] | None = None
+    metadata: dict[str, Any] | None = None
 
 
 class Finish(_Instruction, frozen=True, eq=False):
@@ -116,14 +116,10 @@ KINDS: Final[Mapping[str, type[Instruction]]] = {kind.type: kind for kind in get
 """The built-in instructions by their types."""
 ASKING: Final = frozenset({"request_human_approve", "request_human_prompt", "request_human_select"})
 """The instructions that ask a person, and so cost nothing."""
-_ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
-    "call_tool": {"tool_calling": "tool_call", "call": "tool_call", "payload": "tool_call"},
-    "call_tools_batch": {"tools_calling": "tool_calls", "calls": "tool_calls", "payload": "tool_calls"},
-    "request_human_approve": {
-        "pending_tools_calling": "pending_tool_calls",
-        "tools_calling": "pending_tool_calls",
-        "tool_calls": "pending_tool_calls",
-    },
+_ALIASES: Final = {
+    "tool_calling": "tool_call",
+    "tools_calling": "tool_calls",
+    "pending_tools_calling": "pending_tool_calls",
 }
 
 
@@ -145,22 +141,15 @@ def type_of(instruction: object) -> str:
 def instruction_of(value: object) -> Instruction:
     """Return the built-in instruction that the value asks for, or raise `InvalidInstructionError`."""
     kind = KINDS[type_of(value)]
-    if _is_of(value, kind):
+    if isinstance(value, Instruction):
         return value
     if not is_mapping(value):
         raise InvalidInstructionError(f"{kind.type} is asked for by a `{kind.__name__}` or a mapping, not by {value!r}")
-    told: dict[str, Any] = {_field(kind, str(name)): each for name, each in value.items()}
-    given = {name: each for name, each in told.items() if name in kind.__struct_fields__}
-    missing = [one.name for one in msgspec.structs.fields(kind) if one.required and one.name not in given]
-    if missing:
-        raise InvalidInstructionError(
-            f"{kind.type} needs `{missing[0]}`, and has: {', '.join(sorted(told)) or 'nothing'}"
-        )
-    return kind(**given)
-
-
-def _is_of(value: object, kind: type[Instruction]) -> TypeGuard[Instruction]:
-    return isinstance(value, kind)
+    told: dict[str, Any] = {_ours(str(name)): each for name, each in value.items()}
+    for field in msgspec.structs.fields(kind):
+        if field.required and field.name not in told:
+            raise InvalidInstructionError(f"{kind.type} needs `{field.name}`, and has: {', '.join(sorted(told))}")
+    return kind(**{name: each for name, each in told.items() if name in kind.__struct_fields__})
 
 
 def snake(name: str) -> str:
@@ -168,9 +157,8 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda found: f"_{found[0]}", name).lower()
 
 
-def _field(kind: type[_Instruction], name: str) -> str:
-    ours = snake(name)
-    return _ALIASES.get(kind.type, {}).get(ours, ours)
+def _ours(name: str) -> str:
+    return _ALIASES.get(snake(name), snake(name))
 
 
 def _made(kind: str, name: str, told: Any) -> object:  # noqa: ANN401 - fields differ in type

@@ -10,7 +10,6 @@ import msgspec
 
 from reenact.domain.errors import InvalidAnswerError, InvalidInputError
 from reenact.domain.loop import rounds
-from reenact.domain.loop.adopting import context_given
 from reenact.domain.loop.asking import chosen
 from reenact.domain.loop.calls import ToolCall, call_of, looks_like_a_call, with_arguments
 from reenact.domain.loop.events import (
@@ -29,6 +28,7 @@ from reenact.domain.loop.faults import (
     StillInterruptedError,
     WaitingForHumanError,
 )
+from reenact.domain.loop.folding import context_given
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import AgentContext, AgentState, context_of, message_of

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal, TypeAlias, assert_never, get_args
 
-import msgspec
-
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.calls import ToolCall, call_of
@@ -24,6 +22,7 @@ from reenact.domain.loop.values import (
     Frozen,
     FrozenList,
     Growing,
+    converted,
     frozen,
     frozen_object,
     is_growing,
@@ -238,7 +237,8 @@ def _made(name: str, told: Any) -> object:  # noqa: ANN401, C901, PLR0912 - fiel
         case "error" if isinstance(told, BaseException):
             return info_of(told)
         case "pending_prompt" | "pending_select" | "interruption" | "error":
-            return None if told is None else _converted(name, told)
+            kind = _KINDS[name]
+            return None if told is None else converted(told, kind, f"{name} is a {kind.__name__}, not {told!r}")
         case "usage" | "metadata":
             return Frozen() if told is None else frozen_object(told, what=name)
         case "cost":
@@ -255,16 +255,6 @@ def _made(name: str, told: Any) -> object:  # noqa: ANN401, C901, PLR0912 - fiel
             return frozen(told, what=name)
         case _:
             return told
-
-
-def _converted(name: str, told: object) -> Fields:
-    kind = _KINDS[name]
-    if isinstance(told, kind):
-        return told
-    try:
-        return msgspec.convert(told, kind, from_attributes=False)
-    except msgspec.ValidationError as broken:
-        raise InvalidInputError(f"{name} is a {kind.__name__}, not {told!r}: {broken}") from None
 
 
 def _cost_limit(value: object) -> CostLimit | None:

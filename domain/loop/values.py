@@ -228,6 +228,14 @@ def frozen_object(value: object, *, what: str, finite: bool = False) -> Frozen:
     raise InvalidInputError(f"{what} is a mapping, not {value!r}")
 
 
+def converted(value: object, kind: type[T], what: str) -> T:
+    """Return the value as one of this kind, or raise `InvalidInputError`, which begins with `what`."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as broken:
+        raise InvalidInputError(f"{what}: {broken}") from None
+
+
 def thawed(value: object) -> object:
     """Return a copy of the JSON value that can be changed: dicts and lists, to any depth."""
     if is_mapping(value):

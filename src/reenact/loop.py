@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from reenact.actors.loop.config import AgentRuntimeConfig
-from reenact.actors.loop.runtime import AgentRuntime
-from reenact.actors.loop.stepping import StepResult
+from reenact.actors.loop.runtime import AgentRuntime, StepResult
 from reenact.domain.loop.calls import ToolCall
 from reenact.domain.loop.events import (
     AgentEvent,

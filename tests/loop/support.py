@@ -16,17 +16,17 @@ def a_call(id: str = "c1", name: str = "tool", arguments: Any = "{}") -> dict[st
 
 def run_call(call: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the instruction to run the call."""
-    return {"type": "call_tool", "call": call}
+    return {"type": "call_tool", "tool_call": call}
 
 
 def run_calls(*calls: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the instruction to run the calls at once."""
-    return {"type": "call_tools_batch", "calls": calls}
+    return {"type": "call_tools_batch", "tool_calls": calls}
 
 
 def ask_about(*calls: Any) -> dict[str, Any]:  # noqa: ANN401
     """Return the instruction to ask a person about the calls."""
-    return {"type": "request_human_approve", "tool_calls": calls}
+    return {"type": "request_human_approve", "pending_tool_calls": calls}
 
 
 def streaming(*chunks: Any) -> Callable[[Any], AsyncIterator[Any]]:  # noqa: ANN401

@@ -110,8 +110,11 @@ class ClaudeClient:
                 if kind.startswith("application/json"):
                     _take_whole(await stream.response.aread(), message)
                 elif kind.startswith("text/html"):
-                    msg = f"what answers at {shown(self._url)} is no Messages API: it sends a page for a browser"
-                    raise Fault("api_error", msg, again=True)
+                    raise Fault(
+                        "api_error",
+                        f"what answers at {shown(self._url)} is no Messages API: it sends a page for a browser",
+                        again=True,
+                    )
                 else:
                     await _read(stream.response.aiter_bytes(), message)
 
@@ -130,8 +133,7 @@ class ClaudeClient:
                 options=_options(request),
             )
         if not is_json_object(answer) or type(answer.get("input_tokens")) is not int:
-            msg = f"the API answered with {answer!r:.200}, not with a number of tokens"
-            raise Fault("api_error", msg, again=True)
+            raise Fault("api_error", f"the API answered with {answer!r:.200}, not with a number of tokens", again=True)
         return int(answer["input_tokens"])
 
     def dispose(self) -> None:
@@ -196,8 +198,7 @@ def _take_whole(body: bytes, message: MessageDecoder) -> None:
     for event in whole_message(body):
         _take(event, message)
     if not message.complete:
-        msg = "the API answered with a message that gives no reason for its end"
-        raise Fault("incomplete_stream", msg, again=True)
+        raise Fault("incomplete_stream", "the API answered with a message that gives no reason for its end", again=True)
 
 
 def _take(event: WireEvent, message: MessageDecoder) -> None:
@@ -219,8 +220,7 @@ async def _read(chunks: AsyncIterator[bytes], message: MessageDecoder) -> None:
     if decoder.body:
         _take_whole(decoder.body, message)
         return
-    msg = "the stream ended before the message was complete"
-    raise Fault("incomplete_stream", msg, again=True)
+    raise Fault("incomplete_stream", "the stream ended before the message was complete", again=True)
 
 
 async def _drain(chunks: AsyncIterator[bytes]) -> None:
@@ -318,13 +318,13 @@ def checked_key(key: str | None) -> str:
         ConfigurationError: there is none, or it has a character that no header takes; the message has none of it.
     """
     if key is None or not key.strip():
-        msg = "Claude needs an API key: LLMConfig(api_key=…), or ANTHROPIC_API_KEY on the command line"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(
+            "Claude needs an API key: LLMConfig(api_key=…), or ANTHROPIC_API_KEY on the command line"
+        )
     if wrong := _WRONG_IN_KEYS.search(key):
         what = "a blank or a line end" if wrong[0].isspace() else "a character that is not ASCII, or is invisible"
         place = f"place {wrong.start() + 1} of {len(key)}"
-        msg = f"the API key has {what} at {place}, as no key has; copy it again (ANTHROPIC_API_KEY)"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"the API key has {what} at {place}, as no key has; copy it again (ANTHROPIC_API_KEY)")
     return key
 
 
@@ -337,11 +337,10 @@ def checked_url(url: str | None) -> str:
     if url is None:
         return DEFAULT_BASE_URL
     if not _is_address(url, _SCHEMES) or not url.isprintable() or " " in url:
-        msg = (
+        raise ConfigurationError(
             f"the API cannot be at {shown(url)!r}: an address is like {DEFAULT_BASE_URL} or http://localhost:8080 "
             "(base_url, or ANTHROPIC_BASE_URL on the command line)"
         )
-        raise ConfigurationError(msg)
     return url
 
 
@@ -355,8 +354,9 @@ def check_way(url: str, environ: Mapping[str, str]) -> None:
         for variable in (name.lower(), name.upper()):
             proxy = environ.get(variable, "").strip()
             if proxy and not _is_address(proxy if "://" in proxy else f"http://{proxy}", _SCHEMES_OF_PROXIES):
-                msg = f"no proxy can be at {shown(proxy)!r} ({variable}): an address is like http://proxy.example:3128"
-                raise ConfigurationError(msg)
+                raise ConfigurationError(
+                    f"no proxy can be at {shown(proxy)!r} ({variable}): an address is like http://proxy.example:3128"
+                )
     if url.startswith("https:"):
         _check_certificates(environ)
 
@@ -370,8 +370,7 @@ def _check_certificates(environ: Mapping[str, str]) -> None:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
     except OSError as error:  # also that of `ssl`
         why = "they are no certificates" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
-        msg = f"the certificates in {path} cannot be read ({_CERTIFICATES}): {why}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"the certificates in {path} cannot be read ({_CERTIFICATES}): {why}") from error
 
 
 def _is_address(url: str, schemes: frozenset[str]) -> bool:

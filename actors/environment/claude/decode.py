@@ -226,8 +226,7 @@ class MessageDecoder:
             return
         if self._started is not None:
             if event.message.id != self._started.id:
-                msg = f"message {event.message.id!r} begins within message {self._started.id!r}"
-                raise MalformedEventError(msg)
+                raise MalformedEventError(f"message {event.message.id!r} begins within message {self._started.id!r}")
             return  # the same one, told twice
         self._started = event.message
         self._usage = _merged({}, event.message.usage)
@@ -245,8 +244,7 @@ class MessageDecoder:
     def _open(self, index: int | None, fields: dict[str, Any]) -> _OpenBlock:
         before = self._open_block
         if before is not None and before.is_call:
-            msg = f"a block begins before the call at index {before.index} has ended"
-            raise MalformedEventError(msg)
+            raise MalformedEventError(f"a block begins before the call at index {before.index} has ended")
         self._end()
         self._say_call()
         block = _OpenBlock(index, fields)
@@ -264,8 +262,7 @@ class MessageDecoder:
             block = self._open(event.index, {"type": "text"})
         if block is None:
             if delta.partial_json:
-                msg = f"the input of a call goes on at index {event.index}, where none is open"
-                raise MalformedEventError(msg)
+                raise MalformedEventError(f"the input of a call goes on at index {event.index}, where none is open")
             return
         if delta.text is not None:
             self._must_be(block, "text")
@@ -287,8 +284,9 @@ class MessageDecoder:
     @staticmethod
     def _must_be(block: _OpenBlock, kind: str) -> None:
         if block.type != kind:
-            msg = f"a delta of type {kind!r} continues a block of type {block.type!r}, at index {block.index}"
-            raise MalformedEventError(msg)
+            raise MalformedEventError(
+                f"a delta of type {kind!r} continues a block of type {block.type!r}, at index {block.index}"
+            )
 
     def _add_words(self, block: _OpenBlock, text: str | None) -> None:
         if text:

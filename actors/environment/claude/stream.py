@@ -176,10 +176,8 @@ def whole_message(body: bytes) -> tuple[WireEvent, ...]:
     except MalformedEventError:
         raise
     except ValueError as broken:
-        msg = f"the answer cannot be read: {broken}"
-        raise MalformedEventError(msg) from None
-    msg = f"the answer is neither a stream nor a message: {body[:200].decode(errors='replace')!r}"
-    raise MalformedEventError(msg)
+        raise MalformedEventError(f"the answer cannot be read: {broken}") from None
+    raise MalformedEventError(f"the answer is neither a stream nor a message: {body[:200].decode(errors='replace')!r}")
 
 
 def _checked(event: WireEvent) -> WireEvent:
@@ -193,8 +191,7 @@ def _check_counts(usage: object) -> None:
     if is_json_object(usage):
         for name, value in usage.items():
             if type(value) in (int, float) and not 0 <= value < _TOO_MANY:
-                msg = f"the usage cannot be: {name} is {value!r:.40}"
-                raise MalformedEventError(msg)
+                raise MalformedEventError(f"the usage cannot be: {name} is {value!r:.40}")
             _check_counts(value)
 
 
@@ -210,5 +207,4 @@ def _leniently(name: str, data: bytes) -> WireEvent | None:
     except ValueError as broken:
         if name and name not in KNOWN:
             return None
-        msg = f"an event of the stream cannot be read: {broken}"
-        raise MalformedEventError(msg) from None
+        raise MalformedEventError(f"an event of the stream cannot be read: {broken}") from None

@@ -172,8 +172,9 @@ def _signature(tool: str, function: AnyFunction) -> Iterator[inspect.Parameter]:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError) as error:
-        msg = f"tool {tool}: its signature cannot be read ({error}); wrap it in a function of your own"
-        raise ConfigurationError(msg) from None
+        raise ConfigurationError(
+            f"tool {tool}: its signature cannot be read ({error}); wrap it in a function of your own"
+        ) from None
     bound = function.keywords if isinstance(function, functools.partial) else {}
     return (parameter for parameter in parameters if parameter.name not in bound)
 
@@ -277,8 +278,7 @@ def schema_of(
     for name, definition in (*_inner_definitions(components), *components.items()):
         plain = {key: value for key, value in definition.items() if key != "$defs"}
         if definitions.setdefault(name, plain) != plain:
-            msg = f"two different types have the name {name!r}; rename one of them"
-            raise TypeError(msg)
+            raise TypeError(f"two different types have the name {name!r}; rename one of them")
     schema = definitions.pop(_referred(top))
     for name, field in schema["properties"].items():
         _complete(field, texts.get(name), defaults.get(name, msgspec.UNSET))

@@ -100,8 +100,7 @@ def _as_json(result: object) -> Any:  # noqa: ANN401 - any JSON value
             return result
         return msgspec.json.decode(_dumped(result))
     except UnicodeEncodeError as error:
-        msg = f"a lone surrogate stands in its text, at index {error.start}"
-        raise _UnfitError(msg) from None
+        raise _UnfitError(f"a lone surrogate stands in its text, at index {error.start}") from None
     except RecursionError:
         raise _UnfitError("it contains itself, or is nested too deeply") from None
     except (TypeError, ValueError) as error:
@@ -127,8 +126,9 @@ def _inside(value: object) -> Any:  # noqa: ANN401 - likewise
     """Return what stands for a value that msgspec does not know."""
     replaced = _replaced(value)
     if replaced is value:
-        msg = f"it holds a value of type {type(value).__name__}; return text, numbers, lists, dicts, dataclasses, …"
-        raise _UnfitError(msg)
+        raise _UnfitError(
+            f"it holds a value of type {type(value).__name__}; return text, numbers, lists, dicts, dataclasses, …"
+        )
     return replaced
 
 

@@ -56,8 +56,9 @@ class Tool(Generic[P, R]):
     def check_bound(self) -> None:
         """Raise `ConfigurationError` if this is a method without its instance."""
         if not self._bound:
-            msg = f"tool {self.spec.name} is a method: give the one of an instance, such as `Things().{self.spec.name}`"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(
+                f"tool {self.spec.name} is a method: give the one of an instance, such as `Things().{self.spec.name}`"
+            )
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any:  # noqa: ANN401 - what it gives
         """Call the function as a model does, with arguments from JSON, and return what it returns.
@@ -91,8 +92,7 @@ def as_tool(one: object) -> AnyTool:
         one.check_bound()
         return one
     if not callable(one):
-        msg = f"{one!r} is no tool; give a function, or what `@tool` made of one"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"{one!r} is no tool; give a function, or what `@tool` made of one")
     made: AnyTool = tool(one)
     return made
 
@@ -177,14 +177,13 @@ def _inner(function: AnyFunction) -> AnyFunction:
 
 def _check_kind(function: object) -> None:
     if isinstance(function, staticmethod | classmethod):
-        msg = f"{function!r} cannot be made a tool inside of its class; write `tool(TheClass.the_function)` below it"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(
+            f"{function!r} cannot be made a tool inside of its class; write `tool(TheClass.the_function)` below it"
+        )
     if isinstance(function, type) or not callable(function):
-        msg = f"a tool is a function, not {function!r}"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"a tool is a function, not {function!r}")
     if inspect.isgeneratorfunction(_written(function)) or inspect.isasyncgenfunction(_written(function)):
-        msg = f"tool {_name_of(function)} yields: let it return a list of all, or their text"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"tool {_name_of(function)} yields: let it return a list of all, or their text")
 
 
 def _written(function: AnyFunction) -> AnyFunction:

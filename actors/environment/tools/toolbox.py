@@ -190,8 +190,9 @@ class Toolbox:
 
     def _take_connection(self, connection: MCPConnection) -> None:
         if self._connections.setdefault(connection.server.name, connection) is not connection:
-            msg = f"two MCP servers are named {connection.server.name!r}; give one of them another name"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(
+                f"two MCP servers are named {connection.server.name!r}; give one of them another name"
+            )
 
     async def _outcome(
         self, name: str, arguments: Mapping[str, Any], context: ToolContext | None, at_most: float | None
@@ -260,8 +261,7 @@ class ToolRegistry:
             return as_tool(one)
         if isinstance(one, str) and one not in self._of_all:
             known = ", ".join(sorted(self._of_all)) or "none"
-            msg = f"there is no tool {one!r}: Runtime.open(tools=[…]) was given {known}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"there is no tool {one!r}: Runtime.open(tools=[…]) was given {known}")
         return self._of_all[one] if isinstance(one, str) else one
 
     def add(self, image_id: str, image: Image) -> None:
@@ -285,12 +285,10 @@ class ToolRegistry:
 
 def _add(tools: dict[str, R], one: R) -> None:
     if tools.setdefault(one.spec.name, one) is not one:
-        msg = f"two tools are named {one.spec.name!r}; give one of them another name: @tool(name=…)"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"two tools are named {one.spec.name!r}; give one of them another name: @tool(name=…)")
 
 
 def _listed(tools: object) -> Sequence[Any]:
     if is_sequence(tools):
         return tools
-    msg = f"tools are a list of tools, not {tools!r}"
-    raise ConfigurationError(msg)
+    raise ConfigurationError(f"tools are a list of tools, not {tools!r}")

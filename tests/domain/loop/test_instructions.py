@@ -34,7 +34,6 @@ OPTIONS: Any = [{"label": "Red", "value": "r"}, {"label": "Blue"}, "Green"]
         ({"type": "call_tool", "toolCall": CALL}, CallTool(CALL)),
         ({"type": "call_tool", "tool_call": CALL}, CallTool(CALL)),
         ({"type": "call_tool", "toolCalling": CALL}, CallTool(CALL)),
-        ({"type": "call_tool", "payload": CALL}, CallTool(CALL)),
         ({"type": "call_tools_batch", "toolsCalling": [CALL]}, CallToolsBatch([CALL])),
         ({"type": "call_tools_batch", "tool_calls": (CALL,)}, CallToolsBatch([CALL])),
         ({"type": "request_human_approve", "pendingToolsCalling": [CALL]}, RequestHumanApprove([CALL])),

@@ -42,8 +42,7 @@ class MCPConnection:
     def __init__(self, server: MCPServer) -> None:
         check_server(server)
         if importlib.util.find_spec("mcp") is None:
-            msg = f"MCP server {server.name!r} needs the package `mcp`: pip install 'reenact[mcp]'"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(f"MCP server {server.name!r} needs the package `mcp`: pip install 'reenact[mcp]'")
         self.server = server
         self.known: tuple[RemoteTool, ...] = ()
         self.was_asked = False

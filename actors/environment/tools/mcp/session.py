@@ -173,8 +173,9 @@ def listed(server: MCPServer, tools: Sequence[types.Tool]) -> list[Listed]:
             _log.warning("MCP server %r: a tool is left out: %s", server.name, error)
             continue
         if (other := found.setdefault(one.spec.name, one)) is not one:
-            msg = f"MCP server {server.name!r}: {other.name!r} and {one.name!r} would both be named {one.spec.name}"
-            raise ConfigurationError(msg)
+            raise ConfigurationError(
+                f"MCP server {server.name!r}: {other.name!r} and {one.name!r} would both be named {one.spec.name}"
+            )
     return [found[name] for name in sorted(found)]
 
 
@@ -200,8 +201,7 @@ def _listed(server: MCPServer, tool: types.Tool) -> Listed:
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
-        msg = f"tool {spec.name!r}: its schema is not valid: {error.message}"
-        raise ConfigurationError(msg) from None
+        raise ConfigurationError(f"tool {spec.name!r}: its schema is not valid: {error.message}") from None
     return Listed(spec, tool.name, renamed)
 
 
