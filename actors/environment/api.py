@@ -292,26 +292,6 @@ class LLMDriver(Protocol):
 
 
 @runtime_checkable
-class CountsTokens(Protocol):
-    """A driver that can say how large a conversation is before it is sent."""
-
-    async def count_tokens(
-        self,
-        *,
-        messages: Sequence[Said],
-        system: str | None,
-        model: str | None,
-        tools: Sequence[Mapping[str, Any]],
-    ) -> int:
-        """Return how many input tokens the conversation has.
-
-        Raises:
-            LLMError: nobody counted them.
-        """
-        ...
-
-
-@runtime_checkable
 class LLMProvider(Protocol):
     """Provides a driver for each agent."""
 

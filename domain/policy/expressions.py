@@ -9,6 +9,7 @@ character is, and what is a well-formed expression, stays for `re` to say.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
 from reenact.domain.errors import ConfigurationError
@@ -106,14 +107,21 @@ class Expression:
 
     def fullmatch(self, text: str) -> bool:
         """Return whether the whole text matches."""
-        states: _States = frozenset({self._start})
-        before, last = "", len(text) - 1
-        for index, character in enumerate(text):
-            _, states = self._step(states, before, character, is_last=index == last)
+        is_end = False
+        for states, reached in self._walk(text, frozenset({self._start})):
             if not states:
                 return False
-            before = character
-        return _END in self._reached(states, before, "", final=True)
+            is_end = _END in reached
+        return is_end
+
+    def _walk(self, text: str, states: _States) -> Iterator[tuple[_States, _States]]:
+        """Yield the states behind each character so far, with those that they lead to; first and last, at the ends."""
+        before, last = "", len(text) - 1
+        for index, character in enumerate(text):
+            reached, behind = self._step(states, before, character, is_last=index == last)
+            yield states, reached
+            states, before = behind, character
+        yield states, self._reached(states, before, "", final=True)
 
     def _step(self, states: _States, before: str, character: str, *, is_last: bool) -> tuple[_States, _States]:
         """Return the states that are reached in front of the character, and those behind it."""
@@ -209,23 +217,17 @@ class Search(Expression):
         if self._literal not in text:
             return []
         found: list[Span] = []
-        states, before, last = self._idle, "", len(text) - 1
         # Where nothing has begun no match goes through: what lies between two such places is looked at on its own.
         stretch: list[_States] = []
         begin, is_hit = 0, False
-        for index, character in enumerate(text):
+        for index, (states, reached) in enumerate(self._walk(text, self._idle)):
             if states is self._idle:
                 if is_hit:
                     found += self._covered(text, begin, stretch)
                 stretch, begin, is_hit = [], index, False
-            reached, states = self._step(states, before, character, is_last=index == last)
             stretch.append(reached)
             is_hit = is_hit or _END in reached
-            before = character
-        stretch.append(self._reached(states, before, "", final=True))
-        if is_hit or _END in stretch[-1]:
-            found += self._covered(text, begin, stretch)
-        return found
+        return found + self._covered(text, begin, stretch) if is_hit else found
 
     def _covered(self, text: str, begin: int, stretch: list[_States]) -> list[Span]:
         """Return the parts of a stretch from which a match was begun, and from which its end can still be reached."""

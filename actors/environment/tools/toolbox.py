@@ -42,15 +42,6 @@ R = TypeVar("R", bound=Runnable)
 Offered: TypeAlias = AnyTool | ToolSpec | MCPServer | MCPConnection | Callable[..., Any]
 
 
-class Invocation(msgspec.Struct, frozen=True):
-    """A call that is to be made; `timeout` is in seconds, and the tool's own holds besides."""
-
-    name: str
-    arguments: Mapping[str, Any]
-    context: ToolContext | None = None
-    timeout: float | None = None
-
-
 class Toolbox:
     """Tools by their names. It belongs to the loop that uses it first.
 
@@ -142,15 +133,6 @@ class Toolbox:
         started = time.perf_counter()
         outcome = await self._outcome(name, arguments, context, timeout)
         return msgspec.structs.replace(outcome, duration=time.perf_counter() - started)
-
-    async def call_all(self, calls: Iterable[Invocation]) -> list[ToolOutcome]:
-        """Run several tools at once; return their outcomes in the order of the calls."""
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self.call(call.name, call.arguments, call.context, timeout=call.timeout))
-                for call in calls
-            ]
-        return [task.result() for task in tasks]
 
     async def aclose(self) -> None:
         """Leave the servers that were given as servers, and end those that are programs. Idempotent."""

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 from jsonschema import Draft202012Validator
+
+from reenact.actors.environment.tools.arguments import ToolContext
+from reenact.actors.environment.tools.outcome import ToolOutcome
+from reenact.actors.environment.tools.toolbox import Toolbox
+
+
+class Invocation(NamedTuple):
+    """A call that is to be made."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    context: ToolContext | None = None
+    timeout: float | None = None
+
+
+async def call_all(box: Toolbox, calls: Iterable[Invocation]) -> list[ToolOutcome]:
+    """Run several tools at once; return their outcomes in the order of the calls."""
+    return await asyncio.gather(
+        *(box.call(call.name, call.arguments, call.context, timeout=call.timeout) for call in calls)
+    )
 
 
 def fits(schema: Mapping[str, Any], value: object) -> bool:

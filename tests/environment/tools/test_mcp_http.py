@@ -16,9 +16,10 @@ import pytest
 
 from reenact.actors.environment.tools.mcp import connection, session
 from reenact.actors.environment.tools.outcome import ToolOutcome
-from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
+from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.domain.tools import MCPServer
 from tests.environment.tools.servers import loopback
+from tests.environment.tools.support import Invocation, call_all
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -59,7 +60,7 @@ def rough() -> Iterator[loopback.Rough]:
 @pytest.mark.parametrize("json_response", [False, True], ids=["stream", "json"])
 def test_the_tools_of_a_proper_server_are_offered_and_run(json_response: bool) -> None:  # noqa: FBT001 - two cases
     async def use(box: Toolbox) -> tuple[list[str], list[ToolOutcome], list[ToolOutcome]]:
-        added = await box.call_all([Invocation("mcp__proper__add", {"a": n, "b": n}) for n in range(10)])
+        added = await call_all(box, [Invocation("mcp__proper__add", {"a": n, "b": n}) for n in range(10)])
         failed = [await box.call("mcp__proper__fail", {}), await box.call("mcp__proper__refuse", {})]
         return [spec.name for spec in box.specs()], added, failed
 
@@ -107,14 +108,14 @@ def test_a_server_that_was_away_is_found_again(monkeypatch: pytest.MonkeyPatch) 
 
     async def use(box: Toolbox) -> list[ToolOutcome]:
         add = Invocation("mcp__proper__add", {"a": 1, "b": 2})
-        away = await box.call_all([add])
+        away = await call_all(box, [add])
         with loopback.proper(port=port):
             problems = await box.connect()
             assert problems == {}
-            there = await box.call_all([add])
-        gone = await box.call_all([add])
+            there = await call_all(box, [add])
+        gone = await call_all(box, [add])
         with loopback.proper(port=port):
-            return [*away, *there, *gone, *await box.call_all([add])]
+            return [*away, *there, *gone, *await call_all(box, [add])]
 
     away, there, gone, again = run(use, MCPServer.http("proper", f"http://127.0.0.1:{port}/mcp"))
 

@@ -21,13 +21,13 @@ from reenact.actors.environment.tools.mcp.connection import MCPConnection
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.environment.tools.tool import tool
-from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
+from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.policy.reading import policies_of
 from reenact.domain.tools import MCPServer, MCPServerError, ToolSpec
 from reenact.testing import wait_until
-from tests.environment.tools.support import fits
+from tests.environment.tools.support import Invocation, call_all, fits
 
 T = TypeVar("T")
 SERVERS = Path(__file__).parent / "servers"
@@ -225,7 +225,7 @@ def test_a_server_of_the_older_protocol_will_do() -> None:
 def test_many_calls_at_once_go_over_one_connection() -> None:
     async def go(box: Toolbox) -> list[ToolOutcome]:
         echoes = [Invocation("mcp__rough__echo", {"n": n}) for n in range(20)]
-        return await box.call_all([*echoes, Invocation("mcp__rough__pid", {}), Invocation("mcp__rough__pid", {})])
+        return await call_all(box, [*echoes, Invocation("mcp__rough__pid", {}), Invocation("mcp__rough__pid", {})])
 
     *echoes, one, other = run(go, rough())
 
@@ -333,7 +333,7 @@ def test_how_a_server_ended_is_told() -> None:
 
 def test_all_who_wait_for_a_server_are_told_that_it_died() -> None:
     async def go(box: Toolbox) -> list[ToolOutcome]:
-        return await box.call_all([Invocation("mcp__rough__hang", {}), Invocation("mcp__rough__die", {})])
+        return await call_all(box, [Invocation("mcp__rough__hang", {}), Invocation("mcp__rough__die", {})])
 
     assert all("was lost in the middle of it" in str(outcome.content) for outcome in run(go, rough()))
 

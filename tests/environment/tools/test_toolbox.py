@@ -21,9 +21,10 @@ from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.environment.tools.tool import tool
-from reenact.actors.environment.tools.toolbox import Invocation, Toolbox
+from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import ToolSpec
+from tests.environment.tools.support import Invocation, call_all
 
 T = TypeVar("T")
 SOON = 0.05
@@ -232,7 +233,7 @@ def test_a_tool_is_told_whose_call_it_runs() -> None:
     box = Toolbox([who])
 
     assert run(box.call("who", {}, ToolContext(call_id="toolu_1"))).content == "toolu_1"
-    assert run(box.call_all([Invocation("who", {}, ToolContext(call_id="toolu_2"))]))[0].content == "toolu_2"
+    assert run(call_all(box, [Invocation("who", {}, ToolContext(call_id="toolu_2"))]))[0].content == "toolu_2"
 
 
 def test_a_coroutine_that_takes_too_long_is_cancelled_and_cleans_up() -> None:
@@ -404,7 +405,8 @@ def test_calls_at_once_have_their_outcomes_in_the_order_of_the_calls() -> None:
             return "second"
 
         box = Toolbox([first, second, fail, double])
-        return await box.call_all(
+        return await call_all(
+            box,
             [
                 Invocation("first", {}),
                 Invocation("fail", {"why": "no such city"}),
@@ -413,7 +415,7 @@ def test_calls_at_once_have_their_outcomes_in_the_order_of_the_calls() -> None:
                 Invocation("double", {"number": "x"}),
                 Invocation("double", {"number": 2}),
                 Invocation("first", {}, timeout=SOON),
-            ]
+            ],
         )
 
     outcomes = run(go())
@@ -429,7 +431,7 @@ def test_plain_functions_run_at_once_however_many_there_are() -> None:
     def meet() -> int:
         return together.wait(PATIENCE)
 
-    outcomes = run(Toolbox([meet]).call_all([Invocation("meet", {})] * many))
+    outcomes = run(call_all(Toolbox([meet]), [Invocation("meet", {})] * many))
 
     assert sorted(int(str(outcome.content)) for outcome in outcomes) == list(range(many))
 
@@ -441,8 +443,8 @@ def test_tools_that_never_return_hold_up_no_other(gate: threading.Event) -> None
 
     async def go() -> list[ToolOutcome]:
         box = Toolbox([sleep, double])
-        await box.call_all([Invocation("sleep", {})] * 100)
-        return await box.call_all([Invocation("double", {"number": number}) for number in range(10)])
+        await call_all(box, [Invocation("sleep", {})] * 100)
+        return await call_all(box, [Invocation("double", {"number": number}) for number in range(10)])
 
     started = time.monotonic()
     outcomes = run(go())
@@ -463,7 +465,7 @@ def test_interrupting_calls_at_once_interrupts_each() -> None:
             finally:
                 stopped.append("one")
 
-        calls = asyncio.create_task(Toolbox([sleep]).call_all([Invocation("sleep", {})] * 3))
+        calls = asyncio.create_task(call_all(Toolbox([sleep]), [Invocation("sleep", {})] * 3))
         await together.wait()
         calls.cancel()
         await asyncio.wait([calls])
@@ -473,7 +475,7 @@ def test_interrupting_calls_at_once_interrupts_each() -> None:
 
 
 def test_no_calls_have_no_outcomes() -> None:
-    assert run(Toolbox().call_all([])) == []
+    assert run(call_all(Toolbox(), [])) == []
 
 
 def test_a_toolbox_can_be_used_on_one_loop_after_the_other() -> None:
