@@ -29,7 +29,7 @@ from reenact.domain.agent import (
 from reenact.domain.causes import AnyCommand
 from reenact.domain.container import ContainerCreated
 from reenact.domain.image import ImageRegistered
-from reenact.domain.loop.answers import content_of
+from reenact.domain.loop.calls import content_of
 from reenact.domain.loop.events import (
     HumanApproveRequired,
     HumanPromptRequired,

@@ -43,7 +43,7 @@ def is_described(tool: object) -> TypeGuard[DescribedTool]:
     return isinstance(getattr(getattr(tool, "spec", None), "name", None), str) and callable(getattr(tool, "run", None))
 
 
-def cost_of(tool: object) -> float | None:
+def tool_cost(tool: object) -> float | None:
     """Return what a call of the tool costs, as its spec or it itself says, or None if neither does."""
     cost = tool.spec.cost if is_described(tool) else getattr(tool, "cost", None)
     return cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None
@@ -164,7 +164,7 @@ class AgentView:
             if not callable(tool) and not is_described(tool):
                 raise ConfigurationError(f"tool {name!r} can be called, or has `run` and `spec`; {tool!r} has neither")
             table[name] = tool
-            cost = cost_of(tool)
+            cost = tool_cost(tool)
             if cost is not None and not is_amount(cost):
                 raise ConfigurationError(f"the cost of tool {name!r} is an amount of 0 or more, not {cost!r:.80}")
         return table

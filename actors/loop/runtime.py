@@ -12,9 +12,8 @@ from typing import Any, Final, overload
 
 import msgspec
 
-from reenact.actors.loop.calling import call, guarded, takes_context
 from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, config_of, here, new_id, utc_now
-from reenact.actors.loop.executors import Hands, UsedError, execute, run_approved
+from reenact.actors.loop.executors import Hands, UsedError, call, execute, guarded, run_approved, takes_context
 from reenact.domain.errors import CallNotPendingError, DeadlockError, ReenactError
 from reenact.domain.loop import people
 from reenact.domain.loop.calls import call_of

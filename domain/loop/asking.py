@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.domain.errors import InvalidAnswerError
-from reenact.domain.loop.answers import compact
+from reenact.domain.loop.calls import json_text
 from reenact.domain.loop.events import Option
 from reenact.domain.tools import ToolSpec
 
@@ -82,7 +82,7 @@ def chosen(question: Question, value: object) -> Any:  # noqa: ANN401 - any JSON
     if not isinstance(value, list | tuple):
         raise InvalidAnswerError(f"several options can be selected: answer with a list of them, not {value!r}")
     picked = [_one(question.options, one) for one in msgspec.convert(value, list[Any])]
-    if len({compact(one) for one in picked}) < len(picked):
+    if len({json_text(one) for one in picked}) < len(picked):
         raise InvalidAnswerError(f"an option is selected twice in {value!r}")
     return picked
 

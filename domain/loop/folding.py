@@ -13,7 +13,7 @@ import msgspec
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop import ledger, rounds
-from reenact.domain.loop.compressing import shortened
+from reenact.domain.loop.assembling import shortened
 from reenact.domain.loop.events import (
     AgentEvent,
     CompressionComplete,
@@ -42,8 +42,18 @@ from reenact.domain.loop.faults import InvalidOutcomeError, info_of
 from reenact.domain.loop.instructions import snake
 from reenact.domain.loop.ledger import is_amount
 from reenact.domain.loop.rounds import Call, Round
-from reenact.domain.loop.state import AgentContext, AgentState, Interruption, PendingPrompt, PendingSelect
-from reenact.domain.loop.storing import applied, built_in, difference, event_from, sealed
+from reenact.domain.loop.state import (
+    AgentContext,
+    AgentState,
+    Interruption,
+    PendingPrompt,
+    PendingSelect,
+    applied,
+    built_in,
+    difference,
+    event_from,
+    sealed,
+)
 from reenact.domain.loop.values import (
     Frozen,
     FrozenList,

@@ -12,8 +12,8 @@ from typing import Any, Literal, TypeAlias, assert_never
 import msgspec
 
 from reenact.domain.errors import CallNotPendingError, StaleApprovalError
-from reenact.domain.loop.answers import content_of
 from reenact.domain.loop.asking import ASK_USER, Question, chosen, question_of
+from reenact.domain.loop.calls import content_of
 from reenact.domain.loop.events import (
     AskedCall,
     HumanApproveRequired,

@@ -59,8 +59,17 @@ from reenact.domain.loop.instructions import (
     RequestHumanSelect,
 )
 from reenact.domain.loop.ledger import CostLimit, Ledger, Price, Spent
-from reenact.domain.loop.state import AgentContext, AgentState, Interruption, PendingPrompt, PendingSelect
-from reenact.domain.loop.storing import event_from_json, from_json, state_from_json, to_json
+from reenact.domain.loop.state import (
+    AgentContext,
+    AgentState,
+    Interruption,
+    PendingPrompt,
+    PendingSelect,
+    event_from_json,
+    from_json,
+    state_from_json,
+    to_json,
+)
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
 from reenact.domain.policy.matchers import command, exact, glob, path, prefix, regex

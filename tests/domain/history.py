@@ -19,7 +19,7 @@ from reenact.domain.agent import (
     TurnContinued,
     TurnStarted,
 )
-from reenact.domain.loop.answers import content_of
+from reenact.domain.loop.calls import content_of
 from reenact.domain.loop.events import (
     HumanApproveRequired,
     HumanPromptRequired,

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import Image, LLMConfig, Said, TextBlock
-from reenact.actors.environment.recorded.format import Exchange, Setting, Spoken
-from reenact.actors.environment.recorded.redaction import Redactor
+from reenact.actors.environment.recorded.format import Exchange, Redactor, Setting, Spoken
 from reenact.testing import MockEnvironmentFactory, MockEvent, RecordedEnvironment
 from tests.recorded.conftest import Open
 from tests.runtime.witness import Ears

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from reenact.actors.environment.recorded.format import Setting, ToldTool
+from reenact.actors.environment.recorded.format import Redactor, Setting, ToldTool
 from reenact.actors.environment.recorded.matching import (
     NOTHING,
     Request,
@@ -18,7 +18,6 @@ from reenact.actors.environment.recorded.matching import (
     key_of,
     models_agree,
 )
-from reenact.actors.environment.recorded.redaction import Redactor
 
 SETTING = Setting(system="Be brief.", model="one", tools=(ToldTool("echo", "", {"type": "object"}),))
 

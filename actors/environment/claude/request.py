@@ -10,9 +10,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from reenact.actors.environment.api import LLMConfig
-from reenact.actors.environment.claude.messages import api_messages, container_of
+from reenact.actors.environment.claude.messages import THOUGHTS, api_messages, container_of
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_prefill, takes_sampling, takes_thinking_budget
-from reenact.actors.environment.claude.repairs import THOUGHTS
 from reenact.actors.environment.claude.stream import Json
 from reenact.domain.messages import Said
 

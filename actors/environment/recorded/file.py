@@ -21,12 +21,12 @@ from reenact.actors.environment.recorded.format import (
     Digest,
     Entry,
     Exchange,
+    Redactor,
     Setting,
     Spoken,
     ToldTool,
     ToolRun,
 )
-from reenact.actors.environment.recorded.redaction import Redactor
 from reenact.domain.errors import InvalidInputError, RecordingError
 from reenact.domain.events import MessageStop, StreamError
 

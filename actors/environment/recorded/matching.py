@@ -9,8 +9,7 @@ from typing import Final
 
 import msgspec
 
-from reenact.actors.environment.recorded.format import Setting
-from reenact.actors.environment.recorded.redaction import Redactor
+from reenact.actors.environment.recorded.format import Redactor, Setting
 from reenact.domain.messages import Block, Said, TextBlock, ToolResultBlock, ToolUseBlock
 
 NOTHING: Final = b""

@@ -18,7 +18,7 @@ from reenact.actors.environment.api import ConsumerProxy, EnvironmentConfig, OnE
 from reenact.actors.environment.failures import failure
 from reenact.actors.environment.model import EffectorActor, ModelEffector, ModelEnvironment
 from reenact.actors.environment.recorded.file import read
-from reenact.actors.environment.recorded.format import Cut, Entry, Exchange, Setting, ToolRun, setting_of
+from reenact.actors.environment.recorded.format import Cut, Entry, Exchange, Redactor, Setting, ToolRun, setting_of
 from reenact.actors.environment.recorded.matching import (
     NOTHING,
     Request,
@@ -29,7 +29,6 @@ from reenact.actors.environment.recorded.matching import (
     normal,
     told,
 )
-from reenact.actors.environment.recorded.redaction import Redactor
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.outcome import failure as failed_outcome

@@ -13,7 +13,7 @@ import msgspec
 
 from reenact.domain.content import check_result_content
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.loop.answers import BLOCK_TYPES, Content, compact
+from reenact.domain.loop.calls import BLOCK_TYPES, Content, json_text
 from reenact.domain.tools import is_array, is_mapping, is_object
 
 MAX_OUTPUT: Final = 1_000_000
@@ -82,7 +82,7 @@ def _outcome(value: Any, limit: int) -> ToolOutcome:  # noqa: ANN401 - any JSON 
         blocks = tuple(_cut_blocks(value, limit))
         _check_blocks(blocks)
         return ToolOutcome(blocks, result=list(blocks)) if blocks else ToolOutcome()
-    text = value if isinstance(value, str) else compact(value)
+    text = value if isinstance(value, str) else json_text(value)
     content = _cut(text, limit)
     recorded = content is text and not _BEYOND_64_BITS.search(text) and not _looks_like_blocks(value)
     return ToolOutcome(content, result=value if recorded else content)

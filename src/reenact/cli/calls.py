@@ -10,7 +10,7 @@ from rich.cells import cell_len, set_cell_size
 
 from reenact.cli.exact import harmless, on_one_line, plain_or_quoted
 from reenact.domain.events import AssistantMessage, EventData, ToolEdited, ToolResult, ToolStarted
-from reenact.domain.loop.answers import content_of
+from reenact.domain.loop.calls import content_of
 from reenact.domain.messages import ToolUseBlock
 from reenact.domain.people import PendingCall
 from reenact.domain.tools import is_object

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.domain.loop.answers import compact, content_of
+from reenact.domain.loop.calls import content_of, json_text
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
 DOCUMENT = {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "x"}, "title": "t"}
@@ -32,7 +32,7 @@ def test_nothing_goes_back_as_no_text() -> None:
 
 def test_json_goes_back_compact_and_unescaped() -> None:
     assert content_of({"result": 42, "stadt": "Köln"}) == '{"result":42,"stadt":"Köln"}'
-    assert compact([1, True, None]) == "[1,true,null]"
+    assert json_text([1, True, None]) == "[1,true,null]"
 
 
 @pytest.mark.parametrize("blocks", [[TEXT], [IMAGE, TEXT], (DOCUMENT,), [FOUND]])
@@ -56,7 +56,7 @@ def test_content_blocks_go_back_as_they_are(blocks: Any) -> None:  # noqa: ANN40
     ],
 )
 def test_what_only_resembles_content_blocks_goes_back_as_json(blocks: Any) -> None:  # noqa: ANN401 - as tools return them
-    assert content_of(blocks) == compact(blocks)
+    assert content_of(blocks) == json_text(blocks)
 
 
 @given(json_values)
@@ -77,4 +77,4 @@ def test_whatever_a_tool_returns_is_text_or_blocks(result: Any) -> None:  # noqa
 def test_an_image_that_the_api_refuses_goes_back_as_json_and_spoils_no_conversation(source: dict[str, str]) -> None:
     blocks = [{"type": "image", "source": source}]
 
-    assert content_of(blocks) == compact(blocks)
+    assert content_of(blocks) == json_text(blocks)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.domain.loop.compressing import compressed, part_to_replace, request_for_summary, shortened
+from reenact.domain.loop.assembling import compressed, part_to_replace, request_for_summary, shortened
 from reenact.domain.loop.instructions import CompressContext
 from reenact.domain.loop.values import Frozen, Growing
 

@@ -11,8 +11,7 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.events import Custom, Done, Failed, StepCompleted
 from reenact.domain.loop.faults import ErrorInfo, info_of
 from reenact.domain.loop.folding import evolve
-from reenact.domain.loop.state import AgentState
-from reenact.domain.loop.storing import built_in, event_from_json, from_json, state_from_json, to_json
+from reenact.domain.loop.state import AgentState, built_in, event_from_json, from_json, state_from_json, to_json
 from reenact.domain.loop.values import Frozen, Growing
 
 STATE = AgentState("s", metadata=Frozen(user="ü"))

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.actors.environment.claude.messages import FAILED, GO_ON, api_blocks, api_messages, container_of
-from reenact.actors.environment.claude.repairs import NO_RESULT
+from reenact.actors.environment.claude.messages import FAILED, GO_ON, NO_RESULT, api_blocks, api_messages, container_of
 from reenact.actors.environment.claude.stream import Json
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.messages import (

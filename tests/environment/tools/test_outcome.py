@@ -28,7 +28,7 @@ from reenact.actors.environment.tools.outcome import (
     outcome_of,
     told,
 )
-from reenact.domain.loop.answers import content_of
+from reenact.domain.loop.calls import content_of
 from reenact.domain.messages import TextBlock
 
 

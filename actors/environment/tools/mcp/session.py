@@ -26,7 +26,7 @@ from reenact.actors.environment.tools.mcp.errors import ForgottenError, LostErro
 from reenact.actors.environment.tools.mcp.stdio import MAX_LINE, StdioTransport
 from reenact.actors.environment.tools.outcome import ToolOutcome, failure, told
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.answers import compact
+from reenact.domain.loop.calls import json_text
 from reenact.domain.tools import MCPServer, ToolSpec, check_spec, is_array, is_object, is_property_name, remote_name
 
 IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
@@ -223,7 +223,7 @@ def outcome_of_result(result: types.CallToolResult) -> ToolOutcome:
     """Return the outcome of a call: its content, or, if there is none, its structured content as JSON."""
     blocks = [block for item in result.content for block in _blocks(item)]
     if not blocks and result.structured_content is not None:
-        return ToolOutcome(compact(result.structured_content), is_error=result.is_error)
+        return ToolOutcome(json_text(result.structured_content), is_error=result.is_error)
     if all(block["type"] == "text" for block in blocks):
         return ToolOutcome("\n".join(block["text"] for block in blocks), is_error=result.is_error)
     return ToolOutcome(tuple(blocks), is_error=result.is_error)
