@@ -14,8 +14,8 @@ from pytest_bdd import given, parsers, scenarios, then, when
 from reenact import Image, RecordingError, Said
 from reenact.events import Envelope
 from reenact.testing import MockEvent, RecordedEnvironment
+from tests.environment.recorded.stage import anonymous
 from tests.features.story import Story
-from tests.recorded.stage import anonymous
 
 scenarios("recording.feature")
 

@@ -11,12 +11,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar
+from typing import Any, Final, Self, TypeAlias, TypeVar
 
 import msgspec
 
 from reenact.actors.environment.tools.arguments import ToolContext
-from reenact.actors.environment.tools.mcp.connection import MCPConnection
+from reenact.actors.environment.tools.mcp.connection import MCPConnection, RemoteTool
 from reenact.actors.environment.tools.outcome import MAX_OUTPUT, ToolOutcome, failure, outcome_of, told
 from reenact.actors.environment.tools.running import EscapedError, ExpiredError, within
 from reenact.actors.environment.tools.tool import AnyTool, Tool, as_tool
@@ -30,15 +30,7 @@ from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec, rem
 _log: Final = logging.getLogger("reenact.tools")
 
 
-class Runnable(Protocol):
-    """What a toolbox holds: something with a spec that runs."""
-
-    @property
-    def spec(self) -> ToolSpec: ...
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any: ...  # noqa: ANN401 - what it gives
-
-
-R = TypeVar("R", bound=Runnable)
+R = TypeVar("R", bound="Runnable")
 Offered: TypeAlias = AnyTool | ToolSpec | MCPServer | MCPConnection | Callable[..., Any]
 
 
@@ -213,6 +205,10 @@ class _Absent:
 
     async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> ToolOutcome:
         return failure(f"{self.spec.name} cannot be run: the function behind it is not there")
+
+
+Runnable: TypeAlias = AnyTool | RemoteTool | _Absent
+"""What a toolbox holds: something with a spec that runs."""
 
 
 class ToolRegistry:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from reenact import Image, LLMConfig, Said, TextBlock
 from reenact.actors.environment.recorded.format import Exchange, Redactor, Setting, Spoken
 from reenact.testing import MockEnvironmentFactory, MockEvent, RecordedEnvironment
-from tests.recorded.conftest import Open
+from tests.environment.recorded.conftest import Open
 from tests.runtime.witness import Ears
 
 KEY = "sk-ant-SECRET-0123456789abcdef"

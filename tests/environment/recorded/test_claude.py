@@ -10,8 +10,8 @@ import pytest
 from reenact import Image, LLMConfig, Policies, Policy, Runtime
 from reenact.actors.environment.recorded.recording import RecordingFactory
 from reenact.testing import FakeMessagesAPI, FakeReply, RecordedEnvironment
-from tests.recorded.conftest import Open
-from tests.recorded.stage import heard_of
+from tests.environment.recorded.conftest import Open
+from tests.environment.recorded.stage import heard_of
 from tests.runtime.witness import Ears
 
 KEY = "sk-ant-fake-0123456789"

@@ -16,9 +16,9 @@ from reenact.actors.environment.recorded.file import read
 from reenact.actors.environment.recorded.format import Exchange
 from reenact.actors.session import Recovery
 from reenact.testing import CrashTest, RecordedEnvironment, wait_until
-from tests.recorded.child import record_on
-from tests.recorded.conftest import Open
-from tests.recorded.stage import IMAGE, Step, Turn, call, mock_of, play, text
+from tests.environment.recorded.child import record_on
+from tests.environment.recorded.conftest import Open
+from tests.environment.recorded.stage import IMAGE, Step, Turn, call, mock_of, play, text
 from tests.runtime.witness import PATIENCE, Ears, at_every_commit, copy_files
 
 CHUNKS = "".join(f"chunk-{number} " for number in range(100))

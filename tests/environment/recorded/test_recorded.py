@@ -29,8 +29,8 @@ from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.domain.errors import RecordingError
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider, RecordedEnvironment, wait_until
-from tests.recorded.conftest import Open
-from tests.recorded.stage import HOUR, IMAGE, Step, Turn, call, cuts, heard_of, mock_of, play, text
+from tests.environment.recorded.conftest import Open
+from tests.environment.recorded.stage import HOUR, IMAGE, Step, Turn, call, cuts, heard_of, mock_of, play, text
 from tests.runtime.test_environments import ScriptedFactory
 from tests.runtime.witness import PATIENCE, Ears
 
