@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeGuard
 
 import msgspec
 
@@ -32,7 +32,6 @@ from reenact.domain.policy.rules import (
     listed,
     tool_parts,
 )
-from reenact.domain.tools import is_mapping
 
 _RUN, _FIRST, _REQUIRED, _ALWAYS = range(4)
 _STRICTNESS: Final = {"never": _RUN, "allow": _RUN, "first": _FIRST, "required": _REQUIRED, "always": _ALWAYS}
@@ -123,7 +122,7 @@ class Judge:
 
     def verdict(self, name: str, arguments: object, asked: Collection[str], sight: Sight) -> Verdict:
         """Return what becomes of a call."""
-        if not is_mapping(arguments):
+        if not _is_object(arguments):
             return Verdict("deny", f"its arguments are no object but {type(arguments).__name__}")
         if denied := self._denied.reason(name, arguments, sight):
             return Verdict("deny", denied)
@@ -141,6 +140,10 @@ class Judge:
     def _policies_of(self, name: str) -> Sequence[_ToolPolicy]:
         """Return the policies of exactly this name, or else those whose wildcards it matches."""
         return self._tools.get(name) or [policy for wanted, policy in self._patterns if is_one(wanted, name)]
+
+
+def _is_object(value: object) -> TypeGuard[Mapping[str, object]]:
+    return isinstance(value, Mapping)
 
 
 class _Call(NamedTuple):
