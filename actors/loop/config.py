@@ -43,6 +43,14 @@ def is_described(tool: object) -> TypeGuard[DescribedTool]:
     return isinstance(getattr(getattr(tool, "spec", None), "name", None), str) and callable(getattr(tool, "run", None))
 
 
+def function_of(tool: Tool) -> Function:
+    """Return what is called with the decoded arguments."""
+    if is_described(tool):
+        return tool.run
+    assert callable(tool)  # the agent is checked
+    return tool
+
+
 def tool_cost(tool: object) -> float | None:
     """Return what a call of the tool costs, as its spec or it itself says, or None if neither does."""
     cost = tool.spec.cost if is_described(tool) else getattr(tool, "cost", None)

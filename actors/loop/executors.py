@@ -16,7 +16,15 @@ from typing import Any, TypeAlias, TypeGuard, assert_never
 import msgspec
 
 from reenact.actors.environment.tools.running import EscapedError, in_thread
-from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, Tool, is_described, prices_of, tool_cost
+from reenact.actors.loop.config import (
+    AgentRuntimeConfig,
+    AgentView,
+    Tool,
+    function_of,
+    is_described,
+    prices_of,
+    tool_cost,
+)
 from reenact.domain.errors import ReenactError
 from reenact.domain.loop.assembling import Assembly, compressed, model_of, part_to_replace, request_for_summary
 from reenact.domain.loop.calls import ToolCall
@@ -161,8 +169,7 @@ async def _limited(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the 
 
 async def _called(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the tool returns
     arguments = {name: thawed(value) for name, value in call.input.items()}
-    function = tool.run if is_described(tool) else tool
-    assert callable(function)  # the agent is checked
+    function = function_of(tool)
     if inspect.iscoroutinefunction(function):
         return await function(arguments)
     returned = await in_thread(partial(function, arguments), "reenact-tool")
