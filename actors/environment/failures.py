@@ -44,17 +44,12 @@ def failure(error_type: str, message: str) -> StreamError:
     return StreamError(type=error_type, message=message[:_LONGEST_MESSAGE], retryable=error_type in RETRYABLE)
 
 
-def type_of_status(status: int) -> str:
-    """Return the type of error that an HTTP status stands for when the body does not say."""
-    return _TYPES.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
-
-
 def type_of_refusal(said: str | None, status: int) -> str:
     """Return the type of a refusal: that of the status, or what the body names if that is a type of the same kind.
 
     So who may not come in is not taken for a server that is down, whatever a gateway writes into the body.
     """
-    by_status = type_of_status(status)
+    by_status = _TYPES.get(status, "api_error" if status >= _SERVER_ERROR else "invalid_request_error")
     return said if said in _KNOWN and _kind_of(said) == _kind_of(by_status) else by_status
 
 

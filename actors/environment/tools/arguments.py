@@ -229,15 +229,8 @@ def _with_formats(hint: Any) -> Any:  # noqa: ANN401 - any type
 
 
 def _struct(types: Mapping[str, Any], required: frozenset[str]) -> type[msgspec.Struct]:
-    fields = [
-        (name, hint) if name in required else (name, hint, msgspec.field(default_factory=_unset))
-        for name, hint in types.items()
-    ]
+    fields = [(name, hint) if name in required else (name, hint, msgspec.UNSET) for name, hint in types.items()]
     return msgspec.defstruct("arguments", fields, kw_only=True, forbid_unknown_fields=True)
-
-
-def _unset() -> msgspec.UnsetType:
-    return msgspec.UNSET
 
 
 def _unsupported(tool: str, types: Mapping[str, Any], error: Exception) -> ConfigurationError:

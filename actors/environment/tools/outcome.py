@@ -57,7 +57,7 @@ def outcome_of(result: Any, *, tool: str = "the tool", limit: int = MAX_OUTPUT) 
         if result is None:
             return ToolOutcome()
         return _outcome(_as_json(result), limit)
-    except _UnfitError as unfit:
+    except (_UnfitError, InvalidInputError) as unfit:
         return failure(f"{tool} returned a result of type {type(result).__name__} that cannot be sent: {unfit}")
 
 
@@ -80,7 +80,7 @@ def told(error: BaseException) -> str:
 def _outcome(value: Any, limit: int) -> ToolOutcome:  # noqa: ANN401 - any JSON value
     if is_array(value) and value and all(map(_is_block, value)):
         blocks = tuple(_cut_blocks(value, limit))
-        _check_blocks(blocks)
+        check_result_content(blocks)  # or else the API would refuse the rest of the conversation for ever
         return ToolOutcome(blocks, result=list(blocks)) if blocks else ToolOutcome()
     text = value if isinstance(value, str) else json_text(value)
     content = _cut(text, limit)
@@ -163,14 +163,6 @@ def _is_set(value: object) -> TypeGuard[set[Any] | frozenset[Any]]:
 
 def _is_path(value: object) -> TypeGuard[os.PathLike[Any]]:
     return isinstance(value, os.PathLike)
-
-
-def _check_blocks(blocks: tuple[_Block, ...]) -> None:
-    """Raise `_UnfitError` if the API would refuse one of them, and with it the rest of the conversation for ever."""
-    try:
-        check_result_content(blocks)
-    except InvalidInputError as wrong:
-        raise _UnfitError(str(wrong)) from None
 
 
 def _looks_like_blocks(value: object) -> bool:
