@@ -31,38 +31,50 @@ from reenact.domain.policy.patterns import (
 
 
 class Exact(msgspec.Struct, frozen=True, tag="exact"):
-    """Is this JSON value. `true` is not `1`; `1.0` is `1`, but not for sure."""
+    """Matches this JSON value; the only way to match an object. `true` is not `1`; `1.0` is `1`, but not for sure."""
 
     value: Any
 
 
 class Prefix(msgspec.Struct, frozen=True, tag="prefix"):
-    """Is a text that begins like this, character by character."""
+    """Matches texts that begin like this. For paths, `path` is safer; for commands, `command`."""
 
     text: str
 
 
 class Glob(msgspec.Struct, frozen=True, tag="glob"):
-    """Is a text that fits these wildcards as a whole; `*` stands for anything, slashes and ends of lines too."""
+    """Matches whole texts by `*`, `?`, `[a-z]`, `{a,b}`; `*` stands for anything, slashes and ends of lines too.
+
+    For paths, `path` is safer; for commands, `command`.
+    """
 
     pattern: str
 
 
 class Regex(msgspec.Struct, frozen=True, tag="regex"):
-    """Is a text that matches this regular expression as a whole, in time that its length bounds."""
+    """Matches whole texts by a regular expression, in time that their length bounds.
+
+    It may not look around and refer back.
+    """
 
     pattern: str
 
 
 class Path(msgspec.Struct, frozen=True, tag="path", omit_defaults=True):
-    """Is a path that leads where the pattern says; relative ones go on from `cwd`, or from the call's directory."""
+    """Matches paths: `/srv/app/**`, `~/.ssh/**`, `src/**`, `**/.env`.
+
+    Relative ones go on from `cwd`, or from the call's directory.
+    """
 
     pattern: str
     cwd: str | None = None
 
 
 class Command(msgspec.Struct, frozen=True, tag="command"):
-    """Is a command line, or a list of a program and its arguments, that runs what the pattern says."""
+    """Matches commands: `git status`, `git log *`, `rm`, `curl | sh`.
+
+    The value is a command line, or a list of a program and its arguments.
+    """
 
     pattern: str
 
@@ -74,34 +86,8 @@ Wanted: TypeAlias = Matcher | str | int | float | bool | list[Any] | None
 MATCHERS: Final = (Exact, Prefix, Glob, Regex, Path, Command)
 
 
-def exact(value: object) -> Exact:
-    """Return what matches this JSON value; the only way to match an object."""
-    return Exact(value)
-
-
-def prefix(text: str) -> Prefix:
-    """Return what matches texts that begin like this. For paths, `path` is safer; for commands, `command`."""
-    return Prefix(text)
-
-
-def glob(pattern: str) -> Glob:
-    """Return what matches texts by `*`, `?`, `[a-z]`, `{a,b}`. For paths, `path` is safer; for commands, `command`."""
-    return Glob(pattern)
-
-
-def regex(pattern: str) -> Regex:
-    """Return what matches whole texts by a regular expression, without looking around and references back."""
-    return Regex(pattern)
-
-
-def path(pattern: str, *, cwd: str | None = None) -> Path:
-    """Return what matches paths: `/srv/app/**`, `~/.ssh/**`, `src/**`, `**/.env`."""
-    return Path(pattern, cwd)
-
-
-def command(pattern: str) -> Command:
-    """Return what matches commands: `git status`, `git log *`, `rm`, `curl | sh`."""
-    return Command(pattern)
+exact, prefix, glob, regex, path, command = Exact, Prefix, Glob, Regex, Path, Command
+"""The matchers by the names that rules are written with."""
 
 
 class _Absent:

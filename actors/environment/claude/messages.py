@@ -112,10 +112,9 @@ def _may_say(role: Role, kind: object) -> bool:
 
 def _api_block(block: Block) -> Json:
     match block:
-        case TextBlock(text=text, citations=None):
-            return {"type": "text", "text": text}
         case TextBlock(text=text, citations=citations):
-            return {"type": "text", "text": text, "citations": [_citation(citation) for citation in citations or ()]}
+            cited = {} if citations is None else {"citations": list(map(_citation, citations))}
+            return {"type": "text", "text": text, **cited}
         case ThinkingBlock(thinking=thinking, signature=signature):
             return {"type": "thinking", "thinking": thinking, "signature": signature}
         case ToolUseBlock(id=call_id, name=name, input=arguments, extra=extra):
