@@ -16,7 +16,7 @@ import msgspec
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
-from reenact.domain.policy.patterns import Found, Match, Part, Sight, Test, attempt, is_one
+from reenact.domain.policy.patterns import Found, Match, Part, Sight, Test, alternatives, attempt, is_one, part
 from reenact.domain.policy.rules import (
     MODES,
     RULE_MODES,
@@ -68,8 +68,12 @@ class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
 
     def with_own(self, own: Mapping[str, Policy]) -> Policies:
         """Return the policies with those that tools have of their own, where `tools` does not name the tool."""
-        more = {name: policy for name, policy in own.items() if not self.judge.has_policy(name)}
+        more = {name: policy for name, policy in own.items() if not self.has_policy(name)}
         return msgspec.structs.replace(self, tools={**more, **self.tools})
+
+    def has_policy(self, name: str) -> bool:
+        """Return whether one of the policies is that of this tool."""
+        return name in self.tools or any(is_one(part(one), name) for key in self.tools for one in alternatives(key))
 
     @cached_property
     def judge(self) -> Judge:
@@ -132,10 +136,6 @@ class Judge:
         except Exception as error:  # noqa: BLE001 - whatever it is, it must not let a call run
             return Verdict("ask", f"its policy cannot be held against it: {type(error).__name__}: {error!s:.200}")
         return max(verdicts, key=lambda one: _DECISIONS.index(one.decision), default=_NO_POLICY)
-
-    def has_policy(self, name: str) -> bool:
-        """Return whether one of the policies is that of this tool."""
-        return bool(self._policies_of(name))
 
     def _policies_of(self, name: str) -> Sequence[_ToolPolicy]:
         """Return the policies of exactly this name, or else those whose wildcards it matches."""

@@ -147,7 +147,7 @@ class Toolbox:
             if unknown:
                 meant = nearest(unknown[0], names)
                 why = f"a policy is for {unknown[0]}, which MCP server {server!r} does not have; {meant}"
-                unheld |= {name: why for name in names if not self._policies.judge.has_policy(name)}
+                unheld |= {name: why for name in names if not self._policies.has_policy(name)}
         return unheld
 
     def _take(self, one: Offered) -> None:

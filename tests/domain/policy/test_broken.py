@@ -122,6 +122,14 @@ def test_what_is_no_entry_denies(entry: Unchecked) -> None:
     assert denied(Policies(tools={"t": Policy()}, allow=(entry,)))
 
 
+def test_policies_of_tools_join_those_that_cannot_be_read_and_every_call_is_denied() -> None:
+    joined = policies(Rule({"a": Regex("(")}, "deny")).with_own({"t": Policy("always"), "u": Policy("never")})
+
+    assert joined.tools.keys() == {"t", "u"}
+    assert joined.tools["t"].mode == "never"
+    assert denied(joined, "u")
+
+
 @pytest.mark.parametrize("garbage", [None, 5, {}, Policy("never"), object()])
 def test_what_are_no_policies_deny_everything(garbage: Unchecked) -> None:
     verdict = judge(garbage, "t", {})
