@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
@@ -303,6 +305,34 @@ class LLMProvider(Protocol):
     def provide(self) -> LLMDriver | Awaitable[LLMDriver]:
         """Return a driver, at once or asynchronously."""
         ...
+
+
+class Interruptible:
+    """A driver whose `send_message` does its work within `working`, and is stopped by `interrupt`."""
+
+    _at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None] | None = None
+
+    @contextlib.contextmanager
+    def working(self) -> Generator[None]:
+        """Let `interrupt` cancel the task that runs this block."""
+        self._at_work = asyncio.get_running_loop(), asyncio.current_task()
+        try:
+            yield
+        finally:
+            self._at_work = None
+
+    def interrupt(self) -> None:
+        """Cancel `send_message`, wherever it waits. May be called from any thread."""
+        if self._at_work is not None:
+            loop, task = self._at_work
+            with contextlib.suppress(RuntimeError):  # the loop has ended, and has ended its tasks
+                loop.call_soon_threadsafe(_cancel_once, task)
+
+
+def _cancel_once(task: asyncio.Task[Any] | None) -> None:
+    """Cancel the task unless it is being cancelled already: a second time would interrupt its clean-up."""
+    if task is not None and not task.cancelling():
+        task.cancel()
 
 
 class EnvironmentProxy:

@@ -245,12 +245,6 @@ class Driving:
             await sending
 
 
-def cancel_once(task: asyncio.Task[Any] | None) -> None:
-    """Cancel the task unless it is being cancelled already: a second time would interrupt its clean-up."""
-    if task is not None and not task.cancelling():
-        task.cancel()
-
-
 def _failed(call: ToolStarted, why: str) -> ToolResult:
     return ToolResult(id=call.id, name=call.name, result=f"{call.name} could not be run: {why}", is_error=True)
 

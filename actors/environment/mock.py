@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -12,8 +11,7 @@ from weakref import WeakSet
 import msgspec
 import pykka
 
-from reenact.actors.environment.api import EnvironmentConfig, OnEvent, SystemBusProducer
-from reenact.actors.environment.driving import cancel_once
+from reenact.actors.environment.api import EnvironmentConfig, Interruptible, OnEvent, SystemBusProducer
 from reenact.actors.environment.model import EffectorActor, ModelEffector, ModelEnvironment, ModelReceptor
 from reenact.domain.errors import UnknownScenarioError
 from reenact.domain.events import StreamData
@@ -166,14 +164,12 @@ class _Scripted:
         self._scenarios.define_scenario(name, scenario)
 
 
-class MockClaudeDriver(_Scripted):
+class MockClaudeDriver(_Scripted, Interruptible):
     """A driver that plays the chosen scenario. Without `delays` it waits for nothing.
 
     Raises:
         UnknownScenarioError: nobody defined the scenario.
     """
-
-    _at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None] | None = None
 
     async def send_message(
         self,
@@ -186,21 +182,11 @@ class MockClaudeDriver(_Scripted):
         on_event: OnEvent,
     ) -> None:
         """Play the chosen scenario."""
-        self._at_work = asyncio.get_running_loop(), asyncio.current_task()
-        try:
+        with self.working():
             for event in self._scenarios.events(messages):
                 if self._delays and event.delay:
                     await asyncio.sleep(event.delay / _MILLISECONDS)
                 on_event({"type": event.type, "data": event.data})
-        finally:
-            self._at_work = None
-
-    def interrupt(self) -> None:
-        """Cancel `send_message`, also in the middle of a delay. May be called from any thread."""
-        if self._at_work is not None:
-            loop, task = self._at_work
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and has ended its tasks
-                loop.call_soon_threadsafe(cancel_once, task)
 
 
 class MockLLMProvider(_Scripted):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import importlib
 import logging
@@ -14,14 +13,13 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from reenact.actors.environment.api import EnvironmentConfig, LLMConfig, OnEvent
+from reenact.actors.environment.api import EnvironmentConfig, Interruptible, LLMConfig, OnEvent
 from reenact.actors.environment.claude.client import ClaudeClient, Fault, backoff
 from reenact.actors.environment.claude.decode import PAUSED, MessageDecoder
 from reenact.actors.environment.claude.messages import api_blocks
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.environment.claude.request import Question, count_request, left_out, message_request
 from reenact.actors.environment.claude.stream import Json
-from reenact.actors.environment.driving import cancel_once
 from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.domain.conversation import Conversation
@@ -36,7 +34,7 @@ MAX_CONTINUATIONS: Final = 16
 _log = logging.getLogger(__name__)
 
 
-class ClaudeDriver:
+class ClaudeDriver(Interruptible):
     """Lets Claude answer, streaming; sends a request again while nothing of its answer has been reported.
 
     `sleep` is what waits before another attempt, `chance` draws how long, from 0 to 1, and `now` tells the time.
@@ -62,7 +60,6 @@ class ClaudeDriver:
         self._chance = chance
         self._now = now
         self._warned = False
-        self._at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None] | None = None
 
     async def send_message(
         self,
@@ -78,15 +75,13 @@ class ClaudeDriver:
         question = Question(messages=messages, system=system, model=model, max_tokens=max_tokens, tools=tools)
         message = MessageDecoder(on_event)
         self._warn(question)
-        self._at_work = asyncio.get_running_loop(), asyncio.current_task()
-        try:
-            await _read(messages)
-            await self._answer(question, message)
-        except Fault as fault:
-            message.break_off()
-            on_event(failure(fault.error_type, self._client.without_key(fault.message)))
-        finally:
-            self._at_work = None
+        with self.working():
+            try:
+                await _read(messages)
+                await self._answer(question, message)
+            except Fault as fault:
+                message.break_off()
+                on_event(failure(fault.error_type, self._client.without_key(fault.message)))
 
     async def count_tokens(
         self,
@@ -109,13 +104,6 @@ class ClaudeDriver:
         except Fault as fault:
             told = self._client.without_key(fault.message)
             raise LLMError(fault.error_type, told, retryable=fault.error_type in RETRYABLE) from None
-
-    def interrupt(self) -> None:
-        """Cancel `send_message`, which closes the HTTP stream at once. May be called from any thread."""
-        if self._at_work is not None:
-            loop, task = self._at_work
-            with contextlib.suppress(RuntimeError):  # the loop has ended, and has ended its tasks
-                loop.call_soon_threadsafe(cancel_once, task)
 
     async def aclose(self) -> None:
         """Close the connections, unless they are shared."""
