@@ -452,12 +452,13 @@ def test_acknowledgements_for_which_nobody_waits_are_not_hurried(
         line.events(id_, event(cursor))
         assert cursors(subscription, 1) == [cursor]
     assert subscription.next(0.01) is None
-    assert line.hear("ack")["cursor"] in range(1, 20)
+    first = line.hear("ack")["cursor"]
+    assert first in range(1, 20)
     assert line.is_silent()
 
     subscription.unsubscribe()
 
-    assert line.hear("ack")["cursor"] == 19
+    assert first == 19 or line.hear("ack")["cursor"] == 19
 
 
 def test_by_itself_it_acknowledges_after_a_time(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
