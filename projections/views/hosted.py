@@ -8,14 +8,13 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError
+from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError, needing_extra
 from reenact.projections.errors import ProjectionFailedError, ProjectionNotReadyError, ProjectionReplacedError, in_words
 from reenact.projections.generations import failure_of
 from reenact.projections.log import Log, Row
@@ -225,7 +224,8 @@ def host(
     """Return the projections with their tables, still to be started; `undo` closes them, together with the others.
 
     Raises:
-        ConfigurationError: there is no such kind of place, or what it needs is not installed.
+        ConfigurationError: there is no such kind of place.
+        MissingExtraError: what it needs is not installed.
         ProjectionMistakeError: a projection cannot work as it is written.
         ProjectionsLockedError: somebody else keeps the projections in the directory.
         ReadModelError: the place cannot be read or written, or the log not be read.
@@ -265,17 +265,14 @@ def open_place(url: str | os.PathLike[str]) -> Files | Schemas:
     """Open a directory for SQLite files, or a PostgreSQL database, whose URL may say `schema=…` as that of a log.
 
     Raises:
-        ConfigurationError: there is no such kind of place, or what it needs is not installed.
+        ConfigurationError: there is no such kind of place.
+        MissingExtraError: what it needs is not installed.
         ReadModelError: it cannot be opened; the subclass says why.
     """
     text = os.fspath(url)
     if text.startswith(_POSTGRES):
-        try:
-            import_module("psycopg")
-        except ImportError as error:
-            message = f"projections in PostgreSQL need the driver psycopg ({error}): pip install 'reenact[postgresql]'"
-            raise ConfigurationError(message) from error
-        from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - the driver is an extra
+        with needing_extra("postgresql", "a projection in PostgreSQL"):
+            from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - the driver is an extra
 
         return Schemas(*_taken_apart(text))
     path = Path(text.removeprefix(_SQLITE))

@@ -209,6 +209,7 @@ class Runtime(LocalRuntime):
             ProtocolError: what answers there speaks another version of the protocol, or is no server of this kind.
             ServerUnreachableError: nothing has answered in time, or with a redirect, which is not followed.
             ConfigurationError: no server can be at that address.
+            MissingExtraError: the extra `client` is not installed.
         """
         from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed
 

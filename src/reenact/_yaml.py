@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, NoReturn, TypeAlias
 
-from reenact.domain.errors import InvalidInputError
+from reenact.domain.errors import InvalidInputError, needing_extra
 
 LARGEST: Final = 1_000_000
 """Characters that are read at most; what people write by hand has far fewer."""
@@ -91,7 +91,8 @@ class _Event(NamedTuple):
 
 
 def _events(text: str) -> Iterator[_Event]:
-    from ruamel.yaml import YAML  # noqa: PLC0415 - most runs read none
+    with needing_extra("terminal", "YAML"):  # which `cli` brings as well
+        from ruamel.yaml import YAML  # noqa: PLC0415 - most runs read none
 
     parser = YAML(typ="safe", pure=True)
     try:

@@ -23,6 +23,7 @@ from reenact.domain.errors import (
     LogTooNewError,
     LogUnusableError,
     MailboxFullError,
+    MissingExtraError,
     NotFoundError,
     ReenactError,
     RemoteError,
@@ -37,6 +38,7 @@ from reenact.domain.errors import (
     UnknownScenarioError,
     details_of,
     from_wire,
+    needing_extra,
 )
 from reenact.domain.tools import InvalidArgumentsError, MCPServerError
 
@@ -114,6 +116,22 @@ def test_a_full_mailbox_says_how_much_it_holds() -> None:
     assert (full.limit, str(full).startswith("7 messages wait already")) == (7, True)
 
 
+def test_what_cannot_be_imported_names_the_innermost_extra_that_brings_it() -> None:
+    with (
+        pytest.raises(MissingExtraError) as missing,
+        needing_extra("server", "a server"),
+        needing_extra("client", "a connection to a server"),
+    ):
+        raise ModuleNotFoundError("No module named 'websockets'")
+
+    assert (missing.value.code, missing.value.extra) == ("missing_extra", "client")
+    assert str(missing.value) == (
+        "a connection to a server needs packages that are not installed (No module named 'websockets'): "
+        "pip install 'reenact[client]'"
+    )
+    assert isinstance(missing.value, ImportError)
+
+
 def takes_a_message(kind: type[ReenactError]) -> bool:
     """Return whether a message is all that it is made of."""
     return not any("__init__" in vars(base) for base in kind.__mro__ if base.__module__ == errors.__name__)
@@ -129,6 +147,7 @@ ONE_OF_EACH: list[ReenactError] = [
     ToolUnavailableError("pay"),
     ConflictError("session/s", 1, 2),
     LogLockedError("a.db", None),
+    MissingExtraError("a server", "server", "no module named 'uvicorn'"),
     errors.SessionLockedError("s", None),
     MailboxFullError(7),
     LLMError("overloaded_error", "try later", retryable=True),

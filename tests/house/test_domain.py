@@ -13,6 +13,7 @@ ALLOWED = {
     "base64",
     "binascii",
     "collections",
+    "contextlib",
     "dataclasses",
     "datetime",
     "decimal",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import email.utils
+import importlib.util
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
@@ -25,6 +26,7 @@ from reenact.actors.environment.claude.stream import (
     wire_event,
 )
 from reenact.actors.environment.failures import RETRYABLE, type_of, type_of_refusal
+from reenact.domain.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from anthropic import APIStatusError, AsyncAnthropic, RequestOptions
@@ -73,11 +75,14 @@ class ClaudeClient:
     """Makes an `AsyncAnthropic` for the loop that asks for it, and closes it when it is disposed of or the loop ends.
 
     Raises:
+        MissingExtraError: the extra `claude` is not installed.
         ConfigurationError: there is no API key, or it can be none; nothing can be at the address, or no proxy where a
             variable says; the certificates that a variable names cannot be read.
     """
 
     def __init__(self, config: LLMConfig) -> None:
+        if importlib.util.find_spec("anthropic") is None:  # not imported: that takes half a second
+            raise MissingExtraError("Claude", "claude", "no module named 'anthropic'")
         self._config = config
         self._key = checked_key(config.api_key)
         self._url = checked_url(config.base_url)

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import needing_extra
 
 
 def require_driver() -> None:
     """See that the driver can be imported.
 
     Raises:
-        ConfigurationError: it is not installed, or does not find what it needs itself.
+        MissingExtraError: it is not installed, or does not find what it needs itself.
     """
-    try:
+    with needing_extra("postgresql", "a log in PostgreSQL"):
         import_module("psycopg")
-    except ImportError as error:
-        message = f"a log in PostgreSQL needs the driver psycopg ({error}): pip install 'reenact[postgresql]'"
-        raise ConfigurationError(message) from error

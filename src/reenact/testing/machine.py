@@ -8,15 +8,16 @@ from copy import deepcopy
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.future import PooledFuture
-from reenact.domain.errors import MailboxFullError, ReenactError, StorageError, StorageFullError
+from reenact.domain.errors import MailboxFullError, ReenactError, StorageError, StorageFullError, needing_extra
 from reenact.testing.clock import ManualClock
 from reenact.testing.stage import Stage
 from reenact.testing.watch import AnyActor
+
+with needing_extra("testing", "ReplayMachine"):
+    from hypothesis import strategies as st
+    from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 
 def _commands(machine: ReplayMachine) -> st.SearchStrategy[Any]:

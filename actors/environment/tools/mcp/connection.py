@@ -16,7 +16,7 @@ from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.mcp.errors import ForgottenError, LostError, Reporter, cause_of
 from reenact.actors.environment.tools.outcome import ToolOutcome, failure
 from reenact.actors.environment.tools.running import in_thread
-from reenact.domain.errors import ConfigurationError, ReenactError
+from reenact.domain.errors import ConfigurationError, MissingExtraError, ReenactError
 from reenact.domain.tools import InvalidArgumentsError, MCPServer, MCPServerError, ToolSpec, check_server, is_json
 
 if TYPE_CHECKING:
@@ -36,13 +36,13 @@ class MCPConnection:
     `known` are the tools that the server had when it was last asked, and `was_asked` says whether it ever answered.
 
     Raises:
-        ConfigurationError: the extra `mcp` is not installed.
+        MissingExtraError: the extra `mcp` is not installed.
     """
 
     def __init__(self, server: MCPServer) -> None:
         check_server(server)
         if importlib.util.find_spec("mcp") is None:
-            raise ConfigurationError(f"MCP server {server.name!r} needs the package `mcp`: pip install 'reenact[mcp]'")
+            raise MissingExtraError(f"MCP server {server.name!r}", "mcp", "no module named 'mcp'")
         self.server = server
         self.known: tuple[RemoteTool, ...] = ()
         self.was_asked = False

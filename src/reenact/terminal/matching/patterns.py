@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
 
 import msgspec
 
+from reenact.domain.errors import needing_extra
 from reenact.terminal.matching.options import AssertionOptions
 from reenact.terminal.matching.shown import escaped, quoted
 
@@ -97,7 +98,8 @@ class Expression(msgspec.Struct, frozen=True):
             raise SlowSearchError(f"{problem}; it tries too many ways to match") from error
 
     def _compiled(self) -> regex.Pattern[str]:
-        import regex  # noqa: PLC0415 - most runs search for no patterns, and it takes long to load
+        with needing_extra("terminal", "a search for a pattern"):
+            import regex  # noqa: PLC0415 - most runs search for no patterns, and it takes long to load
 
         try:
             return regex.compile(_PARTS.sub(self._part, self.pattern), self.flags | regex.VERSION0)

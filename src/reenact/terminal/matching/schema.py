@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from reenact.domain.errors import needing_extra
 from reenact.terminal.matching.jsons import (
     JSON,
     InvalidJSONError,
@@ -82,8 +83,9 @@ def violations(instance: JSON, schema: Schema) -> Iterator[Violation]:
     Raises:
         BadSchemaError: it is no valid schema, of an unknown draft, refers to what is not there, or never ends.
     """
-    from jsonschema import SchemaError  # noqa: PLC0415 - most assertions need none, and it takes long to load
-    from referencing.exceptions import Unresolvable  # noqa: PLC0415 - likewise
+    with needing_extra("terminal", "a JSON Schema"):
+        from jsonschema import SchemaError  # noqa: PLC0415 - most assertions need none, and it takes long to load
+        from referencing.exceptions import Unresolvable  # noqa: PLC0415 - likewise
 
     try:
         for error in _checker(schema).iter_errors(exact(instance)):
