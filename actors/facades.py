@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
 from reenact.actors.feed.consumers import check_cursor
-from reenact.actors.feed.handlers import Handler, Registration, check_type
+from reenact.actors.feed.handlers import Handler, Registration
 from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.observable import Observable
 from reenact.actors.feed.retention import Compacted
 from reenact.actors.feed.subscription import Subscription as Following
 from reenact.domain import commands
@@ -408,7 +409,7 @@ class Agents(_Facade):
         return call.id, call.session_id if agent_id is None else session_id
 
 
-class Events:
+class Events(Observable[Registration]):
     """What happens, as it becomes durable. `runtime.events`."""
 
     def __init__(self, feed: Feed, sweep: Callable[[], Compacted], check: Callable[[], None]) -> None:
@@ -416,32 +417,10 @@ class Events:
         self._sweep = sweep
         self._check = check
 
-    def on(
-        self,
-        type: str,  # noqa: A002 - the word users know it by
-        handler: Handler,
-        *,
-        session_id: str | None = None,
-    ) -> Registration:
-        """Call the handler with each event of the type that is published from now on: of one session, or of all.
-
-        Events come in order, one at a time, and all handlers have had an event before any has the next. They run on a
-        thread that is neither the publisher's nor an actor's, and may call any facade. One that does not return
-        within 250 ms goes on at its own pace, on a thread of its own. What it raises is logged on `reenact.events`
-        and harms nobody. A handler that subscribes or unsubscribes changes what is heard from the next event on.
-        The session need not exist yet.
-
-        Raises:
-            UnknownEventTypeError: the type is not in `reenact.events.CATALOGUE`.
-            InvalidInputError: the handler cannot be called, or no session can have this id.
-        """
+    def register(self, type: str | None, handler: Handler, session_id: str | None) -> Registration:  # noqa: A002 - as there
+        """See `Observable.register`."""
         self._check()
-        return self._feed.handlers.add(check_type(type), handler, session_id)
-
-    def on_all(self, handler: Handler, *, session_id: str | None = None) -> Registration:
-        """Call the handler with every event that is published from now on, as `on` does."""
-        self._check()
-        return self._feed.handlers.add(None, handler, session_id)
+        return self._feed.handlers.add(type, handler, session_id)
 
     def subscribe(
         self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False

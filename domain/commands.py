@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import NoneType
-from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
+from reenact.domain import events
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
 from reenact.domain.errors import ReenactError, UnknownCommandError, details_of
-from reenact.domain.events import NOTIFICATIONS, Context, EventData
+from reenact.domain.events import NOTIFICATIONS, Context, Envelope, EventData
 from reenact.domain.history import ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
 from reenact.domain.image import ImageInfo
 from reenact.domain.loop.ledger import CostLimit
@@ -396,6 +397,149 @@ def _response(request: type[Request[Any]]) -> type[Response]:
 
 RESPONSES: dict[str, type[Response]] = {name: _response(kind) for name, kind in REQUESTS.items()}
 """The response of each request, by the request's type."""
+
+NotificationType: TypeAlias = Literal[
+    "message_start",
+    "text_delta",
+    "thinking_start",
+    "thinking_delta",
+    "thinking_end",
+    "tool_call",
+    "input_json_delta",
+    "tool_result",
+    "message_delta",
+    "message_stop",
+    "error",
+    "context_compressed",
+    "interrupted",
+    "agent_state_changed",
+    "user_message",
+    "assistant_message",
+    "tool_result_message",
+    "error_message",
+    "turn_started",
+    "turn_completed",
+    "step_started",
+    "tool_started",
+    "human_approve_required",
+    "human_prompt_required",
+    "human_select_required",
+    "tool_pending",
+    "tool_approved",
+    "tool_edited",
+    "tool_rejected",
+    "human_responded",
+    "warning",
+    "container_created",
+    "image_registered",
+    "session_created",
+    "session_deleted",
+    "deltas_compacted",
+    "agent_started",
+    "agent_stopped",
+]
+RequestType: TypeAlias = Literal[
+    "container_create_request",
+    "container_get_request",
+    "container_list_request",
+    "image_register_request",
+    "image_get_request",
+    "image_list_request",
+    "session_create_request",
+    "session_branch_request",
+    "session_get_request",
+    "session_list_request",
+    "session_page_request",
+    "session_delete_request",
+    "session_run_request",
+    "session_messages_request",
+    "session_turns_request",
+    "session_tool_calls_request",
+    "session_usage_request",
+    "turn_locate_request",
+    "agent_get_request",
+    "agent_list_request",
+    "agent_interrupt_request",
+    "agent_destroy_request",
+    "agent_pending_request",
+    "agent_approve_request",
+    "agent_reject_request",
+    "agent_respond_request",
+    "message_send_request",
+]
+ResponseType: TypeAlias = Literal[
+    "container_create_response",
+    "container_get_response",
+    "container_list_response",
+    "image_register_response",
+    "image_get_response",
+    "image_list_response",
+    "session_create_response",
+    "session_branch_response",
+    "session_get_response",
+    "session_list_response",
+    "session_page_response",
+    "session_delete_response",
+    "session_run_response",
+    "session_messages_response",
+    "session_turns_response",
+    "session_tool_calls_response",
+    "session_usage_response",
+    "turn_locate_response",
+    "agent_get_response",
+    "agent_list_response",
+    "agent_interrupt_response",
+    "agent_destroy_response",
+    "agent_pending_response",
+    "agent_approve_response",
+    "agent_reject_response",
+    "agent_respond_response",
+    "message_send_response",
+]
+EventType: TypeAlias = NotificationType | RequestType | ResponseType
+RuntimeEvent: TypeAlias = (
+    Envelope[events.MessageStart, Literal["message_start"]]
+    | Envelope[events.TextDelta, Literal["text_delta"]]
+    | Envelope[events.ThinkingStart, Literal["thinking_start"]]
+    | Envelope[events.ThinkingDelta, Literal["thinking_delta"]]
+    | Envelope[events.ThinkingEnd, Literal["thinking_end"]]
+    | Envelope[events.ToolCall, Literal["tool_call"]]
+    | Envelope[events.InputJsonDelta, Literal["input_json_delta"]]
+    | Envelope[events.ToolResult, Literal["tool_result"]]
+    | Envelope[events.MessageDelta, Literal["message_delta"]]
+    | Envelope[events.MessageStop, Literal["message_stop"]]
+    | Envelope[events.StreamError, Literal["error"]]
+    | Envelope[events.ContextCompressed, Literal["context_compressed"]]
+    | Envelope[events.Interrupted, Literal["interrupted"]]
+    | Envelope[events.AgentStateChanged, Literal["agent_state_changed"]]
+    | Envelope[events.UserMessage, Literal["user_message"]]
+    | Envelope[events.AssistantMessage, Literal["assistant_message"]]
+    | Envelope[events.ToolResultMessage, Literal["tool_result_message"]]
+    | Envelope[events.ErrorMessage, Literal["error_message"]]
+    | Envelope[events.TurnStarted, Literal["turn_started"]]
+    | Envelope[events.TurnCompleted, Literal["turn_completed"]]
+    | Envelope[events.StepStarted, Literal["step_started"]]
+    | Envelope[events.ToolStarted, Literal["tool_started"]]
+    | Envelope[events.HumanApproveRequired, Literal["human_approve_required"]]
+    | Envelope[events.HumanPromptRequired, Literal["human_prompt_required"]]
+    | Envelope[events.HumanSelectRequired, Literal["human_select_required"]]
+    | Envelope[events.ToolPending, Literal["tool_pending"]]
+    | Envelope[events.ToolApproved, Literal["tool_approved"]]
+    | Envelope[events.ToolEdited, Literal["tool_edited"]]
+    | Envelope[events.ToolRejected, Literal["tool_rejected"]]
+    | Envelope[events.HumanResponded, Literal["human_responded"]]
+    | Envelope[events.Warned, Literal["warning"]]
+    | Envelope[events.ContainerCreated, Literal["container_created"]]
+    | Envelope[events.ImageRegistered, Literal["image_registered"]]
+    | Envelope[events.SessionCreated, Literal["session_created"]]
+    | Envelope[events.SessionDeleted, Literal["session_deleted"]]
+    | Envelope[events.DeltasCompacted, Literal["deltas_compacted"]]
+    | Envelope[events.AgentStarted, Literal["agent_started"]]
+    | Envelope[events.AgentStopped, Literal["agent_stopped"]]
+    | Envelope[Request[object], RequestType]
+    | Envelope[Response, ResponseType]
+)
+"""An event of any type: to compare its `type` tells a type checker what its `data` is."""
 
 CATALOGUE: dict[str, type[EventData]] = {
     kind.event_type: kind for kind in (*NOTIFICATIONS, *REQUESTS.values(), *RESPONSES.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias
 
 import msgspec
 
@@ -12,6 +12,17 @@ from reenact.domain.errors import UnknownEventTypeError
 from reenact.domain.loop.events import AskedCall, Option
 from reenact.domain.messages import Message, StopDetails, Usage
 from reenact.domain.structs import FrozenByName
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    D_co = TypeVar("D_co", covariant=True, default=Any)
+    N_co = TypeVar("N_co", covariant=True, bound=str, default=str)
+else:  # which has no defaults before Python 3.13
+    from typing import TypeVar
+
+    D_co = TypeVar("D_co", covariant=True)
+    N_co = TypeVar("N_co", covariant=True)
 
 Source: TypeAlias = Literal["environment", "agent", "session", "container", "command"]
 Category: TypeAlias = Literal["stream", "state", "message", "turn", "lifecycle", "command", "error"]
@@ -460,18 +471,21 @@ class Context(FrozenByName, omit_defaults=True):
     causation_id: str | None = None
 
 
-class Envelope(FrozenByName, kw_only=True):
-    """An event as it is heard. `cursor` counts the events of its session from 1, without holes."""
+class Envelope(msgspec.Struct, Generic[D_co, N_co], frozen=True, kw_only=True, gc=False):
+    """An event as it is heard. `cursor` counts the events of its session from 1, without holes.
+
+    For type checkers, `Envelope[TextDelta]` is one with this data, and `RuntimeEvent` is one of any type.
+    """
 
     id: str
-    type: str
+    type: N_co
     timestamp: datetime
     source: Source
     category: Category
     intent: Intent
     context: Context
     cursor: int | None = None
-    data: Any
+    data: D_co
 
 
 NOTIFICATIONS: tuple[type[EventData], ...] = tuple(

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Final, Self, TypeAlias
+from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
@@ -26,7 +26,7 @@ from reenact.domain.events import Envelope
 from reenact.domain.messages import check_text
 
 logger = logging.getLogger("reenact.events")
-Handler: TypeAlias = Callable[[Envelope], object]
+Handler: TypeAlias = Callable[[Envelope[Any, Any]], object]
 GRACE: Final = 0.25
 """How long, in seconds, a handler may hold up the handlers of others."""
 PATIENCE: Final = 5.0

@@ -9,12 +9,13 @@ import logging
 import threading
 import time
 from functools import partial
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from reenact.actors.feed.consumers import Consumer, named
 from reenact.actors.feed.topic import FollowerPosition, Need
 from reenact.actors.feed.waking import ANY_THREAD, Alarm, EventLoops, Waiter, Waker, set_result
 from reenact.actors.journal.api import Outcome
+from reenact.domain.commands import RuntimeEvent
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 from reenact.domain.events import Envelope, SessionDeleted
 from reenact.domain.plain import seconds_of
@@ -50,7 +51,7 @@ class Subscription:
         self._position = position
         self._loops = loops
         self._lock = threading.Lock()
-        self._buffer: list[Envelope] = []
+        self._buffer: list[RuntimeEvent] = []
         self._index = 0
         self._is_all = False
         """Whether nothing more was published when the buffer was filled."""
@@ -78,7 +79,7 @@ class Subscription:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Envelope:
+    def __next__(self) -> RuntimeEvent:
         if self._auto_ack:
             self._is_asked()
         envelope = self._pop()
@@ -91,7 +92,7 @@ class Subscription:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Envelope:
+    async def __anext__(self) -> RuntimeEvent:
         if self._auto_ack:
             self._is_asked()
         envelope = self._pop()
@@ -101,7 +102,7 @@ class Subscription:
                 raise StopAsyncIteration
         return envelope
 
-    def next(self, timeout: float | None = None) -> Envelope | None:
+    def next(self, timeout: float | None = None) -> RuntimeEvent | None:
         """Return the next event; None if none has come within so many seconds, or none will.
 
         Raises:
@@ -115,7 +116,7 @@ class Subscription:
             self._is_asked()
         return self._come(deadline)
 
-    def take(self, limit: int = 1000) -> list[Envelope]:
+    def take(self, limit: int = 1000) -> list[RuntimeEvent]:
         """Return what there is, at most so many events, without waiting for more.
 
         Raises:
@@ -126,7 +127,7 @@ class Subscription:
         check_count(limit)
         if self._auto_ack:
             self._is_asked()
-        taken: list[Envelope] = []
+        taken: list[RuntimeEvent] = []
         while True:
             try:
                 with self._lock:
@@ -204,7 +205,7 @@ class Subscription:
         with contextlib.suppress(RuntimeClosedError):
             consumer.send(cursor, partial(_acknowledged, consumer, cursor))
 
-    def _pop(self) -> Envelope | None:
+    def _pop(self) -> RuntimeEvent | None:
         """Hand out the next event that is at hand."""
         with self._lock:
             index = self._index
@@ -217,7 +218,7 @@ class Subscription:
                 self._end()
             return envelope
 
-    def _slice(self, taken: list[Envelope], limit: int) -> None:
+    def _slice(self, taken: list[RuntimeEvent], limit: int) -> None:
         start = self._index
         stop = self._index = min(len(self._buffer), start + limit - len(taken))
         if stop > start:
@@ -255,7 +256,7 @@ class Subscription:
                 self._end()
         return need
 
-    def _fill(self, envelopes: list[Envelope], start: int) -> None:
+    def _fill(self, envelopes: list[Envelope[Any, Any]], start: int) -> None:
         self._buffer, self._index = envelopes, start
         self._is_all = False
         if envelopes:
@@ -268,7 +269,7 @@ class Subscription:
             if self._position.ahead == after and not self._is_over:
                 self._fill(page.envelopes, start)
 
-    def _come(self, deadline: float | None) -> Envelope | None:
+    def _come(self, deadline: float | None) -> RuntimeEvent | None:
         """Wait for the next event; None if none comes until the deadline, or none will."""
         while True:
             envelope = self._pop()
@@ -298,7 +299,7 @@ class Subscription:
         finally:
             self._end_wait(alarm.ring, ANY_THREAD)
 
-    async def _arrive(self) -> Envelope | None:
+    async def _arrive(self) -> RuntimeEvent | None:
         """Do what `_come` does, and leave the loop to others meanwhile."""
         while True:
             envelope = self._pop()

@@ -26,7 +26,9 @@ from reenact._runtime import Runtime
 from reenact.actors.asking import Asker, Following, Turns, Waiting
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.feed.handlers import Handler
+from reenact.actors.feed.observable import Observable
 from reenact.actors.feed.subscription import Subscription
+from reenact.domain.commands import RuntimeEvent
 from reenact.domain.content import Content
 from reenact.domain.errors import RuntimeClosedError, StorageError, TurnTimeoutError
 from reenact.domain.events import Envelope
@@ -162,7 +164,7 @@ class AsyncAgents(Twin):
 
 
 class _Followed(Following, Protocol):
-    def __aiter__(self) -> AsyncIterator[Envelope]: ...
+    def __aiter__(self) -> AsyncIterator[RuntimeEvent]: ...
 
 
 class _Streams(Protocol):
@@ -274,7 +276,7 @@ class Subscribing(Generic[F]):
     async def __aexit__(self, *exc: object) -> None:
         self._made.pop().unsubscribe()
 
-    async def __aiter__(self) -> AsyncIterator[Envelope]:
+    async def __aiter__(self) -> AsyncIterator[RuntimeEvent]:
         subscription = await self._make()
         try:
             async for envelope in subscription:
@@ -283,26 +285,19 @@ class Subscribing(Generic[F]):
             subscription.unsubscribe()
 
 
-class AsyncEvents(Twin):
-    """`Events` for asyncio: handlers are plain or coroutine functions and run on the loop that subscribed them."""
+class AsyncEvents(Twin, Observable[AsyncSubscription]):
+    """`Events` for asyncio: handlers are plain or coroutine functions and run on the loop that subscribed them.
+
+    Each event is handled to its end before the next begins.
+    """
 
     def __init__(self, of: Events, threads: Threads) -> None:
         super().__init__(of, threads)
         self._events = of
 
-    def on(
-        self,
-        type: str,  # noqa: A002 - the word users know it by
-        handler: Handler,
-        *,
-        session_id: str | None = None,
-    ) -> AsyncSubscription:
-        """See `Events.on`. Each event is handled to its end before the next begins."""
-        return AsyncSubscription(self._events.on(type, on_loop(handler), session_id=session_id))
-
-    def on_all(self, handler: Handler, *, session_id: str | None = None) -> AsyncSubscription:
-        """See `Events.on_all`."""
-        return AsyncSubscription(self._events.on_all(on_loop(handler), session_id=session_id))
+    def register(self, type: str | None, handler: Handler, session_id: str | None) -> AsyncSubscription:  # noqa: A002 - as there
+        """See `Observable.register`."""
+        return AsyncSubscription(self._events.register(type, on_loop(handler), session_id))
 
     def subscribe(
         self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from reenact._aio import AsyncFacades, AsyncSubscription, Subscribing, Threads, on_loop
 from reenact.actors.feed.handlers import Handler
+from reenact.actors.feed.observable import Observable
 from reenact.client.events import RemoteEvents
 from reenact.client.handlers import RemoteListener
 from reenact.client.runtime import RemoteRuntime
@@ -40,25 +41,18 @@ class AsyncRemoteListener(AsyncSubscription):
         return self
 
 
-class AsyncRemoteEvents:
-    """`RemoteEvents` for asyncio: handlers, plain or coroutine functions, run on the loop that subscribed them."""
+class AsyncRemoteEvents(Observable[AsyncRemoteListener]):
+    """`RemoteEvents` for asyncio: handlers, plain or coroutine functions, run on the loop that subscribed them.
+
+    Each event is handled to its end before the next begins.
+    """
 
     def __init__(self, runtime: RemoteRuntime) -> None:
         self._of = runtime.events
 
-    def on(
-        self,
-        type: str,  # noqa: A002 - the word users know it by
-        handler: Handler,
-        *,
-        session_id: str | None = None,
-    ) -> AsyncRemoteListener:
-        """See `RemoteEvents.on`. Each event is handled to its end before the next begins."""
+    def register(self, type: str | None, handler: Handler, session_id: str | None) -> AsyncRemoteListener:  # noqa: A002 - as there
+        """See `Observable.register`."""
         return AsyncRemoteListener(self._of.begin(type, on_loop(handler), session_id), self._of)
-
-    def on_all(self, handler: Handler, *, session_id: str | None = None) -> AsyncRemoteListener:
-        """See `RemoteEvents.on_all`."""
-        return AsyncRemoteListener(self._of.begin(None, on_loop(handler), session_id), self._of)
 
     def subscribe(
         self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True

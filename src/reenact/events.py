@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from reenact.domain.commands import CATALOGUE, REQUESTS, RESPONSES, CommandError, Request, Response, json_schema
+from reenact.domain.commands import (
+    CATALOGUE,
+    REQUESTS,
+    RESPONSES,
+    CommandError,
+    EventType,
+    Request,
+    Response,
+    RuntimeEvent,
+    json_schema,
+)
 from reenact.domain.events import (
     AgentStarted,
     AgentStateChanged,
@@ -56,6 +66,7 @@ __all__ = [
     "Envelope",
     "ErrorMessage",
     "EventData",
+    "EventType",
     "ImageRegistered",
     "InputJsonDelta",
     "Interrupted",
@@ -65,6 +76,7 @@ __all__ = [
     "MessageStop",
     "Request",
     "Response",
+    "RuntimeEvent",
     "SessionCreated",
     "SessionDeleted",
     "StreamError",

@@ -28,6 +28,8 @@ VALUES = {
     "BUILT_IN_DENY_LIST": "the rules that deny what hardly anybody means, such as `rm -rf /`",
     "ask_user": "the tool with which the model asks a person a question",
     "CATALOGUE": "the type of each event, by name",
+    "EventType": "the names of all types of events, for type checkers",
+    "RuntimeEvent": "an event of any type: a comparison of its `type` tells a type checker what its `data` is",
     "REQUESTS": "the type of each request, by name",
     "RESPONSES": "the type of each response, by name",
     "PREDEFINED_SCENARIOS": "the scenarios that every mock knows, by name",

@@ -16,6 +16,7 @@ from reenact import (
     NotFoundError,
     SessionNotFoundError,
 )
+from reenact.events import EventType
 from tests.features.story import Ears, Story
 
 NOT_FOUND: dict[str, type[NotFoundError]] = {
@@ -103,7 +104,7 @@ def i_subscribe_to_all(story: Story) -> None:
 
 @given(parsers.parse('I subscribe to "{type_}" events'))
 @given(parsers.parse('I am subscribed to "{type_}" events'))
-def i_subscribe(story: Story, type_: str) -> None:
+def i_subscribe(story: Story, type_: EventType) -> None:
     mine = story.listeners.setdefault("I", Ears())
     story.subscriptions.append(story.runtime.events.on(type_, mine.hear))
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from pytest_bdd import given, parsers, scenarios, then
 
+from reenact.events import EventType
 from tests.features.story import Ears, Story
 
 scenarios("events.feature")
 
 
 @given(parsers.parse('subscriber {name} subscribes to "{type_}" events'))
-def someone_subscribes(story: Story, name: str, type_: str) -> None:
+def someone_subscribes(story: Story, name: str, type_: EventType) -> None:
     story.listeners[name] = Ears()
     story.subscriptions.append(story.runtime.events.on(type_, story.listeners[name].hear))
 

@@ -9,7 +9,7 @@ import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
 from reenact import Message, UnknownEventTypeError
-from reenact.events import Envelope
+from reenact.events import Envelope, EventType
 from tests.features.story import PATIENCE, Ears, Story
 
 scenarios("subscriptions.feature")
@@ -26,7 +26,7 @@ def read() -> SimpleQueue[list[Message]]:
 
 
 @given(parsers.parse('a handler for "{type_}" events that always raises'))
-def it_always_raises(story: Story, type_: str) -> None:
+def it_always_raises(story: Story, type_: EventType) -> None:
     it = story.listeners["it"] = Ears()
 
     def hear(event: Envelope) -> None:
@@ -37,13 +37,13 @@ def it_always_raises(story: Story, type_: str) -> None:
 
 
 @given(parsers.parse('a block in which I subscribe to "{type_}" events'))
-def a_block(story: Story, block: ExitStack, type_: str) -> None:
+def a_block(story: Story, block: ExitStack, type_: EventType) -> None:
     mine = story.listeners["I"] = Ears()
     block.enter_context(story.runtime.events.on(type_, mine.hear))
 
 
 @given(parsers.parse('a handler for "{type_}" events that unsubscribes at the first'))
-def it_unsubscribes(story: Story, type_: str) -> None:
+def it_unsubscribes(story: Story, type_: EventType) -> None:
     it = story.listeners["it"] = Ears()
 
     def hear(event: Envelope) -> None:
@@ -54,13 +54,13 @@ def it_unsubscribes(story: Story, type_: str) -> None:
 
 
 @given(parsers.parse('a handler for "{type_}" events that subscribes to "{other}" events'))
-def it_subscribes(story: Story, type_: str, other: str) -> None:
+def it_subscribes(story: Story, type_: EventType, other: EventType) -> None:
     mine = story.listeners["I"] = Ears()
     story.runtime.events.on(type_, lambda _: story.runtime.events.on(other, mine.hear))
 
 
 @given(parsers.parse('a handler for "{type_}" events that reads the conversation'))
-def it_reads(story: Story, read: SimpleQueue[list[Message]], type_: str) -> None:
+def it_reads(story: Story, read: SimpleQueue[list[Message]], type_: EventType) -> None:
     story.runtime.events.on(type_, lambda _: read.put(story.runtime.sessions.messages(story.session_id)))
 
 
@@ -70,7 +70,7 @@ def the_block_is_left(block: ExitStack) -> None:
 
 
 @when(parsers.parse('I try to subscribe to "{type_}" events'))
-def i_try_to_subscribe(story: Story, type_: str) -> None:
+def i_try_to_subscribe(story: Story, type_: EventType) -> None:
     story.attempt(lambda: story.runtime.events.on(type_, Ears().hear))
 
 

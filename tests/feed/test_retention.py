@@ -67,6 +67,7 @@ def test_one_event_stands_for_the_deltas_of_a_turn_and_all_else_keeps_its_cursor
     ]
     with book.feed().subscribe("s") as subscription:
         gap = subscription.take()[2]
+    assert gap.type == "deltas_compacted"
     assert (gap.data.first_cursor, gap.data.last_cursor) == (3, 6)
     assert (gap.source, gap.category, gap.context.turn_id) == ("session", "stream", "t1")
     assert len(book.feeds["session/s"]) == 1

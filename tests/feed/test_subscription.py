@@ -6,7 +6,7 @@ import gc
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
@@ -27,11 +27,11 @@ def say(book: Book, feed: Feed, *texts: str) -> None:
     book.publish(feed)
 
 
-def cursors(envelopes: list[Envelope]) -> list[int]:
+def cursors(envelopes: Iterable[Envelope]) -> list[int]:
     return [envelope.cursor or 0 for envelope in envelopes]
 
 
-def texts(envelopes: list[Envelope]) -> list[str]:
+def texts(envelopes: Iterable[Envelope]) -> list[str]:
     return [envelope.data["text"] for envelope in envelopes]
 
 

@@ -31,6 +31,7 @@ ALLOWED = {
     "struct",
     "types",
     "typing",
+    "typing_extensions",  # type checkers know it without its being there
     "unicodedata",
 }
 CLOCKS = {"now", "today", "utcnow"}

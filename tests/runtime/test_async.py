@@ -54,7 +54,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "AsyncRuntime": {
         **dict.fromkeys(("open", "in_memory", "connect"), SETTINGS),
         **SUBSCRIBING,
-        **dict.fromkeys(("feed", "default_image", "asker"), INTERNAL),
+        **dict.fromkeys(("events.register", "feed", "default_image", "asker"), INTERNAL),
         **dict.fromkeys(
             ("projections.open", "projections.open_beside"), "opens tables on a log that no runtime writes"
         ),
@@ -65,7 +65,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         **SUBSCRIBING,
         "connect": "`AsyncRuntime.connect` returns it",
         **dict.fromkeys(("default_image", "asker"), INTERNAL),
-        **{f"events.{name}": INTERNAL for name in ("begin", "follow", "follow_unnamed", "settled")},
+        **{f"events.{name}": INTERNAL for name in ("begin", "follow", "follow_unnamed", "register", "settled")},
     },
     "AsyncActorSystem": {
         **dict.fromkeys(("open", "in_memory"), SETTINGS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -49,7 +49,7 @@ def until(subscription: Subscription, type_: str) -> list[Envelope]:
     return got
 
 
-def whole(runtime: Runtime, session_id: str = "s") -> list[Envelope]:
+def whole(runtime: Runtime, session_id: str = "s") -> Sequence[Envelope]:
     with runtime.events.stream(session_id) as stream:
         return stream.take(100_000)
 

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from reenact import Runtime, RuntimeClosedError, UnknownEventTypeError, Unsubscribe
-from reenact.events import Envelope
+from reenact.events import Envelope, EventType
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import PATIENCE, Ears, check
 
@@ -22,7 +22,7 @@ def mark(runtime: Runtime, ears: Ears) -> None:
 
 def test_an_unknown_type_of_event_is_refused_at_once(runtime: Runtime) -> None:
     with pytest.raises(UnknownEventTypeError):
-        runtime.events.on("text_deltas", print)
+        runtime.events.on("text_deltas", print)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_handler_may_call_any_facade(runtime: Runtime, agent: str) -> None:
 @pytest.mark.parametrize("act", ["interrupt", "destroy", "delete"])
 @pytest.mark.parametrize("when", ["turn_started", "text_delta"])
 def test_a_handler_may_end_the_turn_that_it_hears_of(
-    runtime: Runtime, agent: str, mock: GatedFactory, act: str, when: str
+    runtime: Runtime, agent: str, mock: GatedFactory, act: str, when: EventType
 ) -> None:
     mock.set_scenario("held")
     ears = Ears(runtime)

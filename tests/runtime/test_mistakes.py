@@ -173,7 +173,7 @@ NEAR: list[tuple[Callable[[Runtime], object], str]] = [
     (lambda runtime: runtime.agents.pending("s"), "it is a session"),
     (lambda runtime: runtime.sessions.messages(runtime.sessions.run("s")), "it is an agent: its session is 's'"),
     (lambda runtime: runtime.sessions.run(runtime.sessions.run("s")), "it is an agent: its session is 's'"),
-    (lambda runtime: runtime.events.on("turn_complete", print), r"\(did you mean 'turn_completed'\?\)"),
+    (lambda runtime: runtime.events.register("turn_complete", print, None), r"\(did you mean 'turn_completed'\?\)"),
     (lambda runtime: runtime.request("session_runs_request", {}), r"\(did you mean 'session_run_request'\?\)"),
     (lambda _: make(Image, prompt="Be brief."), r"Image has no field 'prompt' \(did you mean 'system_prompt'\?\)"),
     (lambda _: make(LLMConfig, apikey="x"), r"LLMConfig has no field 'apikey' \(did you mean 'api_key'\?\)"),

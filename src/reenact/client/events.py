@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.handlers import Handler, check_handler, check_session, check_type
+from reenact.actors.feed.observable import Observable
 from reenact.client.handlers import Handlers, RemoteListener
 from reenact.client.link import Link
 from reenact.client.subscription import RemoteSubscription
@@ -18,8 +19,14 @@ from reenact.domain.plain import is_sayable
 R = TypeVar("R")
 
 
-class RemoteEvents:
-    """What happens, as it becomes durable, told by the server."""
+class RemoteEvents(Observable[RemoteListener]):
+    """What happens, as it becomes durable, told by the server.
+
+    Handlers, registered by `on` and `on_all`, are not called with requests and responses. They are called on one
+    thread of the client, which waits for each. After the connection was lost, what the sessions that were heard of
+    have had meanwhile comes first. What belongs to no session, or to one that was not heard of before, is missed
+    then, and also when handlers are 10,000 events behind: `subscribe` misses nothing.
+    """
 
     def __init__(self, link: Link, handlers: Handlers, client_id: str | None, timeout: float | None) -> None:
         self._link = link
@@ -28,35 +35,15 @@ class RemoteEvents:
         self._timeout = timeout
         self._late = f"the server did not answer within {timeout} s"
 
-    def on(
-        self,
-        type: str,  # noqa: A002 - the word users know it by
-        handler: Handler,
-        *,
-        session_id: str | None = None,
-    ) -> RemoteListener:
-        """Call the handler with each event of the type that is published from now on: of one session, or of all.
-
-        Not with requests and responses.
-
-        Events come in order, one at a time, on one thread of the client, and all handlers have had an event before any
-        has the next. A handler may call any facade; what it raises is logged on `reenact.events` and harms nobody. One
-        that subscribes or unsubscribes changes what is heard from the next event on.
-
-        After the connection was lost, what the sessions that were heard of have had meanwhile comes first. What belongs
-        to no session, or to one that was not heard of before, is missed then, and also when handlers are 10,000 events
-        behind: `subscribe` misses nothing.
+    def register(self, type: str | None, handler: Handler, session_id: str | None) -> RemoteListener:  # noqa: A002 - as there
+        """See `Observable.register`.
 
         Raises:
-            UnknownEventTypeError: the type is not in `reenact.events.CATALOGUE`.
-            InvalidInputError: the handler cannot be called, or no session can have this id.
             RequestTimeoutError: the server cannot be reached at present.
         """
-        return self._wait(self.begin(check_type(type), handler, session_id))
-
-    def on_all(self, handler: Handler, *, session_id: str | None = None) -> RemoteListener:
-        """Call the handler with every event that is published from now on, as `on` does."""
-        return self._wait(self.begin(None, handler, session_id))
+        listener = self.begin(type, handler, session_id)
+        self._settled(listener.standing, listener)
+        return listener
 
     def begin(self, type: str | None, handler: Handler, session_id: str | None) -> RemoteListener:  # noqa: A002 - as there
         """Do as `on`, or as `on_all` if the type is None, but without waiting for the server: see `standing`."""
@@ -128,7 +115,3 @@ class RemoteEvents:
         except BaseException:
             end()
             raise
-
-    def _wait(self, listener: RemoteListener) -> RemoteListener:
-        self._settled(listener.standing, listener)
-        return listener

@@ -106,7 +106,7 @@ def read_outcome(response: msgspec.Raw) -> Outcome:
     return _read(_RESPONSES, response, "a malformed response").data
 
 
-def read_envelope(event: bytes | msgspec.Raw) -> Envelope:
+def read_envelope(event: bytes | msgspec.Raw) -> Envelope[Any, Any]:
     """Return the event, its data in its own type, or as JSON has it if that is not known; or raise `ProtocolError`."""
     unread = _read(_ENVELOPES, event, _NO_EVENT)
     return Envelope(

@@ -15,8 +15,8 @@ from reenact.client.buffer import Buffer
 from reenact.client.following import Following
 from reenact.client.incoming import read_envelope
 from reenact.client.link import Link
+from reenact.domain.commands import RuntimeEvent
 from reenact.domain.errors import InvalidInputError, ProtocolError, RuntimeClosedError
-from reenact.domain.events import Envelope
 from reenact.domain.plain import seconds_of
 
 GATHERED: Final = 100
@@ -72,7 +72,7 @@ class RemoteSubscription:
     def __iter__(self) -> Self:
         return self
 
-    def __next__(self) -> Envelope:
+    def __next__(self) -> RuntimeEvent:
         envelope = self.next()
         if envelope is None:
             raise StopIteration
@@ -81,7 +81,7 @@ class RemoteSubscription:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> Envelope:
+    async def __anext__(self) -> RuntimeEvent:
         self._is_asked()
         self._restless += 1
         if self._restless > REST:
@@ -94,7 +94,7 @@ class RemoteSubscription:
             await self._buffer.arrive()
         return self._hand_out(event)
 
-    def next(self, timeout: float | None = None) -> Envelope | None:
+    def next(self, timeout: float | None = None) -> RuntimeEvent | None:
         """Return the next event; None if none has come within so many seconds, or none will.
 
         Raises:
@@ -111,7 +111,7 @@ class RemoteSubscription:
                 return None
         return self._hand_out(event)
 
-    def take(self, limit: int = 1000) -> list[Envelope]:
+    def take(self, limit: int = 1000) -> list[RuntimeEvent]:
         """Return what has come, at most so many events, without waiting for more.
 
         Raises:
@@ -121,7 +121,7 @@ class RemoteSubscription:
         """
         check_count(limit)
         self._is_asked()
-        taken: list[Envelope] = []
+        taken: list[RuntimeEvent] = []
         while len(taken) < limit and (event := self._look()) is not None:
             taken.append(self._hand_out(event))
         if not taken:
@@ -194,7 +194,7 @@ class RemoteSubscription:
             raise type(error)(*error.args)
         return self._buffer.is_done
 
-    def _hand_out(self, event: tuple[int, bytes]) -> Envelope:
+    def _hand_out(self, event: tuple[int, bytes]) -> RuntimeEvent:
         try:
             envelope = read_envelope(event[1])
         except ProtocolError as error:
