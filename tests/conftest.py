@@ -22,7 +22,7 @@ from tests.started.programs import Programs, starting_programs
 if TYPE_CHECKING:
     from reenact.testing import CrashTest
 
-LEAVE_TIME = 20.0
+LEAVE_TIME = 60.0
 """Seconds that a thread may take to end after it was told to; one that ends takes milliseconds."""
 
 MEMORY = Path("/dev/shm")  # noqa: S108 - a directory in it, for its owner

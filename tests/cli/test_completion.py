@@ -181,7 +181,7 @@ def test_completing_waits_for_nothing_that_is_not_needed(command: list[str], env
     loaded = [command[0], "-P", "-X", "importtime", *command[2:], "--resume", ""]
 
     done = subprocess.run(
-        loaded, capture_output=True, text=True, env={**environ, "_REENACT_COMPLETE": "bash"}, check=True, timeout=30
+        loaded, capture_output=True, text=True, env={**environ, "_REENACT_COMPLETE": "bash"}, check=True, timeout=60
     )
 
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}

@@ -173,7 +173,7 @@ def test_a_pipe_that_gives_nothing_is_not_waited_for(
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     ) as process:
-        code = process.wait(30)  # while its standard input is open
+        code = process.wait(60)  # while its standard input is open
         out, err = process.communicate()
 
     assert (code, out) == (0, "Hello from mock!\n")

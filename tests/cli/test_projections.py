@@ -130,7 +130,7 @@ def test_one_that_cannot_go_on_is_named_with_its_event(run: Run, log: Path, view
         Runtime.open(log, synchronous="OFF", projections=[projection]) as runtime,
         pytest.raises(ProjectionFailedError),
     ):
-        runtime.projections.wait_for(timeout=20)
+        runtime.projections.wait_for(timeout=60)
 
     listed = run("projections", "--db", str(log))
     status = run("projections", "--db", str(log), "--output-format", "json").objects[1]

@@ -81,7 +81,7 @@ def connect(reconnect: Reconnect) -> Iterator[Connect]:
     with ExitStack() as stack:
 
         def connect(url: str, **settings: Any) -> RemoteRuntime:  # noqa: ANN401 - what `Runtime.connect` takes
-            given: dict[str, Any] = {"reconnect": reconnect, "timeout": 10.0, **settings}
+            given: dict[str, Any] = {"reconnect": reconnect, "timeout": 60.0, **settings}
             runtime = Runtime.connect(url, **given)
             stack.callback(runtime.close)
             return runtime

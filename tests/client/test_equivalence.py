@@ -189,7 +189,7 @@ def test_a_conversation_with_tools_people_pictures_and_thoughts_looks_the_same(p
     assert pair.local.sessions.messages("talk")[-1].text == "Done 😀."
     with remote.events.stream("talk") as theirs, pair.local.events.stream("talk") as ours:
         told = ours.take(10_000)
-        assert [theirs.next(10) for _ in told] == told
+        assert [theirs.next(60) for _ in told] == told
     remote.agents.destroy(agent_id)
     pair.all_same("talk")
     assert remote.sessions.delete("talk") is True

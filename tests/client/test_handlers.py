@@ -287,7 +287,7 @@ def test_so_many_sessions_are_remembered_and_no_more(house: House, monkeypatch: 
     house.add("text_delta", ears)
     house.tell(*(event(1, session_id=name) for name in "abca"))
     house.tell(event(2, session_id="b"), event(2, session_id="c"))
-    ears.wait(5)
+    ears.wait(60)
 
     assert house.reconnect()["after"] == {"b": 2, "c": 2}
 
@@ -478,7 +478,7 @@ def held(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Ears, 
 
     def slow(envelope: Envelope) -> None:
         ears(envelope)
-        go.wait(10)
+        go.wait(60)
 
     house.add("text_delta", slow)
     yield ears, go
@@ -567,4 +567,4 @@ def test_a_handler_may_close_the_runtime(house: House) -> None:
 
     house.tell(event(1))
 
-    assert closed.wait(10)
+    assert closed.wait(60)

@@ -71,7 +71,7 @@ class Bus:
     def on_all(self, handler: Handler) -> Subscription:
         raise NotImplementedError
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float = 30) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, Any], timeout: float = 60) -> Envelope:  # noqa: A002
         raise NotImplementedError
 
     def conversation(self) -> Sequence[Said]:

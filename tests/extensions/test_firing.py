@@ -15,7 +15,7 @@ from reenact.extensions.running import Ran
 from reenact.extensions.verdicts import Verdict
 
 
-def hook(command: str, event: str = "PreToolUse", matcher: str = "", timeout: float = 20.0) -> Hook:
+def hook(command: str, event: str = "PreToolUse", matcher: str = "", timeout: float = 60.0) -> Hook:
     return Hook(event=event, matcher=matcher, command=command, timeout=timeout, path="hooks.json", source="user")
 
 

@@ -24,7 +24,7 @@ class Desk:
     def __init__(self, cwd: Path, *hooks: tuple[str, str]) -> None:
         self.sent: list[str] = []
         made = [
-            Hook(event=event, matcher="", command=command, timeout=20.0, path="", source="user")
+            Hook(event=event, matcher="", command=command, timeout=60.0, path="", source="user")
             for event, command in hooks
         ]
         firing = Hooks(made, environ={"PATH": "/usr/bin:/bin"}, cwd=cwd, warn=lambda _: None)

@@ -14,7 +14,7 @@ from reenact.testing import wait_until
 
 
 def ran(
-    command: str, cwd: Path, *, given: bytes = b"", timeout: float = 20.0, stop: threading.Event | None = None
+    command: str, cwd: Path, *, given: bytes = b"", timeout: float = 60.0, stop: threading.Event | None = None
 ) -> Ran:
     return run(command, given, environ={"PATH": os.environ["PATH"]}, cwd=cwd, timeout=timeout, stop=stop)
 

@@ -136,7 +136,7 @@ def an_original(story: Story) -> None:
 @given('the model thinks about "Why?"')
 def it_thinks(story: Story) -> None:
     story.say("Why?", "original", answered=False)
-    assert story.silent.wait(20)
+    assert story.silent.wait(60)
 
 
 @given(parsers.parse('"{text}" waits'))

@@ -150,12 +150,12 @@ def a_runtime_with_both(talk: Talk, text: str, monkeypatch: pytest.MonkeyPatch) 
 @when(parsers.parse('a user says "{text}"'))
 def a_user_says(talk: Talk, text: str) -> None:
     talk.say(*text.split('" and "'))
-    talk.runtime.projections.wait_for(timeout=20, of="words")
+    talk.runtime.projections.wait_for(timeout=60, of="words")
 
 
 @given("the other projection has stopped")
 def it_has_stopped(talk: Talk) -> None:
-    wait_until(lambda: talk.status("other").health == "stopped", timeout=20)
+    wait_until(lambda: talk.status("other").health == "stopped", timeout=60)
 
 
 @when("the runtime is closed and opened again with the projection")
@@ -169,7 +169,7 @@ def it_is_opened_with_letters(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> No
     weight = Letters.weight
 
     def wait_and_weigh(self: Letters, word: str) -> int:
-        assert may_begin.wait(20)
+        assert may_begin.wait(60)
         return weight(self, word)
 
     monkeypatch.setattr(Letters, "weight", wait_and_weigh)
@@ -196,13 +196,13 @@ def the_runtime_s_own_are_rebuilt(talk: Talk) -> None:
 
 @when(parsers.parse('the projection is rebuilt, while a user says "{text}" and looks at the words again and again'))
 def it_is_rebuilt_meanwhile(talk: Talk, text: str) -> None:
-    talk.runtime.projections.wait_for(timeout=20)
+    talk.runtime.projections.wait_for(timeout=60)
     with ThreadPoolExecutor(1) as threads:
         rebuilding = threads.submit(talk.runtime.projections.rebuild, Words)
         talk.say(text)
         while not rebuilding.done():
             talk.looks.append(talk.look())
-        rebuilding.result(timeout=20)
+        rebuilding.result(timeout=60)
     talk.looks.append(talk.look())
 
 
@@ -229,27 +229,27 @@ def it_is_opened_with_a_mistake(talk: Talk, mistake: str) -> None:
 
 @then("the words should be:")
 def the_words_are(talk: Talk, datatable: Sequence[Sequence[str]]) -> None:
-    talk.runtime.projections.wait_for(timeout=20, of="words")
+    talk.runtime.projections.wait_for(timeout=60, of="words")
     _, words = talk.look()
     assert words == {word: int(count) for word, count in datatable}
 
 
 @then("the projection should have come to the end of the log")
 def it_is_at_the_end(talk: Talk) -> None:
-    wait_until(lambda: talk.status("words").lag == 0, timeout=20)
+    wait_until(lambda: talk.status("words").lag == 0, timeout=60)
 
 
 @then("the other projection should have come to the end of the log")
 def the_other_is_at_the_end(talk: Talk) -> None:
-    talk.runtime.projections.wait_for(timeout=20)
-    wait_until(lambda: talk.status("other").lag == 0, timeout=20)
+    talk.runtime.projections.wait_for(timeout=60)
+    wait_until(lambda: talk.status("other").lag == 0, timeout=60)
     assert talk.status("other").health == "running"
 
 
 @then(parsers.parse('the other projection should have stopped before the message "{text}"'))
 def it_stopped_before(talk: Talk, text: str) -> None:
     with pytest.raises(ProjectionFailedError, match=f"{text} cannot be taken in"):
-        talk.runtime.projections.wait_for(timeout=20, of="other")
+        talk.runtime.projections.wait_for(timeout=60, of="other")
     with talk.runtime.projections.read("other") as connection:
         assert [row[0] for row in connection.execute(select(Other.words))] == talk.said[: talk.said.index(text)]
 
@@ -269,7 +269,7 @@ def every_message_has_its_answer(talk: Talk) -> None:
         messages = talk.runtime.sessions.messages("talk")
         return Counter(message.role for message in messages) == {"user": len(talk.said), "assistant": len(talk.said)}
 
-    wait_until(answered, timeout=20)
+    wait_until(answered, timeout=60)
 
 
 @then("every look should have shown all that had been said and taken in until then")

@@ -112,7 +112,7 @@ def by_thread(feed: Feed, session: str, got: list[int | None]) -> None:
             if len(got) % 2:
                 got += [envelope.cursor for envelope in subscription.take(7)]
             else:
-                envelope = subscription.next(10)
+                envelope = subscription.next(60)
                 assert envelope is not None
                 got.append(envelope.cursor)
 

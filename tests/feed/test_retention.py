@@ -376,12 +376,12 @@ def test_one_that_is_closed_stops_soon(
 
     def slow(topic: str, *, after: int = 0, limit: int = 1000) -> object:
         reading.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return read(topic, after=after, limit=limit)
 
     monkeypatch.setattr(book, "read_feed", slow)
     clock.advance(3600)
-    assert reading.wait(10)
+    assert reading.wait(60)
     sweeper.close()
     go_on.set()
     feed.close()

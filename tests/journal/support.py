@@ -117,7 +117,7 @@ def settle(journal: Journal, *steps: Append) -> list[Outcome]:
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     for each in steps:
         journal.append(each, outcomes.put)
-    return [outcomes.get(timeout=30) for _ in steps]
+    return [outcomes.get(timeout=60) for _ in steps]
 
 
 def commit(journal: Journal, *steps: Append) -> Committed:
@@ -134,7 +134,7 @@ def acknowledge(journal: FeedJournal, *marks: Mark) -> None:
     """Record the marks, which must become durable."""
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     journal.acknowledge(marks, outcomes.put)
-    outcome = outcomes.get(timeout=30)
+    outcome = outcomes.get(timeout=60)
     assert isinstance(outcome, Committed), outcome
 
 
@@ -148,7 +148,7 @@ def settle_together(journal: StoredJournal, *makers: Callable[[Done], Request]) 
             journal.writer.submit(make(outcomes.put))
 
     journal.append(Append("nobody", None, 0), hand_over)
-    return [outcomes.get(timeout=30) for _ in makers]
+    return [outcomes.get(timeout=60) for _ in makers]
 
 
 def never(outcome: Outcome) -> None:

@@ -346,8 +346,8 @@ def test_a_full_disk_takes_no_marks_and_replaces_no_rows(path: Path) -> None:
 
         journal.acknowledge(long_names, outcomes.put)
         journal.acknowledge([Mark("s1", "a", 1, 1)], outcomes.put)
-        assert isinstance(outcomes.get(timeout=30), StorageFullError)
-        assert isinstance(outcomes.get(timeout=30), Committed)
+        assert isinstance(outcomes.get(timeout=60), StorageFullError)
+        assert isinstance(outcomes.get(timeout=60), Committed)
         with pytest.raises(StorageFullError):
             journal.replace_feed("s1", 1, 2, [said("x" * 100_000)])
 

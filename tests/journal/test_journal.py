@@ -255,7 +255,7 @@ def test_what_arrives_together_is_packed_into_one_row(journal: StoredJournal) ->
     journal.append(step("s1", None, kept=[said("c", agent="a2")]), outcomes.put)
     arrived.set()
     for _ in range(3):
-        outcomes.get(timeout=30)
+        outcomes.get(timeout=60)
 
     (row,) = journal.read_feed("s1")
     assert [segment.context for segment in row.segments] == [{"agent": "a1"}, {"agent": "a2"}]
@@ -280,8 +280,8 @@ def test_the_listener_hears_after_the_commit_and_before_done(log: Log) -> None:
     with log.open(listener=listener) as journal:
         journal.append(step("s1", 0, Added(1), kept=[said("a")]), lambda _: story.put("done"))
 
-        assert story.get(timeout=30) == "heard with 1 events durable"
-        assert story.get(timeout=30) == "done"
+        assert story.get(timeout=60) == "heard with 1 events durable"
+        assert story.get(timeout=60) == "done"
 
 
 def test_the_listener_hears_everything_in_order(journal: StoredJournal, heard: list[Publication]) -> None:
@@ -355,7 +355,7 @@ def test_outcomes_are_reported_in_the_order_of_the_steps(journal: StoredJournal)
         expected = 99 if number == 50 else 0
         journal.append(step(f"s{number}", expected, Added(number)), report(number))
 
-    assert [order.get(timeout=30) for _ in range(200)] == list(range(200))
+    assert [order.get(timeout=60) for _ in range(200)] == list(range(200))
 
 
 def test_a_done_may_append_the_next_step(journal: StoredJournal) -> None:
@@ -370,7 +370,7 @@ def test_a_done_may_append_the_next_step(journal: StoredJournal) -> None:
 
     journal.append(step("s1", 0, Added(1)), go_on)
 
-    assert finished.wait(30)
+    assert finished.wait(60)
     assert len(journal.read("s1")) == 100
 
 
@@ -391,7 +391,7 @@ def test_a_done_that_would_wait_for_the_journal_is_told_so(journal: StoredJourna
 
     journal.append(step("s1", 0, Added(1)), done)
 
-    assert "must return at once" in str(raised.get(timeout=30))
+    assert "must return at once" in str(raised.get(timeout=60))
 
 
 def test_closing_makes_durable_what_was_handed_over(log: Log) -> None:
@@ -493,7 +493,7 @@ def test_deltas_that_are_too_long_stand_before_the_row_that_announces_its_events
         journal.append(each, outcomes.put)
     arrived.set()
     for _ in range(2):
-        outcomes.get(timeout=30)
+        outcomes.get(timeout=60)
 
     deltas, row = journal.read_feed("s1")
     assert (deltas.first_cursor, deltas.has_events, deltas.derived) == (1, False, 0)
@@ -514,7 +514,7 @@ def test_deltas_stand_in_the_row_of_their_step_before_what_is_derived(journal: S
         journal.append(each, outcomes.put)
     arrived.set()
     for _ in range(2):
-        outcomes.get(timeout=30)
+        outcomes.get(timeout=60)
 
     (row,) = journal.read_feed("s1")
     assert row == FeedRow("s1", 1, (said("a", "b"), *heard.segments), has_events=True, derived=1)

@@ -68,7 +68,7 @@ def test_marks_share_a_commit_with_steps(journal: StoredJournal) -> None:
     journal.acknowledge([Mark("s1", "a", 1, 1)], outcomes.put)
     journal.append(step("s1", 1, Added(2)), outcomes.put)
 
-    assert [outcomes.get(timeout=30) for _ in range(3)] == [Committed(1, 1), Committed(0, 1), Committed(2, 2)]
+    assert [outcomes.get(timeout=60) for _ in range(3)] == [Committed(1, 1), Committed(0, 1), Committed(2, 2)]
     assert journal.marks("s1") == [Mark("s1", "a", 1, 1)]
 
 
@@ -100,7 +100,7 @@ def test_a_mark_that_is_said_again_while_it_is_being_forgotten_stands(journal: S
     journal.acknowledge([Mark("s1", "a", 2, 9)], outcomes.put)
 
     assert journal.forget_marks(before=5) in {0, 1}
-    assert isinstance(outcomes.get(timeout=30), Committed)
+    assert isinstance(outcomes.get(timeout=60), Committed)
     assert journal.marks("s1") == [Mark("s1", "a", 2, 9)]
 
 
@@ -109,7 +109,7 @@ def test_what_cannot_be_stored_of_one_consumer_is_refused_and_that_of_others_sta
 
     for client_id in ("a", "\ud800", "b"):
         journal.acknowledge([Mark("s1", client_id, 1, 1)], outcomes.put)
-    first, second, third = (outcomes.get(timeout=30) for _ in range(3))
+    first, second, third = (outcomes.get(timeout=60) for _ in range(3))
 
     assert isinstance(first, Committed)
     assert isinstance(second, UnstorableError)

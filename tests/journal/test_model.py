@@ -223,20 +223,20 @@ class JournalMachine(RuleBasedStateMachine):
         expected = Committed(len(self.events[stream]), len(self.order))
 
         def check() -> None:
-            assert outcomes.get(timeout=30) == expected
+            assert outcomes.get(timeout=60) == expected
 
         self.waiting.append(check)
 
     def expect_position(self, position: int, outcomes: SimpleQueue[Outcome]) -> None:
-        assert outcomes.get(timeout=30) == Committed(0, position)
+        assert outcomes.get(timeout=60) == Committed(0, position)
 
     def expect_reuse(self, request_id: str, outcomes: SimpleQueue[Outcome]) -> None:
-        outcome = outcomes.get(timeout=30)
+        outcome = outcomes.get(timeout=60)
         assert isinstance(outcome, RequestReusedError)
         assert outcome.request_id == request_id
 
     def expect_refusal(self, outcomes: SimpleQueue[Outcome]) -> None:
-        outcome = outcomes.get(timeout=30)
+        outcome = outcomes.get(timeout=60)
         assert isinstance(outcome, StorageError)
         if isinstance(outcome, ConflictError):
             assert outcome.expected != outcome.actual

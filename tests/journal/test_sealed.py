@@ -125,7 +125,7 @@ def test_a_replacement_shares_a_commit_with_steps_of_its_topic(written: StoredJo
     written.replace_feed("s1", 7, 10, [GONE])
     written.append(step("s1", 0, Added(1), kept=[said("m")]), outcomes.put)
     for _ in range(3):
-        assert not isinstance(outcomes.get(timeout=30), Exception)
+        assert not isinstance(outcomes.get(timeout=60), Exception)
 
     assert words_of(written, "s1", after=10) == {11: "k", 12: "l", 13: "m"}
     assert log.verify() == []

@@ -63,8 +63,8 @@ def test_what_no_step_follows_is_written_after_flush(journal: StoredJournal) -> 
     journal.append_with_next(step("a", 0, Added(1)), outcomes.put)
     journal.flush(lambda: over.put(journal.read("a")))
 
-    assert outcomes.get(timeout=10) == Committed(1, 1)
-    assert over.get(timeout=10) == [Recorded("a", 1, 1, 1, Added(1))]
+    assert outcomes.get(timeout=60) == Committed(1, 1)
+    assert over.get(timeout=60) == [Recorded("a", 1, 1, 1, Added(1))]
 
 
 def test_who_recovers_a_stream_waits_for_what_was_to_be_written_with_the_next_step(journal: StoredJournal) -> None:
@@ -74,7 +74,7 @@ def test_who_recovers_a_stream_waits_for_what_was_to_be_written_with_the_next_st
     journal.append_with_next(step("a", 0, Added(1)), outcomes.put)
 
     assert journal.recover("a") == [Recorded("a", 1, 1, 1, Added(1))]
-    assert outcomes.get(timeout=10) == Committed(1, 1)
+    assert outcomes.get(timeout=60) == Committed(1, 1)
 
 
 def test_closing_writes_what_was_to_be_written_with_the_next_step(journal: StoredJournal) -> None:
@@ -84,7 +84,7 @@ def test_closing_writes_what_was_to_be_written_with_the_next_step(journal: Store
     journal.append_with_next(step("a", 0, Added(1)), outcomes.put)
     journal.close()
 
-    assert outcomes.get(timeout=10) == Committed(1, 1)
+    assert outcomes.get(timeout=60) == Committed(1, 1)
     with pytest.raises(RuntimeClosedError):
         journal.append_with_next(step("a", 1, Added(2)), never)
 
@@ -95,16 +95,16 @@ def test_an_append_while_somebody_writes_is_left_to_them(journal: StoredJournal)
 
     def hold(_: Outcome) -> None:
         writing.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
 
     journal.append(step("a", 0, Added(1)), hold)
-    assert writing.wait(10)
+    assert writing.wait(60)
 
     append_and_settle(journal, step("b", 0, Added(2)), lambda outcome: outcomes.put((outcome, threading.get_ident())))
 
     assert outcomes.empty()
     go_on.set()
-    outcome, thread = outcomes.get(timeout=10)
+    outcome, thread = outcomes.get(timeout=60)
     assert (outcome, thread == threading.get_ident()) == (Committed(1, 2), False)
 
 
@@ -121,7 +121,7 @@ def test_what_others_hand_over_meanwhile_is_settled_too_but_not_for_ever(journal
 
     append_and_settle(journal, step("a", 0, Added(1)), go_on)
 
-    ran = [threads.get(timeout=10) for _ in range(3 * ROUNDS)]
+    ran = [threads.get(timeout=60) for _ in range(3 * ROUNDS)]
     assert [thread == caller for thread in ran] == [True] * ROUNDS + [False] * 2 * ROUNDS
     assert len(journal.read("a")) == 3 * ROUNDS
 
@@ -140,7 +140,7 @@ def test_who_waits_hears_of_a_commit_before_what_came_meanwhile_is_durable(journ
 
     journal.append(step("a", 0, Added(1)), hear("a"))
 
-    assert [heard.get(timeout=10) for _ in range(2)] == [("a", Committed(1, 1), 0), ("b", Committed(1, 2), 1)]
+    assert [heard.get(timeout=60) for _ in range(2)] == [("a", Committed(1, 1), 0), ("b", Committed(1, 2), 1)]
 
 
 def test_a_commit_is_told_before_the_refusal_of_what_came_meanwhile(
@@ -161,8 +161,8 @@ def test_a_commit_is_told_before_the_refusal_of_what_came_meanwhile(
 
     journal.append(step("a", 0, Added(1)), outcomes.put)
 
-    assert outcomes.get(timeout=10) == Committed(1, 1)
-    assert isinstance(outcomes.get(timeout=10), StorageError)
+    assert outcomes.get(timeout=60) == Committed(1, 1)
+    assert isinstance(outcomes.get(timeout=60), StorageError)
 
 
 def test_a_conflict_is_told_and_fences_the_stream(journal: StoredJournal) -> None:
@@ -201,7 +201,7 @@ def test_closing_waits_for_who_writes(journal: StoredJournal) -> None:
 
     def hold(_: Outcome) -> None:
         writing.set()
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         order.append("settled")
 
     def close() -> None:
@@ -210,13 +210,13 @@ def test_closing_waits_for_who_writes(journal: StoredJournal) -> None:
 
     writer = threading.Thread(target=lambda: append_and_settle(journal, step("a", 0, Added(1)), hold))
     writer.start()
-    assert writing.wait(10)
+    assert writing.wait(60)
     closer = threading.Thread(target=close)
     closer.start()
     wait_until(lambda: not journal.writer._is_open)
     go_on.set()
-    writer.join(10)
-    closer.join(10)
+    writer.join(60)
+    closer.join(60)
 
     assert order == ["settled", "closed"]
     with pytest.raises(RuntimeClosedError):
@@ -235,15 +235,15 @@ def test_many_threads_that_write_in_each_others_place_lose_nothing(journal: Stor
                 settled.set()
 
             append_and_settle(journal, step(stream, version, Added(version)), done)
-            assert settled.wait(20)
+            assert settled.wait(60)
 
     threads = [threading.Thread(target=append, args=(f"s{number}",)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(60)
 
-    told = [outcomes.get(timeout=30) for _ in range(8 * 50)]
+    told = [outcomes.get(timeout=60) for _ in range(8 * 50)]
     assert sorted(outcome.position for outcome in told if isinstance(outcome, Committed)) == list(range(1, 401))
     for number in range(8):
         assert [recorded.version for recorded in journal.read(f"s{number}")] == list(range(1, 51))

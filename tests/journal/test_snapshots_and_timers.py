@@ -95,7 +95,7 @@ def test_a_deletion_takes_what_stands_before_it_and_nothing_behind_it(journal: S
     if not is_last:
         journal.append(photographed("s1", 1, b"second"), outcomes.put)
     all_arrived.set()
-    assert [type(outcomes.get(timeout=30)) for _ in range(2)] == [Committed, Committed]
+    assert [type(outcomes.get(timeout=60)) for _ in range(2)] == [Committed, Committed]
 
     assert [each.state for each in journal.snapshots()] == ([] if is_last else [b"second"])
 

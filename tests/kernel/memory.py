@@ -138,7 +138,7 @@ class MemoryJournal:
     def wait_for_appends(self, count: int = 1) -> None:
         """Wait until this many appends are under way."""
         with self._changed:
-            assert self._changed.wait_for(lambda: len(self._under_way) >= count, timeout=10)
+            assert self._changed.wait_for(lambda: len(self._under_way) >= count, timeout=60)
 
     def under_way(self) -> int:
         with self._changed:

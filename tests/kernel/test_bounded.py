@@ -50,10 +50,10 @@ def kept_busy(tell: Callable[[Do], None]) -> Generator[None]:
 
     def hold(_: object) -> None:
         busy.set()
-        assert let_go.wait(10)
+        assert let_go.wait(60)
 
     tell(Do(hold))
-    assert busy.wait(5)
+    assert busy.wait(60)
     try:
         yield
     finally:
@@ -78,7 +78,7 @@ def test_whoever_sends_one_too_many_is_told_so_at_once(home: Nursery) -> None:
             person.tell(Add(10))
         assert (caught.value.code, caught.value.limit) == ("mailbox_full", LIMIT)
 
-    assert [reply.get(timeout=5) for reply in replies] == [1, 2, 3, 4, 5]
+    assert [reply.get(timeout=60) for reply in replies] == [1, 2, 3, 4, 5]
     assert person.ask(Add(1)) == 6
     assert home.letters == []
 
@@ -113,7 +113,7 @@ def test_during_a_backoff_as_many_wait_as_may(home: Nursery) -> None:
 
     home.pass_backoff()
 
-    assert [reply.get(timeout=5) for reply in replies] == [1, 2, 3, 4, 5]
+    assert [reply.get(timeout=60) for reply in replies] == [1, 2, 3, 4, 5]
 
 
 def test_a_full_mailbox_takes_a_stop_and_what_the_kernel_says(home: Nursery) -> None:
@@ -148,7 +148,7 @@ def test_an_actor_that_asks_a_full_one_is_told_so_too(home: Nursery) -> None:
         with pytest.raises(MailboxFullError):
             other.ask(Do(lambda _: person.ask(Add(1))))
 
-    person.stop(timeout=5)
+    person.stop(timeout=60)
     assert other.ask(Do(lambda _: person.ask(Look()))) == 1
 
 
@@ -172,14 +172,14 @@ def test_the_first_message_is_taken_by_an_actor_that_is_being_started_for_it_how
     thread.start()
     try:
         for _ in range(200):
-            asker.ask(Do(lambda _: _tried(lambda: home.system.actor(kind, "a").ask(Look()))), timeout=10)
-            home.system.actor(kind, "a").stop(timeout=10)
+            asker.ask(Do(lambda _: _tried(lambda: home.system.actor(kind, "a").ask(Look()))), timeout=60)
+            home.system.actor(kind, "a").stop(timeout=60)
     finally:
         over.set()
         thread.join()
 
-    home.system.actor(kind, "a").stop(timeout=10)
-    assert isinstance(home.system.actor(kind, "a").ask(Look(), timeout=10), int)
+    home.system.actor(kind, "a").stop(timeout=60)
+    assert isinstance(home.system.actor(kind, "a").ask(Look(), timeout=60), int)
 
 
 def _tried(act: Callable[[], object]) -> object:
@@ -213,7 +213,7 @@ def test_a_message_that_is_handled_on_the_askers_thread_needs_no_place_in_the_ma
             cell.mailbox._occupant = Overtaken(cell.mailbox._occupant, lambda: person.tell(Add(5)))
             return person.ask(Add(1))
 
-        assert asker.ask(Do(ask), timeout=5) == 6
+        assert asker.ask(Do(ask), timeout=60) == 6
 
 
 # A plain one.
@@ -231,7 +231,7 @@ def test_a_plain_actor_takes_no_more_than_may_wait(home: Nursery) -> None:
         with pytest.raises(MailboxFullError):
             ref.tell(10)
 
-    assert [reply.get(timeout=5) for reply in replies] == [1, 2, 3, 4, 5]
+    assert [reply.get(timeout=60) for reply in replies] == [1, 2, 3, 4, 5]
     assert ref.ask(1) == 6
 
 
@@ -241,7 +241,7 @@ def test_a_plain_actor_that_is_full_can_be_stopped(home: Nursery) -> None:
         replies = [ref.ask(1, block=False) for _ in range(LIMIT)]
         stopped = ref.stop(block=False)
 
-    assert stopped.get(timeout=5) is True
+    assert stopped.get(timeout=60) is True
     assert [reply.get(timeout=0) for reply in replies] == [1, 2, 3, 4, 5]
     with pytest.raises(pykka.ActorDeadError):
         ref.tell(1)
@@ -254,7 +254,7 @@ def test_a_plain_actor_that_is_asked_by_another_answers_on_the_same_thread_whate
     asked, asker = home.system.start(Narrow), home.system.start(Narrow)
     replies: list[object] = []
 
-    asker.ask(Do(lambda _: replies.extend(asked.ask(1) for _ in range(10))), timeout=5)
+    asker.ask(Do(lambda _: replies.extend(asked.ask(1) for _ in range(10))), timeout=60)
 
     assert replies == list(range(1, 11))
 
@@ -268,7 +268,7 @@ def test_a_system_with_full_actors_closes(home: Nursery) -> None:
         replies += [ref.ask(1, block=False) for _ in range(LIMIT)]
         closing.start()
 
-    closing.join(10)
+    closing.join(60)
     assert [reply.get(timeout=0) for reply in replies] == [1, 2, 3, 4, 5] * 2
 
 
@@ -318,7 +318,7 @@ def test_of_many_threads_exactly_as_many_get_through_as_there_is_room(home: Nurs
         counts = send_from_many_threads(lambda _: person.tell(Add(1)))
 
     assert counts["taken"] == 100
-    person.stop(timeout=10)
+    person.stop(timeout=60)
     assert person.ask(Look()) == 100
 
 
@@ -342,11 +342,11 @@ def test_what_was_taken_is_handled_once_and_what_was_refused_never(home: Nursery
         else:
             person.ask_future(Add(1))
         if number % 50 == 49:
-            person.stop(timeout=10)
+            person.stop(timeout=60)
 
     counts = send_from_many_threads(send)
 
-    person.stop(timeout=10)
+    person.stop(timeout=60)
     assert person.ask(Look()) == counts["taken"]
     assert len(home.recorded("person/a")) == counts["taken"]
 
@@ -357,7 +357,7 @@ def test_what_a_plain_actor_took_is_handled_once(home: Nursery) -> None:
     counts = send_from_many_threads(lambda number: ref.ask(1) if number % 2 else ref.tell(1))
 
     def count() -> object:
-        return _tried(lambda: ref.ask(0, timeout=5))
+        return _tried(lambda: ref.ask(0, timeout=60))
 
     wait_until(lambda: count() == counts["taken"])
 

@@ -42,7 +42,7 @@ def keeping_busy(busy: threading.Event, held: threading.Event) -> Callable[[obje
 
     def act(_: object) -> None:
         busy.set()
-        assert held.wait(5)
+        assert held.wait(60)
 
     return act
 
@@ -84,7 +84,7 @@ def test_what_is_refused_fails_or_cannot_be_recorded_is_one_if_it_was_told(home:
 def test_what_waits_at_the_limit_is_one_if_it_was_told(home: Nursery) -> None:
     held = threading.Event()
     person = home.system.actor(home.person(supervision=STOP), "a")
-    person.tell(Do(lambda _: held.wait(5)))
+    person.tell(Do(lambda _: held.wait(60)))
     person.tell(Trip("decide"))
     person.tell(Add(1))
     asked = person.ask_future(Add(2))
@@ -92,7 +92,7 @@ def test_what_waits_at_the_limit_is_one_if_it_was_told(home: Nursery) -> None:
     held.set()
 
     with pytest.raises(ActorFailedError, match="Stumbled"):
-        asked.get(timeout=5)
+        asked.get(timeout=60)
 
     wait_until(lambda: len(home.letters) == 3)
     assert [letter.message for letter in home.letters] == [Trip("decide"), Add(1), Add(3)]
@@ -120,7 +120,7 @@ def test_what_is_handled_is_none(home: Nursery) -> None:
     person.tell(Add(1))
     home.pass_backoff()
 
-    assert person.ask(Look(), timeout=5) == 3
+    assert person.ask(Look(), timeout=60) == 3
     assert home.letters == []
 
 
@@ -129,15 +129,15 @@ def test_who_sends_too_much_knows_it_and_needs_no_dead_letter(home: Nursery) -> 
     person = home.system.actor(home.person(mailbox_limit=1), "a")
     busy = threading.Event()
     person.tell(Do(keeping_busy(busy, held)))
-    assert busy.wait(5)
+    assert busy.wait(60)
     person.tell(Add(1))
 
     with pytest.raises(MailboxFullError):
         person.tell(Add(2))
     held.set()
 
-    person.stop(timeout=5)
-    assert person.ask(Look(), timeout=5) == 1
+    person.stop(timeout=60)
+    assert person.ask(Look(), timeout=60) == 1
     assert home.letters == []
 
 
@@ -146,7 +146,7 @@ def test_a_scheduled_command_that_finds_the_mailbox_full_is_one(home: Nursery) -
     person = home.system.actor(home.person(mailbox_limit=1), "a")
     person.ask(Do(lambda actor: actor.context.schedule(5.0, Add(1))))
     person.tell(Do(keeping_busy(busy, held)))
-    assert busy.wait(5)
+    assert busy.wait(60)
     person.tell(Add(10))
 
     home.clock.advance(6)
@@ -154,7 +154,7 @@ def test_a_scheduled_command_that_finds_the_mailbox_full_is_one(home: Nursery) -
 
     assert home.reasons() == [("person/a", Add(1), "MailboxFullError")]
     person.stop()
-    assert person.ask(Look(), timeout=5) == 10
+    assert person.ask(Look(), timeout=60) == 10
 
 
 # Of actors without a log.
@@ -164,14 +164,14 @@ def test_what_a_plain_actor_fails_at_is_one_and_so_is_what_it_leaves_behind(home
     held = threading.Event()
     ref = home.system.start(Plain)
 
-    hold = Do(lambda _: held.wait(5))
+    hold = Do(lambda _: held.wait(60))
     for message in (hold, FALL_OVER, hold, FALL_OVER):
         ref.tell(message)
     asked = ref.ask(hold, block=False)
     held.set()
 
     with pytest.raises(pykka.ActorDeadError):
-        asked.get(timeout=5)
+        asked.get(timeout=60)
 
     wait_until(lambda: len(home.letters) == 3)
     assert [(letter.recipient, letter.message, type(letter.reason)) for letter in home.letters] == [
@@ -187,7 +187,7 @@ def test_what_a_plain_actor_quits_at_is_one(home: Nursery) -> None:
 
     ref.tell(GIVE_UP)
 
-    assert ref.actor_stopped.wait(5)
+    assert ref.actor_stopped.wait(60)
     wait_until(lambda: home.letters)
     assert home.reasons() == [(str(ref), GIVE_UP, "ActorDeadError")]
 
@@ -198,7 +198,7 @@ def test_a_plain_actor_that_is_stopped_leaves_none(home: Nursery) -> None:
         ref.tell(Do(lambda _: None))
     ref.tell(Do(lambda actor: actor.stop()))
 
-    assert ref.actor_stopped.wait(5)
+    assert ref.actor_stopped.wait(60)
     assert home.letters == []
 
 
@@ -267,7 +267,7 @@ def test_a_reader_that_raises_harms_neither_the_others_nor_the_actor(home: Nurse
     person.tell(Add(-1))
     person.tell(Trip("decide"))
 
-    assert person.ask(Add(1), timeout=5) == 1
+    assert person.ask(Add(1), timeout=60) == 1
     assert [letter.message for letter in heard] == [Add(-1), Trip("decide")]
     assert len(home.diary.told("made")) == 1
 

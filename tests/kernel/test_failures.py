@@ -84,7 +84,7 @@ def test_supervised_it_is_a_failure_and_the_actor_starts_again_from_its_log(home
     waiting = person.ask_future(Look())
     home.pass_backoff()
 
-    assert waiting.get(timeout=5) == 5
+    assert waiting.get(timeout=60) == 5
     assert home.reasons() == [("person/a", Trip(hook), "Stumbled")]
     assert [entry[0] for entry in home.diary] == [
         *("made", "started", "recovered"),
@@ -156,7 +156,7 @@ def test_supervised_who_cannot_start_is_started_again_and_what_waits_is_kept(hom
     kind.trips.clear()
     home.pass_backoff()
 
-    assert waiting.get(timeout=5) == 1
+    assert waiting.get(timeout=60) == 1
     assert home.letters == []
 
 
@@ -170,7 +170,7 @@ def test_supervised_who_can_never_start_gives_up_at_the_limit(home: Nursery, hoo
         home.pass_backoff()
 
     with pytest.raises(RestartLimitError, match=hook):
-        waiting.get(timeout=5)
+        waiting.get(timeout=60)
 
 
 def test_a_command_of_its_own_that_raises_is_a_failure_too(home: Nursery) -> None:
@@ -183,7 +183,7 @@ def test_a_command_of_its_own_that_raises_is_a_failure_too(home: Nursery) -> Non
     home.pass_backoff()
     home.pass_backoff()
 
-    assert waiting.get(timeout=5) == 10
+    assert waiting.get(timeout=60) == 10
     assert home.recorded("person/a") == [Added(10)]
 
 
@@ -202,7 +202,7 @@ def test_a_hook_that_the_kernel_calls_does_not_leave_the_actor_stuck_when_it_rai
         parent.ask(Do(lambda actor: actor.ask_to_leave()))
     home.wait_for("failed", 2 if hook == "on_child_failed" else 1)
 
-    assert parent.ask(Add(1), timeout=5) == 1
+    assert parent.ask(Add(1), timeout=60) == 1
     assert len(home.diary.told("made")) == 3
 
 
@@ -227,12 +227,12 @@ def test_hooks_that_only_hear_harm_nobody_whatever_they_raise(
         case "on_failure":
             person.tell(Trip("decide"))
         case _:
-            person.stop(timeout=5)
+            person.stop(timeout=60)
     later = person.ask_future(Add(1))
     if supervision is not None and hook in {"on_lost", "on_failure"}:
         home.pass_backoff()
 
-    assert later.get(timeout=5) == 2
+    assert later.get(timeout=60) == 2
 
 
 # A hook quits: what is no Exception ends this incarnation, and no worker.
@@ -247,9 +247,9 @@ def test_who_quits_before_the_append_leaves_the_asker_an_error_and_comes_back(
     person.ask(Add(1))
 
     with pytest.raises(pykka.ActorDeadError, match="SystemExit"):
-        person.ask(Trip(hook, SystemExit), timeout=5)
+        person.ask(Trip(hook, SystemExit), timeout=60)
 
-    assert person.ask(Look(), timeout=5) == 1
+    assert person.ask(Look(), timeout=60) == 1
     assert len(home.diary.told("stopped")) == 1
     assert not home.is_backing_off()
 
@@ -258,9 +258,9 @@ def test_who_quits_over_the_reply_has_recorded_what_it_did(home: Nursery) -> Non
     person = home.system.actor(home.person(), "a")
 
     with pytest.raises(pykka.ActorDeadError, match="SystemExit"):
-        person.ask(Trip("reply", SystemExit), timeout=5)
+        person.ask(Trip("reply", SystemExit), timeout=60)
 
-    assert person.ask(Look(), timeout=5) == 1
+    assert person.ask(Look(), timeout=60) == 1
     assert len(home.diary.told("stopped")) == 1
 
 
@@ -279,7 +279,7 @@ def test_who_quits_when_the_kernel_calls_comes_back(home: Nursery, hook: str) ->
         parent.ask(Do(lambda actor: actor.ask_to_leave()))
     wait_until(lambda: ("stopped", "a") in home.diary)
 
-    assert parent.ask(Add(1), timeout=5) == 1
+    assert parent.ask(Add(1), timeout=60) == 1
 
 
 @pytest.mark.parametrize("hook", ["__init__", "on_start", "on_recovered"])
@@ -296,10 +296,10 @@ def test_who_quits_at_every_start_is_not_started_for_ever(
             home.pass_backoff()
 
     with pytest.raises((pykka.ActorDeadError, RestartLimitError), match="quits"):
-        waiting.get(timeout=5)
+        waiting.get(timeout=60)
     kind.trips.clear()
 
-    assert person.ask(Add(1), timeout=5) == 1
+    assert person.ask(Add(1), timeout=60) == 1
 
 
 def test_who_quits_over_its_own_first_command_is_not_started_for_ever(home: Nursery) -> None:
@@ -308,7 +308,7 @@ def test_who_quits_over_its_own_first_command_is_not_started_for_ever(home: Nurs
             return [Trip("decide", SystemExit)]
 
     with pytest.raises(pykka.ActorDeadError, match="quits"):
-        home.system.actor(home.person(base=Quitter), "a").ask(Look(), timeout=5)
+        home.system.actor(home.person(base=Quitter), "a").ask(Look(), timeout=60)
 
 
 def test_a_callback_that_raises_does_not_harm_the_actor_that_replies(home: Nursery) -> None:
@@ -317,12 +317,12 @@ def test_a_callback_that_raises_does_not_harm_the_actor_that_replies(home: Nurse
 
     held = threading.Event()
     person = home.system.actor(home.person(), "a")
-    person.tell(Do(lambda _: held.wait(5)))
+    person.tell(Do(lambda _: held.wait(60)))
     for command in (Add(1), Look(), Add(-1)):
         person.ask_future(command).add_done_callback(fall_over)
     held.set()
 
-    assert person.ask(Add(1), timeout=5) == 2
+    assert person.ask(Add(1), timeout=60) == 2
     assert len(home.diary.told("made")) == 1
 
 
@@ -363,14 +363,14 @@ def test_supervised_a_poisonous_event_leads_to_the_limit_and_then_each_message_t
 
     for future in waiting:
         with pytest.raises(RestartLimitError, match=POISONED) as caught:
-            future.get(timeout=5)
+            future.get(timeout=60)
         assert isinstance(caught.value.cause, LogUnusableError)
     for _ in range(3):
         made = len(home.diary.told("made"))
         with pytest.raises(RestartLimitError, match=POISONED):
-            person.ask(Look(), timeout=5)
+            person.ask(Look(), timeout=60)
         assert len(home.diary.told("made")) == made + 1
-    assert other.ask(Look(), timeout=5) == 1
+    assert other.ask(Look(), timeout=60) == 1
 
 
 def test_after_evolve_is_mended_the_actor_lives_again(home: Nursery) -> None:
@@ -385,11 +385,11 @@ def test_after_evolve_is_mended_the_actor_lives_again(home: Nursery) -> None:
     for _ in range(RESTART.max_restarts):
         home.pass_backoff()
     with pytest.raises(RestartLimitError):
-        waiting.get(timeout=5)
+        waiting.get(timeout=60)
 
     broken.clear()
 
-    assert person.ask(Look(), timeout=5) == 114
+    assert person.ask(Look(), timeout=60) == 114
 
 
 def cannot_bear_13(state: int, event: Event) -> int:
@@ -423,7 +423,7 @@ def test_supervised_what_waits_while_the_journal_is_full_is_recorded_when_it_is_
     home.journal.disk_full()
     lost = person.ask_future(Add(10))
     with pytest.raises(StorageFullError):
-        lost.get(timeout=5)
+        lost.get(timeout=60)
     waiting = [person.ask_future(Add(100)), person.ask_future(Add(1000))]
     person.tell(Add(10_000))
     home.wait_for_backoff()
@@ -432,8 +432,8 @@ def test_supervised_what_waits_while_the_journal_is_full_is_recorded_when_it_is_
     home.journal.space_again()
     home.pass_backoff()
 
-    assert [future.get(timeout=5) for future in waiting] == [101, 1101]
-    assert person.ask(Look(), timeout=5) == 11_101
+    assert [future.get(timeout=60) for future in waiting] == [101, 1101]
+    assert person.ask(Look(), timeout=60) == 11_101
     assert home.letters == []
 
 
@@ -445,7 +445,7 @@ def test_what_was_told_and_could_not_be_recorded_is_a_dead_letter(home: Nursery)
     person.tell(Add(2))
     home.pass_backoff()
 
-    assert person.ask(Look(), timeout=5) == 2
+    assert person.ask(Look(), timeout=60) == 2
     assert home.reasons() == [("person/a", Add(1), "StorageFullError")]
 
 
@@ -510,7 +510,7 @@ def test_a_clock_that_goes_backwards_moves_only_the_times_that_are_written_down(
     waiting = person.ask_future(Add(3))
     home.pass_backoff()
 
-    assert waiting.get(timeout=5) == 6
+    assert waiting.get(timeout=60) == 6
     recorded = home.memory.read("person/a")
     assert [(entry.version, entry.position) for entry in recorded] == [(1, 1), (2, 2), (3, 3)]
     assert [entry.recorded_at // 1_000_000 for entry in recorded] == [2, 1, 10]
@@ -659,4 +659,4 @@ def test_a_timer_function_that_raises_fails_the_start_and_leaves_nobody_waiting(
     person = home.system.actor(home.person(timers=staticmethod(timers)), "a")
 
     with pytest.raises(Stumbled, match="timers"):
-        person.ask(Look(), timeout=5)
+        person.ask(Look(), timeout=60)

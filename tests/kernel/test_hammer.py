@@ -71,7 +71,7 @@ def test_nothing_is_lost_between_incarnations(journal: MemoryJournal) -> None:
                 futures.append((name, account.ask_future(Deposit(1))))
             for name, future in futures:
                 try:
-                    future.get(timeout=20)
+                    future.get(timeout=60)
                 except StorageError:
                     continue
                 acknowledged[seed][name] += 1

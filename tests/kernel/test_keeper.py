@@ -95,7 +95,7 @@ def test_one_that_fails_is_made_again_with_the_same_arguments_behind_the_same_re
     ref.tell(FALL_OVER)
     home.pass_backoff()
 
-    assert ref.ask(2, timeout=5) == 42
+    assert ref.ask(2, timeout=60) == 42
     assert home.diary == [
         ("made", "Bob"),
         ("started", "Bob"),
@@ -127,14 +127,14 @@ def test_messages_wait_in_their_order_while_it_waits_and_it_is_alive_all_the_tim
     assert len(home.diary.told("made")) == 1
     home.clock.advance(0.22)
 
-    assert [reply.get(timeout=5) for reply in replies] == [1, 11, 111]
+    assert [reply.get(timeout=60) for reply in replies] == [1, 11, 111]
     assert ref.is_alive()
 
 
 def test_only_the_message_that_it_failed_at_is_lost(home: Nursery) -> None:
     held = threading.Event()
     ref = home.system.start(clerk(), home.diary, "Bob")
-    ref.tell(Do(lambda _: held.wait(5)))
+    ref.tell(Do(lambda _: held.wait(60)))
     ref.tell(1)
     ref.tell(FALL_OVER)
     ref.tell(2)
@@ -142,7 +142,7 @@ def test_only_the_message_that_it_failed_at_is_lost(home: Nursery) -> None:
 
     home.pass_backoff()
 
-    assert ref.ask(0, timeout=5) == 2
+    assert ref.ask(0, timeout=60) == 2
     assert home.reasons() == [(str(ref), FALL_OVER, "Stumbled")]
 
 
@@ -157,10 +157,10 @@ def test_proxies_from_before_and_after_lead_to_the_new_one(home: Nursery) -> Non
     gc.collect()
     after = ref.proxy()
 
-    assert reply.get(timeout=5) == 6
-    assert before.add(1).get(timeout=5) == 7
-    assert after.add(1).get(timeout=5) == 8
-    assert after.count.get(timeout=5) == 8
+    assert reply.get(timeout=60) == 6
+    assert before.add(1).get(timeout=60) == 7
+    assert after.add(1).get(timeout=60) == 8
+    assert after.count.get(timeout=60) == 8
 
 
 class Outgoing(Clerk):
@@ -184,9 +184,9 @@ def test_a_reference_handed_out_by_the_constructor_leads_to_it_in_every_life(hom
     ref.tell(FALL_OVER)
     home.pass_backoff()
 
-    wait_until(lambda: ref.ask(0, timeout=5) == 100, what="its message to itself")
+    wait_until(lambda: ref.ask(0, timeout=60) == 100, what="its message to itself")
     assert kind.known == [ref, ref]
-    assert kind.known[1].ask(1, timeout=5) == 101
+    assert kind.known[1].ask(1, timeout=60) == 101
 
 
 def test_the_failed_ones_are_let_go_of_also_if_they_know_themselves(
@@ -199,10 +199,10 @@ def test_the_failed_ones_are_let_go_of_also_if_they_know_themselves(
     ref = home.system.start(kind, home.diary, "Bob")
     lives: list[weakref.ref[Clerk]] = []
     for _ in range(5):
-        ref.ask(Do(lambda actor: lives.append(weakref.ref(actor))), timeout=5)
+        ref.ask(Do(lambda actor: lives.append(weakref.ref(actor))), timeout=60)
         ref.tell(FALL_OVER)
         home.pass_backoff()
-    wait_until(lambda: ref.ask(0, timeout=5) == 100, what="its message to itself")
+    wait_until(lambda: ref.ask(0, timeout=60) == 100, what="its message to itself")
     home.letters.clear()
 
     gc.collect()
@@ -223,11 +223,11 @@ def test_made_again_it_may_make_others_of_its_class(home: Nursery) -> None:
     ref.tell(FALL_OVER)
     home.pass_backoff()
 
-    twin: pykka.ActorRef[Twin] = ref.ask(Do(lambda actor: actor.twin), block=True, timeout=5)
+    twin: pykka.ActorRef[Twin] = ref.ask(Do(lambda actor: actor.twin), block=True, timeout=60)
 
     assert twin is not ref
-    assert twin.ask(Do(lambda actor: actor.name), timeout=5) == "second"
-    assert ref.ask(Do(lambda actor: actor.name), timeout=5) == "first"
+    assert twin.ask(Do(lambda actor: actor.name), timeout=60) == "second"
+    assert ref.ask(Do(lambda actor: actor.name), timeout=60) == "first"
 
 
 # A start that fails.
@@ -245,7 +245,7 @@ def test_a_hook_that_raises_is_a_failure_like_others(home: Nursery, hook: str) -
     kind.trips.clear()
     home.pass_backoff()
 
-    assert waiting.get(timeout=5) == 1
+    assert waiting.get(timeout=60) == 1
 
 
 def test_a_constructor_that_raises_the_first_time_is_the_starters(home: Nursery) -> None:
@@ -272,7 +272,7 @@ def test_a_constructor_that_raises_at_a_restart_is_tried_again(home: Nursery) ->
     kind.trips.clear()
     home.pass_backoff()
 
-    assert waiting.get(timeout=5) == 1
+    assert waiting.get(timeout=60) == 1
     assert happened(home) == ["made", "started", "failed", "made", "started"]
 
 
@@ -287,7 +287,7 @@ def test_a_constructor_is_not_run_by_whoever_moves_the_time(home: Nursery) -> No
     ref = home.system.start(clerk(base=Watchful), home.diary, "Bob")
     ref.tell(FALL_OVER)
     home.pass_backoff()
-    ref.ask(0, timeout=5)
+    ref.ask(0, timeout=60)
 
     assert threads[0] is threading.current_thread()
     assert threads[1].name.startswith("reenact-worker")
@@ -308,7 +308,7 @@ def test_who_quits_while_it_is_made_again_is_tried_again_and_no_worker_ends(home
     home.pass_backoff()
     home.pass_backoff()
 
-    assert ref.ask(1, timeout=5) == 1
+    assert ref.ask(1, timeout=60) == 1
 
 
 # The end.
@@ -331,7 +331,7 @@ def test_at_the_limit_it_is_dead_and_who_waits_is_told(home: Nursery, hook: str)
     give_up(home)
 
     with pytest.raises(pykka.ActorDeadError, match="stopped before handling"):
-        waiting.get(timeout=5)
+        waiting.get(timeout=60)
 
     assert stopping.is_set()
     assert not ref.is_alive()
@@ -353,7 +353,7 @@ def test_one_that_is_not_started_again_is_dead_at_its_first_failure(home: Nurser
 
     ref.tell(FALL_OVER)
 
-    assert ref.actor_stopped.wait(5)
+    assert ref.actor_stopped.wait(60)
     wait_until(lambda: home.system.live() == 0)
     assert happened(home) == ["made", "started", "failed"]
 
@@ -394,7 +394,7 @@ def test_failing_in_on_stop_does_not_bring_it_back(home: Nursery) -> None:
 
     ref = home.system.start(clerk(base=Sulky), home.diary, "Bob")
 
-    assert ref.stop(timeout=5)
+    assert ref.stop(timeout=60)
 
     assert not ref.is_alive()
     assert not home.is_backing_off()
@@ -413,9 +413,9 @@ def test_a_stop_while_it_waits_is_not_kept_waiting_and_comes_behind_what_was_sen
     home.wait_for_backoff()
     waiting = ref.ask(7, block=False)
 
-    stopped = ref.stop(block=blocking, timeout=5)
+    stopped = ref.stop(block=blocking, timeout=60)
 
-    assert (stopped if isinstance(stopped, bool) else stopped.get(timeout=5)) is True
+    assert (stopped if isinstance(stopped, bool) else stopped.get(timeout=60)) is True
     assert waiting.get(timeout=0) == 7
     assert home.diary[-1] == ("stopped", "Bob", 7)
     assert not ref.is_alive()
@@ -431,7 +431,7 @@ def test_a_stop_is_not_kept_waiting_by_one_failure_after_the_other(home: Nursery
     waiting = ref.ask(7, block=False)
     home.wait_for_backoff()
 
-    assert ref.stop(timeout=5)
+    assert ref.stop(timeout=60)
 
     with pytest.raises(pykka.ActorDeadError):
         waiting.get(timeout=0)

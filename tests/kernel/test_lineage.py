@@ -119,7 +119,7 @@ def record(system: ActorSystem, id_: str, *events: Fact) -> None:
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     system.register(Tally)
     system.journal.append(Append(f"tally/{id_}", 0, 0, events), outcomes.put)
-    assert isinstance(outcomes.get(timeout=10), Committed)
+    assert isinstance(outcomes.get(timeout=60), Committed)
 
 
 def test_what_is_decided_first_is_decided_on_the_history_that_is_gone_on_with(system: ActorSystem) -> None:

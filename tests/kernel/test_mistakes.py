@@ -155,7 +155,7 @@ def test_a_constructor_that_does_not_call_the_base_is_named_and_nobody_waits_for
             pass
 
     with ActorSystem.in_memory() as other, pytest.raises(TypeError, match=r"Careless .* super\(\).__init__\(context\)"):
-        other.actor(Careless, "a").ask([], timeout=5)
+        other.actor(Careless, "a").ask([], timeout=60)
 
 
 def test_an_actor_that_asks_itself_is_told_instead_of_waiting_for_ever(system: ActorSystem) -> None:
@@ -167,7 +167,7 @@ def test_an_actor_that_asks_itself_is_told_instead_of_waiting_for_ever(system: A
             return answer
 
     with pytest.raises(DeadlockError):
-        system.actor(Narcissus, "a").ask([], timeout=5)
+        system.actor(Narcissus, "a").ask([], timeout=60)
 
 
 def test_actors_that_ask_in_a_circle_are_told(system: ActorSystem) -> None:
@@ -178,7 +178,7 @@ def test_actors_that_ask_in_a_circle_are_told(system: ActorSystem) -> None:
     one, other = system.start(Asker), system.start(Asker)
 
     with pytest.raises(DeadlockError):
-        one.ask(other, timeout=5)
+        one.ask(other, timeout=60)
 
 
 def test_an_event_that_could_not_be_read_again_is_refused_and_nothing_else_suffers(system: ActorSystem) -> None:
@@ -254,7 +254,7 @@ def test_timers_that_cannot_be_compared_keep_nothing_from_ending() -> None:
         wait_until(lambda: letters != [])
 
         with suppress(RuntimeError):
-            timed.ask([Added(1)], timeout=5)
+            timed.ask([Added(1)], timeout=60)
 
     assert "which elements are meant" in str(letters[0].reason)
 

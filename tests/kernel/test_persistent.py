@@ -122,8 +122,8 @@ def test_nobody_hears_a_reply_before_the_commit(held: MemoryJournal, diary: Diar
 
         held.commit()
 
-        assert deposit.get(timeout=5) == 5
-        assert audit.get(timeout=5) == 5
+        assert deposit.get(timeout=60) == 5
+        assert audit.get(timeout=60) == 5
 
 
 def test_a_suspended_actor_holds_no_worker(held: MemoryJournal) -> None:
@@ -134,12 +134,12 @@ def test_a_suspended_actor_holds_no_worker(held: MemoryJournal) -> None:
         while held.commit():
             pass
 
-        assert [future.get(timeout=5) for future in waiting] == list(range(50))
+        assert [future.get(timeout=60) for future in waiting] == list(range(50))
 
 
 def test_a_command_without_events_is_answered_without_the_journal(held: MemoryJournal) -> None:
     with ActorSystem(held) as system:
-        assert system.actor(Account, "a").ask(Audit(), timeout=5) == 0
+        assert system.actor(Account, "a").ask(Audit(), timeout=60) == 0
 
 
 def test_a_refusal_goes_to_the_asker_and_the_actor_goes_on(system: ActorSystem, diary: Diary) -> None:
@@ -338,7 +338,7 @@ def test_a_command_is_decided_again_on_what_another_owner_wrote(held: MemoryJour
         held.wait_for_appends()
         held.commit()
 
-        assert deposit.get(timeout=5) == 105
+        assert deposit.get(timeout=60) == 105
         assert events_of(held) == [Deposited(100), Deposited(5)]
         assert diary.told("recovered") == [("recovered", 0, 0)]
 
@@ -353,8 +353,8 @@ def test_after_a_conflict_the_rule_is_applied_to_what_is_now_true(held: MemoryJo
         held.commit()
 
         with pytest.raises(OverdrawnError, match="5 is more than the 4"):
-            withdrawal.get(timeout=5)
-        assert account.ask(Audit(), timeout=5) == 4
+            withdrawal.get(timeout=60)
+        assert account.ask(Audit(), timeout=60) == 4
 
 
 def test_who_always_comes_too_late_is_told_so_and_goes_on(held: MemoryJournal, diary: Diary) -> None:
@@ -366,8 +366,8 @@ def test_who_always_comes_too_late_is_told_so_and_goes_on(held: MemoryJournal, d
             held.commit()
 
         with pytest.raises(ConflictError):
-            deposit.get(timeout=5)
-        assert account.ask(Audit(), timeout=5) == 4
+            deposit.get(timeout=60)
+        assert account.ask(Audit(), timeout=60) == 4
         assert len(diary.told("made")) == 1
 
 
@@ -382,12 +382,12 @@ def test_when_the_journal_fails_the_asker_hears_it_and_the_next_incarnation_take
 
         held.commit()
         with pytest.raises(StorageFullError):
-            lost.get(timeout=5)
+            lost.get(timeout=60)
         for _ in waiting:
             held.wait_for_appends()
             held.commit()
 
-        assert [future.get(timeout=5) for future in waiting] == [1, 11]
+        assert [future.get(timeout=60) for future in waiting] == [1, 11]
         assert events_of(held) == [Deposited(1), Deposited(10)]
         assert [type(error) for _, error in diary.told("lost")] == [StorageFullError]
         assert len(diary.told("made")) == 2
@@ -395,11 +395,11 @@ def test_when_the_journal_fails_the_asker_hears_it_and_the_next_incarnation_take
 
 def test_a_journal_that_is_closed_too_early_fails_the_asker(held: MemoryJournal, diary: Diary) -> None:
     with holding(held, diary) as account:
-        assert account.ask(Audit(), timeout=5) == 0
+        assert account.ask(Audit(), timeout=60) == 0
         held.close()
 
         with pytest.raises(RuntimeClosedError):
-            account.ask(Deposit(1), timeout=5)
+            account.ask(Deposit(1), timeout=60)
 
 
 def test_a_stop_waits_for_the_step_in_flight(held: MemoryJournal, diary: Diary) -> None:
@@ -445,7 +445,7 @@ def test_an_actor_that_quits_while_it_starts_leaves_what_waits_to_the_next(journ
                 raise SystemExit
 
     with ActorSystem(journal) as system:
-        assert system.actor(Hesitant, "a").ask(Deposit(1), timeout=10) == 1
+        assert system.actor(Hesitant, "a").ask(Deposit(1), timeout=60) == 1
 
 
 def test_who_cannot_read_again_after_a_conflict_is_lost(held: MemoryJournal, diary: Diary) -> None:
@@ -458,8 +458,8 @@ def test_who_cannot_read_again_after_a_conflict_is_lost(held: MemoryJournal, dia
         held.commit()
 
         with pytest.raises(StorageError, match="unreadable"):
-            deposit.get(timeout=5)
-        assert account.ask(Audit(), timeout=5) == 1
+            deposit.get(timeout=60)
+        assert account.ask(Audit(), timeout=60) == 1
         assert len(diary.told("lost")) == 1
 
 

@@ -107,10 +107,10 @@ def test_an_actor_does_not_keep_others_waiting_for_more_than_a_slice(heard: list
 
     def enter(_: object) -> None:
         entered.set()
-        gate.wait(5)
+        gate.wait(60)
 
     tell(first, enter)
-    assert entered.wait(5)
+    assert entered.wait(60)
     for _ in range(3 * SLICE):
         tell(first, lambda actor: actor.heard.append("first"))
     tell(second, lambda actor: actor.heard.append("second"))
@@ -136,7 +136,7 @@ def test_an_exception_that_nobody_waits_for_kills_the_actor(ref: pykka.ActorRef[
     behind = later(ref, lambda _: 1)
 
     with pytest.raises(pykka.ActorDeadError):
-        behind.get(timeout=5)
+        behind.get(timeout=60)
     assert not ref.is_alive()
     assert heard == ["start", ZeroDivisionError]
 
@@ -159,16 +159,16 @@ def test_what_is_no_exception_stops_this_actor_and_no_other(
 
 def test_messages_behind_a_stop_are_answered_with_actor_dead_error(ref: pykka.ActorRef[Obedient]) -> None:
     gate = threading.Event()
-    tell(ref, lambda _: gate.wait(5))
+    tell(ref, lambda _: gate.wait(60))
     stop, again = ref.stop(block=False), ref.stop(block=False)
     behind = later(ref, lambda _: 1)
 
     gate.set()
 
-    assert stop.get(timeout=5)
-    assert again.get(timeout=5)
+    assert stop.get(timeout=60)
+    assert again.get(timeout=60)
     with pytest.raises(pykka.ActorDeadError):
-        behind.get(timeout=5)
+        behind.get(timeout=60)
 
 
 def test_a_stopped_actor_takes_nothing(ref: pykka.ActorRef[Obedient]) -> None:
@@ -285,7 +285,7 @@ def test_actors_that_ask_each_other_in_a_long_chain_all_answer() -> None:
             return lambda _: 0
         return lambda _: 1 + ask(chain[position], ask_on(position + 1))
 
-    assert ask(chain[0], ask_on(1), timeout=20) == 59
+    assert ask(chain[0], ask_on(1), timeout=60) == 59
     for ref in chain:
         ref.stop()
     pool.close()
@@ -298,9 +298,9 @@ def test_more_actors_may_wait_than_there_are_workers() -> None:
     replies = [later(ref, lambda _: gate.get()) for ref in waiting]
 
     opener = Obedient.start_on(pool)
-    ask(opener, lambda _: gate.set("open"), timeout=5)
+    ask(opener, lambda _: gate.set("open"), timeout=60)
 
-    assert [reply.get(timeout=5) for reply in replies] == ["open"] * 5
+    assert [reply.get(timeout=60) for reply in replies] == ["open"] * 5
     for ref in [*waiting, opener]:
         ref.stop()
     pool.close()
@@ -316,7 +316,7 @@ def test_the_workers_end_with_the_last_actor() -> None:
 
     for ref in refs:
         ref.stop()
-    worker.join(5)
+    worker.join(60)
 
     assert not worker.is_alive()
 
@@ -330,23 +330,23 @@ def test_the_workers_end_also_if_the_last_actor_asks_while_it_stops() -> None:
 
         def on_stop(self) -> None:
             self.asking.set()
-            self.heard.append(self.answer.get(timeout=5))
+            self.heard.append(self.answer.get(timeout=60))
 
     ref = Inquisitive.start()
     worker = ask(ref, lambda _: threading.current_thread())
 
     stopping = ref.stop(block=False)
-    assert Inquisitive.asking.wait(5)
+    assert Inquisitive.asking.wait(60)
     Inquisitive.answer.set(1)
-    assert stopping.get(timeout=5)
-    worker.join(5)
+    assert stopping.get(timeout=60)
+    worker.join(60)
 
     assert not worker.is_alive()
 
 
 def test_one_may_wait_for_an_actor_to_stop(ref: pykka.ActorRef[Obedient]) -> None:
     heard: list[bool] = []
-    waiter = threading.Thread(target=lambda: heard.append(ref.actor_stopped.wait(5)))
+    waiter = threading.Thread(target=lambda: heard.append(ref.actor_stopped.wait(60)))
     waiter.start()
 
     assert not ref.actor_stopped.wait(0)

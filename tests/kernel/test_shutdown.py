@@ -82,7 +82,7 @@ def test_thousands_stop_at_once(journal: MemoryJournal) -> None:
     plain = [system.start(Echo) for _ in range(MANY)]
     replies = [system.actor(Account, str(number)).ask_future(Deposit(1)) for number in range(MANY)]
     for reply in replies:
-        reply.get(timeout=20)
+        reply.get(timeout=60)
     assert system.live() == 2 * MANY
 
     system.close()
@@ -100,7 +100,7 @@ def test_thousands_stop_at_once_by_themselves(journal: MemoryJournal) -> None:
             account.tell(Deposit(1))
         stops = [system._dismiss((Account, account.id)) for account in accounts]
         for stop in stops:
-            stop.get(timeout=20)
+            stop.get(timeout=60)
 
         wait_until(lambda: not system._cells)
         assert system.live() == 0
@@ -114,7 +114,7 @@ def test_thousands_that_fail_at_once_are_all_started_again(home: Nursery) -> Non
     lost = [person.ask_future(Add(1)) for person in people]
     for reply in lost:
         with pytest.raises(StorageError):
-            reply.get(timeout=10)
+            reply.get(timeout=60)
     home.journal.space_again()
     waiting = [person.ask_future(Add(1)) for person in people]
 
@@ -137,7 +137,7 @@ def test_an_actor_may_stop_itself(home: Nursery) -> None:
     person.tell(Do(lambda actor: actor.stop()))
     home.wait_for("stopped")
 
-    assert person.ask(Look(), timeout=5) == 1
+    assert person.ask(Look(), timeout=60) == 1
 
 
 def test_what_an_actor_was_sent_before_it_stops_itself_is_handled(home: Nursery) -> None:
@@ -145,14 +145,14 @@ def test_what_an_actor_was_sent_before_it_stops_itself_is_handled(home: Nursery)
     person = home.system.actor(home.person(), "a")
 
     def stop(actor: Person) -> None:
-        assert held.wait(5)
+        assert held.wait(60)
         actor.stop()
 
     person.tell(Do(stop))
     replies = [person.ask_future(Add(1)) for _ in range(10)]
     held.set()
 
-    assert [reply.get(timeout=5) for reply in replies] == list(range(1, 11))
+    assert [reply.get(timeout=60) for reply in replies] == list(range(1, 11))
     home.wait_for("stopped")
 
 
@@ -166,7 +166,7 @@ def test_an_actor_may_stop_others(home: Nursery) -> None:
         for other in others:
             other.stop()
 
-    home.system.start(Echo).ask(Do(stop_them), timeout=5)
+    home.system.start(Echo).ask(Do(stop_them), timeout=60)
 
     assert len(home.diary.told("stopped")) == 10
     assert home.system.live() == 1
@@ -198,7 +198,7 @@ def test_closing_twice_and_from_many_threads_is_closing_once(home: Nursery) -> N
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(60)
     home.system.close()
 
     assert returned == [True] * 6
@@ -274,14 +274,14 @@ def test_what_was_accepted_is_done_and_what_comes_later_is_refused_and_nothing_l
             while True:
                 mine.append(system.actor(Account, str(len(mine) % 20)).ask_future(Deposit(1)))
         except RuntimeClosedError:
-            refused.wait(10)
+            refused.wait(60)
 
     threads = [threading.Thread(target=send, args=(mine,)) for mine in accepted]
     for thread in threads:
         thread.start()
     wait_until(lambda: all(len(mine) > 50 for mine in accepted))
     system.close()
-    refused.wait(10)
+    refused.wait(60)
     for thread in threads:
         thread.join()
 
@@ -323,16 +323,16 @@ def test_an_actor_may_ask_others_while_the_system_closes(home: Nursery) -> None:
     other.ask(Add(41))
 
     def ask(_: object) -> object:
-        assert held.wait(5)
-        other.stop(timeout=5)
-        return other.ask(Add(1), timeout=5)
+        assert held.wait(60)
+        other.stop(timeout=60)
+        return other.ask(Add(1), timeout=60)
 
     reply = person.ask_future(Do(ask))
     closing = threading.Thread(target=home.system.close)
     closing.start()
     wait_until(lambda: not home.system._rests())
     held.set()
-    closing.join(10)
+    closing.join(60)
 
     assert reply.get(timeout=0) == 42
 
@@ -342,7 +342,7 @@ def test_an_actor_with_a_log_may_need_one_without_to_the_last(home: Nursery) -> 
 
     class Needy(Person):
         def on_stop(self) -> None:
-            self.write("heard", echo.ask(Do(lambda _: 7), timeout=5))
+            self.write("heard", echo.ask(Do(lambda _: 7), timeout=60))
 
     kind = home.person(base=Needy)
     people = [home.system.actor(kind, str(number)) for number in range(5)]

@@ -118,7 +118,7 @@ def test_it_starts_again_when_the_backoff_is_over_and_not_before(home: Nursery) 
     assert not waiting.done()
 
     home.clock.advance(0.22)
-    assert waiting.get(timeout=5) == 0
+    assert waiting.get(timeout=60) == 0
     assert len(home.diary.told("made")) == 2
 
 
@@ -139,7 +139,7 @@ def test_messages_that_waited_are_handled_in_their_order(home: Nursery) -> None:
 
     home.pass_backoff()
 
-    assert person.ask(Look(), timeout=5) == 4950
+    assert person.ask(Look(), timeout=60) == 4950
     assert home.recorded("person/a") == [Added(amount) for amount in range(1, 100)]
 
 
@@ -153,7 +153,7 @@ def test_at_the_limit_who_waits_is_told_of_the_last_cause_and_what_was_told_is_a
         home.pass_backoff()
 
     with pytest.raises(RestartLimitError, match=r"person/a failed more than 3 times within 1000 s.*on_start") as caught:
-        waiting.get(timeout=5)
+        waiting.get(timeout=60)
 
     assert caught.value.code == "restart_limit"
     assert isinstance(caught.value.__cause__, Stumbled)
@@ -165,14 +165,14 @@ def test_without_restarts_the_first_failure_is_the_limit(home: Nursery) -> None:
     person = home.system.actor(home.person(supervision=Supervision(max_restarts=0)), "a")
     held = threading.Event()
     home.journal.disk_full()
-    person.tell(Do(lambda _: held.wait(5)))
+    person.tell(Do(lambda _: held.wait(60)))
     lost, waiting = person.ask_future(Add(1)), person.ask_future(Add(2))
     held.set()
 
     with pytest.raises(StorageFullError):
-        lost.get(timeout=5)
+        lost.get(timeout=60)
     with pytest.raises(RestartLimitError):
-        waiting.get(timeout=5)
+        waiting.get(timeout=60)
 
 
 def test_when_the_failures_are_long_past_it_is_started_again_as_often_as_at_first(home: Nursery) -> None:
@@ -183,7 +183,7 @@ def test_when_the_failures_are_long_past_it_is_started_again_as_often_as_at_firs
     for _ in range(RESTART.max_restarts):
         home.pass_backoff()
     with pytest.raises(RestartLimitError):
-        first.get(timeout=5)
+        first.get(timeout=60)
 
     home.clock.advance(RESTART.within)
     second = person.ask_future(Look())
@@ -191,7 +191,7 @@ def test_when_the_failures_are_long_past_it_is_started_again_as_often_as_at_firs
         home.pass_backoff()
 
     with pytest.raises(RestartLimitError):
-        second.get(timeout=5)
+        second.get(timeout=60)
     assert len(home.diary.told("made")) == 2 * (1 + RESTART.max_restarts)
 
 
@@ -199,7 +199,7 @@ def test_who_has_reached_the_limit_is_forgotten_when_the_failures_are_long_past(
     kind = home.person(supervision=Supervision(max_restarts=0, within=60.0))
     kind.trips["on_start"] = Stumbled
     with pytest.raises(RestartLimitError):
-        home.system.actor(kind, "a").ask(Look(), timeout=5)
+        home.system.actor(kind, "a").ask(Look(), timeout=60)
     wait_until(lambda: home.system.timetable._entries != [], what="what is remembered until it is long past")
 
     home.clock.advance(61)
@@ -215,16 +215,16 @@ def test_stopping_who_has_reached_the_limit_lets_it_begin_anew(home: Nursery) ->
     for _ in range(RESTART.max_restarts):
         home.pass_backoff()
     with pytest.raises(RestartLimitError):
-        first.get(timeout=5)
+        first.get(timeout=60)
 
-    person.stop(timeout=5)
+    person.stop(timeout=60)
     second = person.ask_future(Look())
     home.pass_backoff()
     home.wait_for_backoff()
     kind.trips.clear()
     home.pass_backoff()
 
-    assert second.get(timeout=5) == 0
+    assert second.get(timeout=60) == 0
 
 
 # Stop, and nobody to escalate to.
@@ -237,15 +237,15 @@ def test_it_ends_what_waits_is_refused_and_the_next_message_starts_it_anew(
     held = threading.Event()
     person = home.system.actor(home.person(supervision=supervision), "a")
     person.ask(Add(1))
-    person.tell(Do(lambda _: held.wait(5)))
+    person.tell(Do(lambda _: held.wait(60)))
     person.tell(Trip("decide"))
     waiting = person.ask_future(Look())
     person.tell(Add(10))
     held.set()
 
     with pytest.raises(ActorFailedError, match="Stumbled"):
-        waiting.get(timeout=5)
-    assert person.ask(Look(), timeout=5) == 1
+        waiting.get(timeout=60)
+    assert person.ask(Look(), timeout=60) == 1
     assert home.reasons() == [("person/a", Trip("decide"), "Stumbled"), ("person/a", Add(10), "ActorFailedError")]
     assert not home.is_backing_off()
 
@@ -258,7 +258,7 @@ def test_a_stop_during_a_backoff_ends_it_at_once_and_nothing_comes_back(home: Nu
     person.tell(Trip("decide"))
     home.wait_for_backoff()
 
-    person.stop(timeout=5)
+    person.stop(timeout=60)
     home.clock.advance(100)
 
     assert home.system._cells == {}
@@ -271,7 +271,7 @@ def test_a_stop_during_a_backoff_comes_behind_what_was_sent_before(home: Nursery
     home.wait_for_backoff()
     waiting = person.ask_future(Add(1))
 
-    person.stop(timeout=5)
+    person.stop(timeout=60)
 
     assert waiting.get(timeout=0) == 1
     assert home.system.live() == 0
@@ -284,7 +284,7 @@ def test_a_stop_is_not_kept_waiting_by_one_backoff_after_the_other(home: Nursery
     waiting = person.ask_future(Look())
     home.wait_for_backoff()
 
-    person.stop(timeout=5)
+    person.stop(timeout=60)
 
     with pytest.raises(RestartLimitError):
         waiting.get(timeout=0)
@@ -302,8 +302,8 @@ def test_a_stop_during_a_step_lets_it_be_recorded_and_answered_first() -> None:
 
         home.memory.commit()
 
-        assert step.get(timeout=5) == 1
-        assert behind.get(timeout=5) == 1
+        assert step.get(timeout=60) == 1
+        assert behind.get(timeout=60) == 1
         assert home.wait_for("stopped") == [("stopped", "a")]
         assert home.recorded("person/a") == [Added(1)]
 
@@ -390,7 +390,7 @@ def test_whatever_happens_the_state_is_what_was_acknowledged(deeds: list[str]) -
                     home.clock.advance(5)
                     model.comes_back()
                 case "stop":
-                    person.stop(timeout=5)
+                    person.stop(timeout=60)
                     model.failures.clear()
                     model.comes_back()
                 case _ if model.is_backing_off:
@@ -404,13 +404,13 @@ def test_whatever_happens_the_state_is_what_was_acknowledged(deeds: list[str]) -
                         home.wait_for_backoff()
                     else:
                         with suppress(RestartLimitError):  # it may come before the end, or start it again
-                            person.ask(Look(), timeout=5)
+                            person.ask(Look(), timeout=60)
             if not model.is_backing_off:
                 model.settle()
 
         home.clock.advance(5)
         model.settle()
-        assert person.ask(Look(), timeout=5) == model.total
+        assert person.ask(Look(), timeout=60) == model.total
         assert home.recorded("person/a") == [Added(1)] * model.total
 
 
@@ -436,5 +436,5 @@ class Model:
 
     def settle(self) -> None:
         for future, expected in self.waiting:
-            assert future.get(timeout=5) == expected
+            assert future.get(timeout=60) == expected
         self.waiting.clear()

@@ -99,8 +99,8 @@ def test_messages_behind_a_stop_go_to_the_next_incarnation(held: MemoryJournal, 
 
         held.commit()
 
-        assert first.get(timeout=5) == 1
-        assert behind.get(timeout=5) == 1
+        assert first.get(timeout=60) == 1
+        assert behind.get(timeout=60) == 1
         for thread in stopping:
             thread.join()
         assert len(diary.told("stopped")) in (1, 2)
@@ -128,7 +128,7 @@ def test_who_does_not_get_a_reply_in_time_is_told_so_and_the_command_takes_effec
             account.stop(timeout=0.001)
         held.commit()
 
-        assert account.ask(Audit(), timeout=5) == 5
+        assert account.ask(Audit(), timeout=60) == 5
 
 
 def test_a_future_of_a_reply_calls_back(held: MemoryJournal) -> None:
@@ -147,7 +147,7 @@ def test_a_future_of_a_reply_calls_back(held: MemoryJournal) -> None:
 
         held.commit()
 
-        assert came.wait(5)
+        assert came.wait(60)
         assert heard == [5]
 
 
@@ -170,7 +170,7 @@ def test_an_actor_asks_another_and_neither_needs_a_second_worker_to_be_free(jour
             ),
         )
 
-        assert system.actor(Chained, "40").ask(Deposit(1), timeout=20) == 41
+        assert system.actor(Chained, "40").ask(Deposit(1), timeout=60) == 41
 
 
 def test_actors_without_a_log_live_beside_them(system: ActorSystem) -> None:

@@ -89,7 +89,7 @@ def test_both_shapes_of_a_call_run() -> None:
 
 
 def test_tools_of_a_batch_run_at_the_same_time_also_those_that_block() -> None:
-    meeting = threading.Barrier(12, timeout=20)
+    meeting = threading.Barrier(12, timeout=60)
     calls = [a_call(str(number)) for number in range(12)]
     play = Play(
         Scripted([{"type": "call_tools_batch", "toolsCalling": calls}], tools={"tool": lambda _: meeting.wait()})
@@ -245,7 +245,7 @@ def test_nobody_waits_for_a_thread_of_a_step_that_was_cancelled() -> None:
     go_on, over = threading.Event(), threading.Event()
 
     def blocks(_: object) -> None:
-        go_on.wait(20)
+        go_on.wait(60)
         over.set()
 
     async def converse() -> None:
@@ -270,14 +270,14 @@ def test_a_thread_that_outlives_its_loop_ends_in_silence() -> None:
     before = set(threading.enumerate())
 
     async def converse() -> None:
-        task = asyncio.create_task(in_thread(lambda: go_on.wait(20), "the test"))
+        task = asyncio.create_task(in_thread(lambda: go_on.wait(60), "the test"))
         await asyncio.sleep(0)
         task.cancel()
 
     asyncio.run(converse())
     (left,) = set(threading.enumerate()) - before
     go_on.set()
-    left.join(20)
+    left.join(60)
 
     assert not left.is_alive()
 

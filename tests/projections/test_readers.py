@@ -54,13 +54,13 @@ def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(store: 
 
     class Slow(dict[str, Value]):
         def __getitem__(self, name: str) -> Value:
-            together.wait(timeout=20)
+            together.wait(timeout=60)
             return "a"
 
     readers = Readers(store)
     with ThreadPoolExecutor(12) as threads:
         asked = [threads.submit(readers.ask, compiled.SESSION, Slow()) for _ in range(12)]
-        answers = [one.result(timeout=20) for one in asked]
+        answers = [one.result(timeout=60) for one in asked]
     kept = len(readers._free)
     readers.close()
 

@@ -121,7 +121,7 @@ def test_readers_who_read_their_own_writes_miss_none_while_the_tables_are_made_a
             with journal:
                 position = world.say("a", f"word {number}")
                 opened.runner.notify(position)
-            opened.runner.wait_for(position, timeout=20)
+            opened.runner.wait_for(position, timeout=60)
             assert words_of(opened.model.messages("a")) == numbered(number + 1)
 
     with ThreadPoolExecutor(4) as threads:
@@ -171,7 +171,7 @@ def test_closing_ends_a_rebuilding_which_the_next_opening_goes_on_with(path: Pat
 
     def close_meanwhile(_progress: Progress) -> None:
         reached.set()
-        assert opened.kept._closing.wait(20)
+        assert opened.kept._closing.wait(60)
 
     def rebuild() -> str:
         try:
@@ -182,10 +182,10 @@ def test_closing_ends_a_rebuilding_which_the_next_opening_goes_on_with(path: Pat
 
     with ThreadPoolExecutor(1) as threads:
         rebuilding = threads.submit(rebuild)
-        assert reached.wait(20)
+        assert reached.wait(60)
         opened.close()
 
-        assert rebuilding.result(timeout=20) == "told"
+        assert rebuilding.result(timeout=60) == "told"
     assert Generations(path).numbers() == [1, 2]
 
     opened = Opened(path, world)

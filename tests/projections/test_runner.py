@@ -128,7 +128,7 @@ def test_many_threads_read_their_own_writes(opened: tuple[ReadModel, Runner], wo
         with journal:
             position = world.create(f"s{number}")
             runner.notify(position)
-        runner.wait_for(position, timeout=20)
+        runner.wait_for(position, timeout=60)
         return model.session(f"s{number}") is not None
 
     with ThreadPoolExecutor(16) as threads:
@@ -145,7 +145,7 @@ def test_waiting_for_an_event_that_comes_later_ends_when_it_comes(
         waiting = threads.submit(runner.wait_for, position, 20)
         runner.notify(world.say("a"))
 
-        assert waiting.result(timeout=20) is None
+        assert waiting.result(timeout=60) is None
         assert runner.position == position
 
 
@@ -287,7 +287,7 @@ def test_who_waits_while_it_closes_is_told(opened: tuple[ReadModel, Runner]) -> 
         runner.close()
 
         with pytest.raises(RuntimeClosedError):
-            waiting.result(timeout=20)
+            waiting.result(timeout=60)
     assert runner.health == "closed"
 
 
@@ -323,7 +323,7 @@ def test_readers_and_a_close_in_the_midst_of_them_get_along(tmp_path: Path, worl
         runner.close()
         model.close()
 
-        assert {answer.result(timeout=20) for answer in answers} == {"told"}
+        assert {answer.result(timeout=60) for answer in answers} == {"told"}
     assert not model._readers._free
 
 
@@ -356,7 +356,7 @@ def test_a_log_that_does_not_answer_holds_up_neither_who_waits_nor_the_closing(
     with model:
         with pytest.raises(ReadModelBehindError):
             runner.wait_for(position, timeout=0.05)
-        assert log.was_asked.wait(20)
+        assert log.was_asked.wait(60)
         runner.close()
         assert not log.may_answer.is_set()
 

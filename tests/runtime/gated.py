@@ -36,6 +36,12 @@ class Gate:
         self._lock = threading.Lock()
         self._waiting: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
+    @property
+    def waiting(self) -> int:
+        """How many wait."""
+        with self._lock:
+            return len(self._waiting)
+
     async def passed(self) -> None:
         waiting = (asyncio.get_running_loop(), asyncio.Event())
         with self._lock:

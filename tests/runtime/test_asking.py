@@ -158,16 +158,13 @@ def test_live_agents_are_asked_on_the_loop_and_no_thread_is_needed(
     def none(*_: object) -> None:
         raise AssertionError("a thread was asked for")
 
-    def all_hold() -> bool:
-        return [agent.state for agent in runtime.agents.list()] == ["responding"] * 100
-
     async def story() -> list[Answer]:
         async with _Twin(runtime) as twin:
             with monkeypatch.context() as without_threads:
                 without_threads.setattr(Threads, "call", none)
                 await asyncio.gather(*(twin.agents.receive(agents[id_], "first") for id_ in sessions))
                 asking = [asyncio.create_task(twin.ask("hold", session=id_)) for id_ in sessions]
-                await asyncio.to_thread(wait_until, all_hold)
+                await asyncio.to_thread(wait_until, lambda: mock.gate.waiting == 100)
                 mock.gate.open()
                 return await asyncio.gather(*asking)
 
@@ -186,9 +183,6 @@ def test_a_hundred_wait_at_once_in_two_sessions_and_cost_no_thread_each(
         runtime.sessions.create("c", "i", session_id=session_id)
     questions = [f"hold {number}" if number < 2 else f"question {number}" for number in range(100)]
 
-    def both_hold() -> bool:
-        return [agent.state for agent in runtime.agents.list()] == ["responding"] * 2
-
     def all_wait() -> bool:
         return all(len(runtime.sessions.turns(session_id)) == 50 for session_id in "ab")
 
@@ -199,7 +193,7 @@ def test_a_hundred_wait_at_once_in_two_sessions_and_cost_no_thread_each(
                 return asyncio.create_task(twin.ask(questions[number], session="ab"[number % 2]))
 
             asking = [ask(number) for number in range(2)]
-            await asyncio.to_thread(wait_until, both_hold)
+            await asyncio.to_thread(wait_until, lambda: mock.gate.waiting == 2)
             asking += [ask(number) for number in range(2, 100)]
             await asyncio.to_thread(wait_until, all_wait)
             calls = [twin.sessions.get("a") for _ in range(50)]  # they find threads although a hundred wait

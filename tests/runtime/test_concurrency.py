@@ -23,7 +23,7 @@ def at_once(calls: list[Callable[[], T]]) -> list[T | ReenactError]:
     start = threading.Barrier(len(calls))
 
     def attempt(call: Callable[[], T]) -> T | ReenactError:
-        start.wait(timeout=20)
+        start.wait(timeout=60)
         try:
             return call()
         except ReenactError as error:

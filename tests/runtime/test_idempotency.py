@@ -190,7 +190,7 @@ def test_from_many_threads_at_once_it_is_carried_out_once(opened: Open, case: Ca
     start = threading.Barrier(8)
 
     def send_with_others(_: int) -> Envelope:
-        start.wait(timeout=20)
+        start.wait(timeout=60)
         return send()
 
     with ThreadPoolExecutor(8) as threads:
@@ -294,7 +294,7 @@ class Slow:
 
     def _wait(self) -> None:
         self.committed.set()
-        assert self.go_on.wait(timeout=20)
+        assert self.go_on.wait(timeout=60)
 
 
 @pytest.fixture
@@ -308,7 +308,7 @@ def slow(runtime: Runtime) -> Iterator[Slow]:
 def meanwhile(call: Callable[[], Envelope]) -> Generator[Callable[[], Envelope]]:
     with ThreadPoolExecutor(1) as thread:
         future = thread.submit(call)
-        yield lambda: future.result(timeout=20)
+        yield lambda: future.result(timeout=60)
 
 
 def test_a_request_whose_asker_has_given_up_is_waited_for(runtime: Runtime, slow: Slow) -> None:
@@ -321,7 +321,7 @@ def test_a_request_whose_asker_has_given_up_is_waited_for(runtime: Runtime, slow
         runtime.request("container_create_request", {**asked, "name": "other"}, timeout=0.05)
 
     with meanwhile(lambda: runtime.request("container_create_request", asked)) as response:
-        assert slow.committed.wait(timeout=20)
+        assert slow.committed.wait(timeout=60)
         slow.go_on.set()
         answered = response()
 
@@ -337,14 +337,14 @@ def test_whoever_waits_for_a_request_whose_thread_has_died_carries_it_out(
     def die_once(attempt: InFlightRequest, actor: Reference[Any], command: IdempotentCommand) -> object:
         if not began.is_set():
             began.set()
-            assert die.wait(timeout=20)
+            assert die.wait(timeout=60)
             raise KeyboardInterrupt
         return ask(attempt, actor, command)
 
     monkeypatch.setattr(InFlightRequest, "ask", die_once)
     asked = {"name": "home", "request_id": "r"}
     with meanwhile(lambda: runtime.request("container_create_request", asked)) as first:
-        assert began.wait(timeout=20)
+        assert began.wait(timeout=60)
         with meanwhile(lambda: runtime.request("container_create_request", asked)) as second:
             die.set()
             answered = second()

@@ -100,7 +100,7 @@ def talk(runtime: Runtime, *questions: str) -> None:
     before = len(runtime.sessions.messages("s"))
     for question in questions:
         runtime.agents.receive(agent_id, question)
-    wait_until(lambda: len(runtime.sessions.messages("s")) == before + 2 * len(questions), timeout=20)
+    wait_until(lambda: len(runtime.sessions.messages("s")) == before + 2 * len(questions), timeout=60)
 
 
 def spoken(connection: Connection) -> tuple[int, int] | None:
@@ -109,7 +109,7 @@ def spoken(connection: Connection) -> tuple[int, int] | None:
 
 
 def read_spoken(runtime: Runtime) -> tuple[int, int] | None:
-    runtime.projections.wait_for(timeout=20)
+    runtime.projections.wait_for(timeout=60)
     with runtime.projections.read(Spoken) as connection:
         return spoken(connection)
 
@@ -157,7 +157,7 @@ def test_both_kinds_of_tables_are_rebuilt_while_agents_talk(opened: Open, answer
     rebuilding.start()
 
     talk(runtime, *["Hello"] * 9)
-    rebuilding.join(30)
+    rebuilding.join(60)
 
     assert {one.phase for one in told} == {"reenact", "spoken"}
     assert read_spoken(runtime) == (50, 160)
@@ -176,9 +176,9 @@ def test_one_that_raises_harms_neither_the_runtime_nor_its_log(opened: Open, ans
 
     talk(runtime, "Hello", "Hello")
 
-    runtime.projections.wait_for(timeout=20, of=Spoken)
+    runtime.projections.wait_for(timeout=60, of=Spoken)
     with pytest.raises(ProjectionFailedError, match="the AnswerRecorded at position"):
-        runtime.projections.wait_for(timeout=20)
+        runtime.projections.wait_for(timeout=60)
     with runtime.projections.read(Spoken) as connection:
         assert spoken(connection) == (10, 32)
     assert len(runtime.sessions.messages("s")) == 4
@@ -219,7 +219,7 @@ def test_an_asyncio_caller_has_the_same(answering: MockEnvironmentFactory) -> No
             await runtime.projections.rebuild()
             await runtime.projections.rebuild(Spoken)
             await runtime.projections.retry(Spoken)
-            await runtime.projections.wait_for(timeout=20)
+            await runtime.projections.wait_for(timeout=60)
             assert [one.name for one in await runtime.projections.status()] == ["reenact", "spoken"]
             return await runtime.projections.read(Spoken, spoken)
 
@@ -238,7 +238,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def balances(projections: Projections) -> dict[str, int]:
-    projections.wait_for(timeout=20)
+    projections.wait_for(timeout=60)
     with projections.read(Balances) as connection:
         found: dict[str, int] = dict(connection.execute(select(Balances.balances)).all())
         return found
@@ -274,7 +274,7 @@ def test_a_log_in_postgresql_has_its_projections_beside_it(server: Server) -> No
             rebuilding.start()
             for _ in range(20):
                 system.actor(Purse, "ann").ask(1)
-            rebuilding.join(30)
+            rebuilding.join(60)
 
             assert balances(projections) == {"Purse/ann": 30}
 

@@ -107,7 +107,7 @@ def test_a_full_disk_refuses_every_message_at_once(runtime: Runtime, agent: str,
 
 def ask(runtime: Runtime, agent_id: str, text: str) -> str:
     """Send the message with a limit to how long the answer may take; return its turn."""
-    response = runtime.request("message_send_request", {"agent_id": agent_id, "content": text}, timeout=10)
+    response = runtime.request("message_send_request", {"agent_id": agent_id, "content": text}, timeout=60)
     turn_id: str = response.data.result["turn_id"]
     return turn_id
 

@@ -171,7 +171,7 @@ def test_a_log_that_is_served_is_served_once(start: Start, environ: dict[str, st
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
 
@@ -269,7 +269,7 @@ def test_help_loads_no_server() -> None:
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=60,
         env={**os.environ, "PYTHONPATH": str(Path(reenact.__file__).parent.parent)},
     )
 

@@ -45,7 +45,7 @@ class Socket:
         await asyncio.sleep(0)
 
     async def full(self) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await self._has_them.wait()
 
     def pauses(self) -> list[float]:

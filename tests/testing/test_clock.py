@@ -76,7 +76,7 @@ def test_waiting_ends_with_what_was_waited_for() -> None:
     event = threading.Event()
 
     def find() -> None:
-        event.wait(10)
+        event.wait(60)
         found.append("it")
 
     thread = threading.Thread(target=find)

@@ -36,13 +36,13 @@ def journal(tmp_path: Path) -> Iterator[FaultyJournal]:
 def append(journal: FaultyJournal, step: Append) -> Outcome:
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     journal.append(step, outcomes.put)
-    return outcomes.get(timeout=30)
+    return outcomes.get(timeout=60)
 
 
 def acknowledge(journal: FaultyJournal, mark: Mark) -> Outcome:
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     journal.acknowledge([mark], outcomes.put)
-    return outcomes.get(timeout=30)
+    return outcomes.get(timeout=60)
 
 
 def left(journal: FaultyJournal) -> tuple[int, list[Mark], bool]:

@@ -40,7 +40,7 @@ def settle(journal: Journal, *steps: Append) -> list[Outcome]:
     outcomes: SimpleQueue[Outcome] = SimpleQueue()
     for each in steps:
         journal.append(each, outcomes.put)
-    return [outcomes.get(timeout=30) for _ in steps]
+    return [outcomes.get(timeout=60) for _ in steps]
 
 
 def amounts(journal: Journal, stream: str = "a") -> list[int]:
@@ -147,11 +147,11 @@ def test_what_is_held_is_not_written_until_it_is_released(journal: FaultyJournal
     assert (len(journal.held), amounts(journal), outcomes.empty()) == (3, [], True)
 
     assert journal.release(1) == 1
-    assert outcomes.get(timeout=30) == Committed(1, 1)
+    assert outcomes.get(timeout=60) == Committed(1, 1)
     assert (len(journal.held), amounts(journal), journal.holds) == (2, [0], True)
 
     assert journal.release() == 2
-    assert [outcomes.get(timeout=30) for _ in range(2)] == [Committed(2, 2), Committed(3, 3)]
+    assert [outcomes.get(timeout=60) for _ in range(2)] == [Committed(2, 2), Committed(3, 3)]
     assert (journal.held, journal.holds) == ((), False)
 
 
@@ -163,7 +163,7 @@ def test_a_fault_happens_to_what_is_held_when_it_is_released(journal: FaultyJour
 
     journal.release()
 
-    assert str(outcomes.get(timeout=30)) == "broken"
+    assert str(outcomes.get(timeout=60)) == "broken"
 
 
 def test_a_crash_before_an_append_leaves_nothing_of_it(journal: FaultyJournal) -> None:
@@ -192,7 +192,7 @@ def test_after_a_crash_nothing_is_written_and_nothing_recovered(journal: FaultyJ
 
     journal.crash()
 
-    assert isinstance(outcomes.get(timeout=30), CrashedError)
+    assert isinstance(outcomes.get(timeout=60), CrashedError)
     with pytest.raises(CrashedError):
         journal.append(step("b", 0, 1), outcomes.put)
     with pytest.raises(CrashedError):
@@ -220,7 +220,7 @@ def test_calm_takes_every_trouble_back(journal: FaultyJournal) -> None:
 
     journal.calm()
 
-    assert outcomes.get(timeout=30) == Committed(1, 1)
+    assert outcomes.get(timeout=60) == Committed(1, 1)
     assert kinds(settle(journal, step("a", 1, 2))) == [Committed]
 
 
@@ -231,7 +231,7 @@ def test_closing_lets_go_on_what_is_held(journal: FaultyJournal) -> None:
 
     journal.close()
 
-    assert outcomes.get(timeout=30) == Committed(1, 1)
+    assert outcomes.get(timeout=60) == Committed(1, 1)
 
 
 def test_waiting_for_what_does_not_come_says_so(journal: FaultyJournal, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,7 +69,7 @@ def written(path: Path, steps: Sequence[Kept], events: EventCodec = SHARED) -> P
         for number, (stream, together, cause) in enumerate(steps):
             step = Append(stream, versions.get(stream, 0), number, tuple(together), cause=cause)
             journal.append(step, outcomes.put)
-            assert isinstance(outcomes.get(timeout=10), Committed)
+            assert isinstance(outcomes.get(timeout=60), Committed)
             versions[stream] = versions.get(stream, 0) + len(together)
     return path
 

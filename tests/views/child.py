@@ -35,7 +35,7 @@ def rebuild_own(directory: str, words: str) -> None:
     say(log, *words)
     hosted.Generation.batch = BATCH  # so that there are many of them
     projections = Projections.open(directory, log, [Words()])
-    projections.wait_for(timeout=20)
+    projections.wait_for(timeout=60)
     projections.rebuild("words", progress=tell_and_wait)
 
 

@@ -60,7 +60,7 @@ def test_tables_hold_what_the_log_says(url: str, log: WatchedLog) -> None:
     with Projections.open(url, log, [Words()]) as projections:
         log.append("talk", Sneezed(), Forgot("b"), Said("c"))
 
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
         assert found(projections, Words) == (6, {"a": 2, "c": 1})
         assert projections.status() == [ProjectionStatus(name="words", version=1, position=6, lag=0, health="running")]
@@ -70,7 +70,7 @@ def test_what_nobody_waits_for_is_projected_all_the_same(url: str, log: WatchedL
     with Projections.open(url, log, [Words()]) as projections:
         say(log, "a")
 
-        wait_until(lambda: found(projections, Words) == (1, {"a": 1}), timeout=20)
+        wait_until(lambda: found(projections, Words) == (1, {"a": 1}), timeout=60)
 
 
 def test_a_log_that_tells_nobody_is_looked_at(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_log_that_tells_nobody_is_looked_at(tmp_path: Path) -> None:
     with Projections.open(tmp_path, log, [Words()]) as projections:
         say(log, "a")
 
-        wait_until(lambda: found(projections, Words) == (1, {"a": 1}), timeout=20)
+        wait_until(lambda: found(projections, Words) == (1, {"a": 1}), timeout=60)
 
 
 def test_a_log_that_may_have_told_somebody_else_is_looked_at(url: str, log: WatchedLog) -> None:
@@ -87,34 +87,34 @@ def test_a_log_that_may_have_told_somebody_else_is_looked_at(url: str, log: Watc
         for watcher in log.watchers:
             watcher(0)
 
-        wait_until(lambda: found(projections, Words) == (1, {"a": 1}), timeout=20)
+        wait_until(lambda: found(projections, Words) == (1, {"a": 1}), timeout=60)
     assert log.watchers == []
 
 
 def test_they_go_on_where_they_were(url: str, log: WatchedLog) -> None:
     say(log, "a", "b")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     say(log, "a")
 
     with Projections.open(url, log, [Words()]) as projections:
         assert found(projections, Words)[0] >= 2
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         assert found(projections, Words) == (3, {"a": 2, "b": 1})
 
 
 def test_an_event_that_cannot_be_projected_stops_its_projection_and_no_other(url: str, log: WatchedLog) -> None:
     say(log, "a", "b", "ugh", "a")
     with Projections.open(url, log, [Words(), Squeamish()]) as projections:
-        projections.wait_for(timeout=20, of=Words)
+        projections.wait_for(timeout=60, of=Words)
 
         for _ in range(2):
             with pytest.raises(
                 ProjectionFailedError, match=r"Said at position 3 \(talk\) .* by 'squeamish': ValueError"
             ):
-                projections.wait_for(timeout=20, of=Squeamish)
+                projections.wait_for(timeout=60, of=Squeamish)
         say(log, "c")
-        projections.wait_for(timeout=20, of="words")
+        projections.wait_for(timeout=60, of="words")
 
         assert found(projections, Words) == (5, counted(log.rows))
         with projections.read(Squeamish) as connection:
@@ -132,12 +132,12 @@ def test_one_that_has_stopped_goes_on_when_it_was_mended(
 ) -> None:
     say(log, "ugh")
     with Projections.open(url, log, [Squeamish()]) as projections:
-        wait_until(lambda: status_of(projections, "squeamish").health == "stopped", timeout=20)
+        wait_until(lambda: status_of(projections, "squeamish").health == "stopped", timeout=60)
         monkeypatch.setattr(Squeamish, "shuns", None)
 
         projections.retry("squeamish")
 
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         assert status_of(projections, "squeamish").failure is None
         assert found(projections, Squeamish) == (1, {"ugh": 1})
 
@@ -147,11 +147,11 @@ def test_one_that_has_stopped_goes_on_with_mended_code_when_it_is_opened_again(
 ) -> None:
     say(log, "a", "ugh", "b")
     with Projections.open(url, log, [Squeamish()]) as projections, pytest.raises(ProjectionFailedError):
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     monkeypatch.setattr(Squeamish, "shuns", None)
 
     with Projections.open(url, log, [Squeamish()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         assert found(projections, Squeamish) == (3, {"a": 1, "ugh": 1, "b": 1})
 
 
@@ -205,7 +205,7 @@ def test_a_function_cannot_end_the_transaction_nor_say_how_far_it_is(
     say(log, "a", "end")
     with Projections.open(url, log, [Ending()]) as projections:
         with pytest.raises(ProjectionFailedError, match="at position 2"):
-            projections.wait_for(timeout=20)
+            projections.wait_for(timeout=60)
 
         assert found(projections, Ending) == (1, {"a": 1})
 
@@ -218,7 +218,7 @@ def test_a_function_that_ends_the_transaction_behind_our_back_is_found_out(
     say(log, "a", "end")
     with Projections.open(url, log, [Ending()]) as projections:
         with pytest.raises(ProjectionFailedError, match=r"at position 2 .* mend it, and rebuild"):
-            projections.wait_for(timeout=20)
+            projections.wait_for(timeout=60)
         monkeypatch.setattr(Ending, "how", speak())
         projections.rebuild("ending")
 
@@ -236,7 +236,7 @@ def test_a_function_may_take_back_what_it_has_written_itself(
     monkeypatch.setattr(Ending, "how", how)
     say(log, "a", "end", "b")
     with Projections.open(url, log, [Ending()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
         assert found(projections, Ending) == (3, counted(log.rows))
 
@@ -261,7 +261,7 @@ def test_a_statement_that_the_database_refuses_is_a_fault_of_the_function(url: s
         Projections.open(url, log, [Wrong()]) as projections,
         pytest.raises(ProjectionFailedError, match="nowhere"),
     ):
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
 
 def test_tables_of_the_same_name_are_no_matter(url: str, log: WatchedLog) -> None:
@@ -271,7 +271,7 @@ def test_tables_of_the_same_name_are_no_matter(url: str, log: WatchedLog) -> Non
 
     say(log, "a")
     with Projections.open(url, log, [Words(), Others()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
         assert found(projections, Words) == (1, {"a": 1})
         assert found(projections, Others) == (1, {"a": 10})
@@ -288,11 +288,11 @@ def test_what_is_read_cannot_be_written(url: str, log: WatchedLog) -> None:
 def test_a_reader_sees_one_moment_however_long_it_looks(url: str, log: WatchedLog) -> None:
     say(log, "a")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         with projections.read(Words) as connection:
             before = connection.execute(select(Words.words)).all()
             say(log, "a", "b")
-            projections.wait_for(timeout=20)
+            projections.wait_for(timeout=60)
 
             assert connection.execute(select(Words.words)).all() == before
         assert found(projections, Words) == (3, {"a": 2, "b": 1})
@@ -412,11 +412,11 @@ def test_tables_that_found_no_space_are_written_when_there_is_some(
 def test_a_connection_that_is_lost_is_made_again(server: Server, log: WatchedLog) -> None:
     with Projections.open(server.new_log(), log, [Words()]) as projections:
         say(log, "a")
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         server.terminate()
         say(log, "b")
 
-        wait_until(lambda: found(projections, Words) == (2, {"a": 1, "b": 1}), timeout=20)
+        wait_until(lambda: found(projections, Words) == (2, {"a": 1, "b": 1}), timeout=60)
 
 
 def test_a_server_that_is_not_there_is_a_typed_error(log: WatchedLog) -> None:
@@ -428,7 +428,7 @@ def test_a_server_that_is_not_there_is_a_typed_error(log: WatchedLog) -> None:
 def test_a_damaged_file_is_made_anew(damage: str, tmp_path: Path, log: WatchedLog) -> None:
     say(log, *"abcabc" * 50)
     with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     path = tmp_path / "words.db"
     match damage:
         case "no database":
@@ -445,7 +445,7 @@ def test_a_damaged_file_is_made_anew(damage: str, tmp_path: Path, log: WatchedLo
             connection.close()
 
     with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         assert found(projections, Words) == (300, counted(log.rows))
 
 
@@ -458,7 +458,7 @@ def test_damage_in_a_large_file_is_mended_at_the_next_opening_once_it_was_met(
     words = [f"word {number:04d}" for number in range(1500)]
     say(log, *words)
     with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     path = tmp_path / "words.db"
     whole = bytearray(path.read_bytes())
     middle = len(whole) // 2 // 4096 * 4096
@@ -469,13 +469,13 @@ def test_damage_in_a_large_file_is_mended_at_the_next_opening_once_it_was_met(
         assert status_of(projections).health == "running"
         if who == "writer":
             say(log, *words)
-            wait_until(lambda: "malformed" in repr(status_of(projections).failure), timeout=20)
+            wait_until(lambda: "malformed" in repr(status_of(projections).failure), timeout=60)
         else:
             with pytest.raises(DatabaseError, match="malformed"):
                 found(projections, Words)
 
     with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         assert found(projections, Words) == (log.head(), counted(log.rows))
     assert not list(tmp_path.glob("*suspect"))
 
@@ -483,13 +483,13 @@ def test_damage_in_a_large_file_is_mended_at_the_next_opening_once_it_was_met(
 def test_tables_of_another_log_or_of_one_that_was_longer_are_made_anew(url: str, log: WatchedLog) -> None:
     say(log, "a", "b", "c")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     other = ListLog(1)
     say(other, "x", "y", "z", "z")
 
     for another in (log.until(2), other):
         with Projections.open(url, another, [Words()]) as projections:
-            projections.wait_for(timeout=20)
+            projections.wait_for(timeout=60)
             assert found(projections, Words) == (another.head(), counted(another.rows))
 
 
@@ -503,10 +503,10 @@ def test_two_processes_keep_the_same_tables_and_count_nothing_twice(
         with ThreadPoolExecutor(2) as threads:
             waiting = [threads.submit(one.wait_for, None, 30) for one in (here, there)]
             for ended in waiting:
-                ended.result(timeout=30)
+                ended.result(timeout=60)
         say(log, "d")
         for one in (here, there):
-            one.wait_for(timeout=20)
+            one.wait_for(timeout=60)
 
         assert found(here, Words) == found(there, Words) == (91, counted(log.rows))
 
@@ -541,15 +541,15 @@ def test_what_another_process_has_put_in_place_is_gone_on_with_or_told(server: S
     with Projections.open(url, log, [Words()]) as here, Projections.open(url, log, [Words()]) as there:
         there.rebuild("words")
         say(log, "b")
-        here.wait_for(timeout=20)
+        here.wait_for(timeout=60)
         assert found(here, Words) == (2, {"a": 1, "b": 1})
 
         with Projections.open(url, log, [DoubleWords()]) as newer:
-            newer.wait_for(timeout=20)
+            newer.wait_for(timeout=60)
             say(log, "c")
             with pytest.raises(ReadModelError, match="another process has put tables of another version"):
-                here.wait_for(timeout=20)
-            newer.wait_for(timeout=20)
+                here.wait_for(timeout=60)
+            newer.wait_for(timeout=60)
             assert found(newer, DoubleWords) == (3, {"a": 2, "b": 2, "c": 2})
             assert status_of(here).health == "stopped"
 
@@ -566,7 +566,7 @@ def test_a_type_of_the_database_is_the_user_s_to_choose(server: Server, log: Wat
 
     say(log, "a")
     with Projections.open(server.new_log(), log, [Kinds()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         with projections.read("kinds") as connection:
             rows: list[Any] = list(connection.execute(text("SELECT word, times FROM words")).all())
         assert rows == [("a", "many")]
@@ -579,18 +579,18 @@ def test_a_place_that_is_full_or_cannot_be_written_is_a_typed_error_and_goes_by(
     with mounted(tmp_path / "disk", "-t", "tmpfs", "-o", "size=1m", "tmpfs") as disk:
         say(log, "a")
         with Projections.open(disk / "views", log, [Words()]) as projections:
-            projections.wait_for(timeout=20)
+            projections.wait_for(timeout=60)
             filler = disk / "filler"
             with pytest.raises(OSError, match="No space"):
                 filler.write_bytes(b"x" * 2_000_000)
             say(log, *(f"word {number} " * 100 for number in range(100)))
 
             with pytest.raises(ReadModelError):
-                projections.wait_for(timeout=20)
+                projections.wait_for(timeout=60)
             with pytest.raises(ReadModelError):
                 projections.rebuild("words")
             filler.unlink()
-            wait_until(lambda: status_of(projections).lag == 0, timeout=20)
+            wait_until(lambda: status_of(projections).lag == 0, timeout=60)
             projections.rebuild("words")
             assert found(projections, Words) == (101, counted(log.rows))
 

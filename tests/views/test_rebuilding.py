@@ -53,7 +53,7 @@ class Gate:
 
     def pass_through(self) -> None:
         self.reached.set()
-        assert self.opened.wait(20)
+        assert self.opened.wait(60)
 
 
 class GatedLog(WatchedLog):
@@ -98,7 +98,7 @@ def test_rebuilt_tables_say_the_same_and_the_former_are_gone(url: str, log: Gate
     say(log, *"abcab")
     told: list[Progress] = []
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
         projections.rebuild("words", progress=told.append)
         projections.rebuild(Words)
@@ -106,7 +106,7 @@ def test_rebuilt_tables_say_the_same_and_the_former_are_gone(url: str, log: Gate
         assert found(projections, Words) == (5, counted(log.rows))
         assert generations(projections) == [3]
         say(log, "d")
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         assert found(projections, Words) == (6, counted(log.rows))
     assert told[0] == Progress("words", 0, 5)
     assert told[-1] == Progress("words", 5, 5)
@@ -134,7 +134,7 @@ def test_readers_see_whole_tables_while_they_are_rebuilt_and_written_again_and_a
         for number in range(120):
             say(log, "abcdef"[number % 6])
             if number % 40 == 0:
-                projections.wait_for(timeout=20)
+                projections.wait_for(timeout=60)
 
     with Projections.open(url, log, [Words()]) as projections, ThreadPoolExecutor(4) as threads:
         readers = [threads.submit(read) for _ in range(3)]
@@ -146,28 +146,28 @@ def test_readers_see_whole_tables_while_they_are_rebuilt_and_written_again_and_a
         finally:
             done.set()
         assert all(reader.result(timeout=60) >= 10 for reader in readers)
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
         assert found(projections, Words) == (log.head(), counted(log.rows))
-        wait_until(lambda: generations(projections) == [5], timeout=20)
+        wait_until(lambda: generations(projections) == [5], timeout=60)
     assert backwards == []
 
 
 def test_the_live_tables_go_on_while_others_are_made(url: str, log: GatedLog) -> None:
     say(log, *"abcdefgh")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         log.gate, log.behind = Gate(), 4
         rebuilding = on_a_thread(lambda: projections.rebuild("words"))
-        assert log.gate.reached.wait(20)
+        assert log.gate.reached.wait(60)
         say(log, "z")
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         (status,) = projections.status()
 
         assert found(projections, Words) == (9, counted(log.rows))
         assert (status.health, status.rebuild) == ("running", Progress("words", 4, 8))
         log.gate.opened.set()
-        rebuilding.join(20)
+        rebuilding.join(60)
         assert found(projections, Words) == (9, counted(log.rows))
         assert projections.status()[0].rebuild is None
 
@@ -175,12 +175,12 @@ def test_the_live_tables_go_on_while_others_are_made(url: str, log: GatedLog) ->
 def test_a_reader_of_the_former_tables_keeps_them_until_it_is_done(url: str, log: GatedLog) -> None:
     say(log, "a")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         with projections.read(Words) as connection:
             before = connection.execute(select(Words.words)).all()
             projections.rebuild("words")
             say(log, "b")
-            projections.wait_for(timeout=20)
+            projections.wait_for(timeout=60)
 
             assert connection.execute(select(Words.words)).all() == before
             assert generations(projections) == [1, 2]
@@ -192,14 +192,14 @@ def test_a_reader_of_the_former_tables_keeps_them_until_it_is_done(url: str, log
 def test_who_asks_while_it_is_rebuilt_waits_for_that(url: str, log: GatedLog) -> None:
     say(log, *"abcdefgh")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         log.gate = Gate()
         first = on_a_thread(lambda: projections.rebuild("words"))
-        assert log.gate.reached.wait(20)
+        assert log.gate.reached.wait(60)
         second = on_a_thread(lambda: projections.rebuild("words"))
         log.gate.opened.set()
-        first.join(20)
-        second.join(20)
+        first.join(60)
+        second.join(60)
 
         assert place_of(projections).live() == 2
 
@@ -207,7 +207,7 @@ def test_who_asks_while_it_is_rebuilt_waits_for_that(url: str, log: GatedLog) ->
 def test_what_was_cut_short_by_closing_is_gone_on_with(url: str, log: GatedLog) -> None:
     say(log, *"abcdefghabcdefgh")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         log.gate, log.behind = Gate(), 4
         cut: list[BaseException] = []
 
@@ -218,19 +218,19 @@ def test_what_was_cut_short_by_closing_is_gone_on_with(url: str, log: GatedLog) 
                 cut.append(error)
 
         rebuilding = on_a_thread(rebuild)
-        assert log.gate.reached.wait(20)
+        assert log.gate.reached.wait(60)
         closing = on_a_thread(projections.close)
-        wait_until(projections._hosted["words"]._closing.is_set, timeout=20)
+        wait_until(projections._hosted["words"]._closing.is_set, timeout=60)
         log.gate.opened.set()
-        closing.join(20)
-        rebuilding.join(20)
+        closing.join(60)
+        rebuilding.join(60)
     assert len(cut) == 1
     log.gate, log.behind = Gate(), 16
     log.gate.opened.set()
 
     with Projections.open(url, log, [Words()]) as projections:
-        wait_until(lambda: place_of(projections).live() == 2, timeout=20)
-        wait_until(lambda: generations(projections) == [2], timeout=20)
+        wait_until(lambda: place_of(projections).live() == 2, timeout=60)
+        wait_until(lambda: generations(projections) == [2], timeout=60)
         assert found(projections, Words) == (16, counted(log.rows))
 
 
@@ -244,7 +244,7 @@ def test_a_crash_at_the_swap_leaves_the_one_or_the_other(
 ) -> None:
     say(log, *"abcdefgh")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         place = place_of(projections)
         move = place.point_to
 
@@ -259,18 +259,18 @@ def test_a_crash_at_the_swap_leaves_the_one_or_the_other(
         assert found(projections, Words) == (8, counted(log.rows))
 
     with Projections.open(url, log, [Words()]) as projections:
-        wait_until(lambda: generations(projections) == [2], timeout=20)
+        wait_until(lambda: generations(projections) == [2], timeout=60)
         assert found(projections, Words) == (8, counted(log.rows))
 
 
 def test_a_raised_version_makes_new_tables_and_the_former_serve_meanwhile(url: str, log: GatedLog) -> None:
     say(log, *"abab")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     log.gate = Gate()
 
     with Projections.open(url, log, [DoubleWords()]) as projections:
-        assert log.gate.reached.wait(20)
+        assert log.gate.reached.wait(60)
         say(log, "c")
         (meanwhile,) = projections.status()
         assert found(projections, DoubleWords) == (4, {"a": 2, "b": 2})
@@ -279,7 +279,7 @@ def test_a_raised_version_makes_new_tables_and_the_former_serve_meanwhile(url: s
         with pytest.raises(ReadModelBehindError):
             projections.wait_for(timeout=0.01)
         log.gate.opened.set()
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
         assert found(projections, DoubleWords) == (5, {"a": 4, "b": 4, "c": 2})
         assert projections.status()[0].version == 2
@@ -288,18 +288,18 @@ def test_a_raised_version_makes_new_tables_and_the_former_serve_meanwhile(url: s
 def test_tables_of_another_form_are_not_served_as_if_they_were_this_version_s(url: str, log: GatedLog) -> None:
     say(log, *"abab")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     log.gate = Gate()
 
     with Projections.open(url, log, [LastWords()]) as projections:
-        assert log.gate.reached.wait(20)
+        assert log.gate.reached.wait(60)
         with (
             pytest.raises(ProjectionNotReadyError, match="of version 1, and of another form than those of version 3"),
             projections.read(LastWords),
         ):
             pass
         log.gate.opened.set()
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
         assert found(projections, LastWords) == (4, last_said(log.rows))
 
@@ -307,19 +307,19 @@ def test_tables_of_another_form_are_not_served_as_if_they_were_this_version_s(ur
 def test_a_version_that_was_begun_and_is_not_wanted_any_more_is_let_go(url: str, log: GatedLog) -> None:
     say(log, *"abcdefghabcdefgh")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     log.gate, log.behind = Gate(), 4
     with Projections.open(url, log, [DoubleWords()]) as projections:
-        assert log.gate.reached.wait(20)
+        assert log.gate.reached.wait(60)
         projections._hosted["words"]._closing.set()  # as closing does, which waits for it
         log.gate.opened.set()
     log.gate = None
 
     with Projections.open(url, log, [LastWords()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
         assert found(projections, LastWords) == (16, expected(LastWords, log.rows))
-        wait_until(lambda: len(generations(projections)) == 1, timeout=20)
+        wait_until(lambda: len(generations(projections)) == 1, timeout=60)
 
 
 class Picky(Words):
@@ -339,14 +339,14 @@ def test_a_rebuilding_that_fails_names_the_event_and_leaves_the_live_tables_alon
 ) -> None:
     say(log, *"abc")
     with Projections.open(url, log, [Picky()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         monkeypatch.setattr(Picky, "shuns", frozenset("b"))
 
         with pytest.raises(ProjectionFailedError, match="Said at position 2"):
             projections.rebuild("words")
         assert generations(projections) == [1]
         say(log, "d")
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         assert found(projections, Picky) == (4, counted(log.rows))
 
 
@@ -358,12 +358,12 @@ def test_a_new_version_that_fails_is_stopped_and_mended_by_another(
 
     say(log, *"abc")
     with Projections.open(url, log, [Picky()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     monkeypatch.setattr(Picky, "shuns", frozenset("b"))
 
     with Projections.open(url, log, [PickyAgain()]) as projections:
         with pytest.raises(ProjectionFailedError, match="Said at position 2"):
-            projections.wait_for(timeout=20)
+            projections.wait_for(timeout=60)
         (stopped,) = projections.status()
         assert (stopped.health, stopped.version, stopped.position) == ("stopped", 1, 3)
         assert stopped.failure is not None
@@ -371,7 +371,7 @@ def test_a_new_version_that_fails_is_stopped_and_mended_by_another(
         assert found(projections, PickyAgain) == (3, counted(log.rows))
         monkeypatch.setattr(Picky, "shuns", frozenset[str]())
         projections.retry("words")
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         assert projections.status()[0].version == 2
 
 
@@ -382,12 +382,12 @@ def test_one_that_has_stopped_is_started_again_by_a_rebuilding_with_mended_code(
     say(log, *"abc")
     with Projections.open(url, log, [Picky()]) as projections:
         with pytest.raises(ProjectionFailedError):
-            projections.wait_for(timeout=20)
+            projections.wait_for(timeout=60)
         monkeypatch.setattr(Picky, "shuns", frozenset[str]())
 
         projections.rebuild("words")
         say(log, "d")
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
         assert found(projections, Picky) == (4, counted(log.rows))
         assert projections.status()[0].health == "running"
@@ -399,7 +399,7 @@ def test_a_pointer_that_cannot_be_moved_changes_nothing_and_the_next_try_goes_on
     say(log, *"abcdefgh")
     told: list[Progress] = []
     with Projections.open(tmp_path / "views", log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         with monkeypatch.context() as patch:
             patch.setattr("reenact.projections.generations.os.fsync", _no_space)
             with pytest.raises(ReadModelError, match="no space"):
@@ -425,7 +425,7 @@ def test_who_cannot_bear_the_progress_is_told_what_it_raised(
 
     say(log, "a")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         with pytest.raises(progress):
             projections.rebuild("words", progress=hear)
 
@@ -447,7 +447,7 @@ def test_a_log_that_grows_while_its_tables_are_made_is_caught_up_with(
     more = ["abc" * 4, "abcd" * 2]
     with Projections.open(url, log, [Words()]) as projections:
         projections.rebuild("words", progress=grow)
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
         assert found(projections, Words) == (28, counted(log.rows))
 
@@ -464,7 +464,7 @@ def test_tables_of_a_new_version_are_not_read_before_they_have_come_as_far_as_th
 ) -> None:
     say(log, *"abcdefgh")
     with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     place = Files(tmp_path)
     hosted = Hosted(DoubleWords(), place.of("words"), log)
 
@@ -482,18 +482,18 @@ def test_new_tables_that_cannot_be_made_for_a_while_are_made_later(
     monkeypatch.setattr("reenact.projections.rebuilding.PAUSES", (0.01, 0.01))
     say(log, *"abab")
     with Projections.open(url, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     log.is_broken = True
 
     with Projections.open(url, log, [DoubleWords()]) as projections:
-        wait_until(lambda: projections.status()[0].health == "troubled", timeout=20)
+        wait_until(lambda: projections.status()[0].health == "troubled", timeout=60)
         (troubled,) = projections.status()
         assert found(projections, DoubleWords) == (4, {"a": 2, "b": 2})
         log.is_broken = False
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
 
         assert found(projections, DoubleWords) == (4, {"a": 4, "b": 4})
-        wait_until(lambda: projections.status()[0].failure is None, timeout=20)
+        wait_until(lambda: projections.status()[0].failure is None, timeout=60)
     assert troubled.failure is not None
     assert "the disk does not answer" in troubled.failure.reason
 
@@ -501,17 +501,17 @@ def test_new_tables_that_cannot_be_made_for_a_while_are_made_later(
 def test_who_waits_for_a_new_version_while_it_is_closed_is_told(tmp_path: Path, log: GatedLog) -> None:
     say(log, *"abab")
     with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
     log.gate = Gate()
 
     with Projections.open(tmp_path, log, [DoubleWords()]) as projections, ThreadPoolExecutor(1) as threads:
-        assert log.gate.reached.wait(20)
+        assert log.gate.reached.wait(60)
         waiting = threads.submit(projections.wait_for, None, 20)
         closing = on_a_thread(projections.close)
         with pytest.raises(RuntimeClosedError):
-            waiting.result(timeout=20)
+            waiting.result(timeout=60)
         log.gate.opened.set()
-        closing.join(20)
+        closing.join(60)
 
 
 def test_a_generation_that_goes_while_a_reader_comes_to_it_is_no_matter(
@@ -520,7 +520,7 @@ def test_a_generation_that_goes_while_a_reader_comes_to_it_is_no_matter(
     say(log, "a")
     with Projections.open(server.new_log(), log, [Words()]) as projections:
         projections.rebuild("words")
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         place = place_of(projections)
         assert isinstance(place, ProjectionSchemas)
         find, seen = place.find_live, [1, 1]
@@ -555,5 +555,5 @@ def test_tables_that_cannot_be_put_in_place_at_first_leave_nothing_open(
 
     say(log, "a")
     with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         assert found(projections, Words) == (1, {"a": 1})

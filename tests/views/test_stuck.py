@@ -37,7 +37,7 @@ def door() -> Generator[threading.Event]:
     Stuck.reached = threading.Event()
     yield door
     door.set()
-    wait_until(lambda: not [one for one in threading.enumerate() if one.name.startswith("reenact-")], timeout=20)
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name.startswith("reenact-")], timeout=60)
 
 
 class Stuck(Words):
@@ -101,11 +101,11 @@ def test_whatever_a_function_raises_stops_its_projection_and_is_told(
     monkeypatch.setattr(Stumbling, "over", over)
     say(log, "a", "stone", "b")
     with Projections.open(url, log, [Stumbling(), Words()]) as projections:
-        wait_until(lambda: status_of(projections, "stumbling").health == "stopped", timeout=20)
+        wait_until(lambda: status_of(projections, "stumbling").health == "stopped", timeout=60)
 
         with pytest.raises(ProjectionFailedError, match=r"Said at position 2 \(talk\)"):
-            projections.wait_for(timeout=20, of=Stumbling)
-        projections.wait_for(timeout=20, of=Words)
+            projections.wait_for(timeout=60, of=Stumbling)
+        projections.wait_for(timeout=60, of=Words)
 
         told = status_of(projections, "stumbling")
         assert told.failure == ProjectionFailure(reason=reason, position=2, stream="talk", event_type="Said")
@@ -117,7 +117,7 @@ def test_a_program_that_is_ended_in_a_rebuilding_is_a_fault_of_the_function_too(
 ) -> None:
     say(log, "a")
     with Projections.open(tmp_path, log, [Stumbling()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         say(log, "stone")
         monkeypatch.setattr(Stumbling, "over", SystemExit(3))
 
@@ -154,17 +154,17 @@ def test_a_log_that_fails_in_its_own_way_is_trouble_and_not_the_end(
     log = OddLog()
     say(log, "a")
     with Projections.open(tmp_path, log, [Words()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         following = projections._hosted["words"]
         log.error = error
         say(log, "b")
-        wait_until(lambda: following.status(2).health == "troubled", timeout=20)
+        wait_until(lambda: following.status(2).health == "troubled", timeout=60)
         log.error = None
-        wait_until(lambda: found(projections, Words) == (2, {"a": 1, "b": 1}), timeout=20)
+        wait_until(lambda: found(projections, Words) == (2, {"a": 1, "b": 1}), timeout=60)
 
     newer = Projections.open(tmp_path, FailingAtFirst(log, error), [DoubleWords()])
     with newer:
-        wait_until(lambda: newer._hosted["words"].status(2).health == "running", timeout=20)
+        wait_until(lambda: newer._hosted["words"].status(2).health == "running", timeout=60)
         assert found(newer, DoubleWords) == (2, {"a": 2, "b": 2})
 
 
@@ -192,10 +192,10 @@ def test_who_waits_for_a_function_that_does_not_return_keeps_to_the_time(url: st
             projections.wait_for(timeout=0.05, of=Stuck)
         assert time.monotonic() - begun < LONG / 4
 
-        projections.wait_for(timeout=20, of=Words)
+        projections.wait_for(timeout=60, of=Words)
         assert status_of(projections, "stuck").health == "running"
         Stuck.door.set()
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         assert found(projections, Stuck) == (2, {"a": 1, "stop": 1})
 
 
@@ -205,7 +205,7 @@ def test_what_slow_functions_have_written_is_there_before_the_batch_is_over(
     monkeypatch.setattr("reenact.projections.views.hosted.MOMENT", 0.0)
     say(log, "a", "b", "stop", "c")
     with Projections.open(tmp_path, log, [Stuck()]) as projections:
-        projections.wait_for(2, timeout=20)
+        projections.wait_for(2, timeout=60)
 
         assert found(projections, Stuck) == (2, {"a": 1, "b": 1})
         Stuck.door.set()
@@ -217,22 +217,22 @@ def test_closing_leaves_a_function_that_does_not_return_to_itself(
     monkeypatch.setattr("reenact.projections.views.projections.GRACE", 0.05)
     say(log, "a", "stop", "b")
     projections = Projections.open(url, log, [Stuck(), Words()])
-    projections.wait_for(timeout=20, of=Words)
-    assert Stuck.reached.wait(20)
+    projections.wait_for(timeout=60, of=Words)
+    assert Stuck.reached.wait(60)
     with ThreadPoolExecutor(1) as threads:
         waiting = threads.submit(projections.wait_for, None, LONG, of=Stuck)
 
         projections.close()
 
         with pytest.raises(RuntimeClosedError):
-            waiting.result(timeout=20)
+            waiting.result(timeout=60)
     assert not Stuck.door.is_set()
     assert [one for one in threading.enumerate() if one.name == "reenact-projection-stuck"]
     Stuck.door.set()
-    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "reenact-projection-stuck"], timeout=20)
+    wait_until(lambda: not [one for one in threading.enumerate() if one.name == "reenact-projection-stuck"], timeout=60)
 
     with Projections.open(url, log, [Stuck()]) as projections:
-        projections.wait_for(timeout=20)
+        projections.wait_for(timeout=60)
         assert found(projections, Stuck) == (3, counted(log.rows))
 
 
@@ -244,19 +244,19 @@ def test_closing_leaves_a_rebuilding_that_does_not_return_to_itself(
     say(log, "a", "stop", "b")
     with ThreadPoolExecutor(1) as threads:
         with Projections.open(url, log, [Stuck()]) as projections:
-            projections.wait_for(timeout=20)
+            projections.wait_for(timeout=60)
             Stuck.door.clear()
             Stuck.reached.clear()
             rebuilding = threads.submit(projections.rebuild, "stuck")
-            assert Stuck.reached.wait(20)
+            assert Stuck.reached.wait(60)
 
         assert not rebuilding.done()
         Stuck.door.set()
         with pytest.raises(RuntimeClosedError):
-            rebuilding.result(timeout=20)
+            rebuilding.result(timeout=60)
 
     with Projections.open(url, log, [Stuck()]) as projections:
-        wait_until(lambda: projections._hosted["stuck"]._finished == 1, timeout=20)
+        wait_until(lambda: projections._hosted["stuck"]._finished == 1, timeout=60)
         assert found(projections, Stuck) == (3, counted(log.rows))
 
 
@@ -273,7 +273,7 @@ def test_a_runtime_closes_though_a_function_does_not_return(tmp_path: Path) -> N
     factory = MockEnvironmentFactory(delays=False)
     runtime = Runtime.open(tmp_path / "a.db", environment=factory, synchronous="OFF", projections=[StuckAtImages()])
     runtime.images.register(Image(id="chat"))
-    assert Stuck.reached.wait(20)
+    assert Stuck.reached.wait(60)
 
     runtime.close()
 

@@ -131,7 +131,7 @@ class PassingJournal:
         self.close()
 
 
-PATIENCE: Final = 10.0
+PATIENCE: Final = 60.0
 """Seconds that something is waited for which should come at once."""
 
 

@@ -13,7 +13,7 @@ _FIRST: Final = 0.0005
 _LONGEST: Final = 0.02
 
 
-def wait_until(condition: Callable[[], T], timeout: float = 20.0, what: str = "a condition") -> T:
+def wait_until(condition: Callable[[], T], timeout: float = 60.0, what: str = "a condition") -> T:
     """Wait until the condition is true, and return what it returned; it is looked at again and again.
 
     Raises:

@@ -167,6 +167,6 @@ prose.write("**bold**")
 prose.end()
 print("markdown_it" in sys.modules)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
 
     assert done.stdout == "[]\nTrue\n"

@@ -811,7 +811,7 @@ def test_without_the_extra_there_are_local_tools() -> None:
     """
 
     ran = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False
     )
 
     assert (ran.stdout, ran.stderr) == ("4\n", "")

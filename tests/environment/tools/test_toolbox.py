@@ -499,7 +499,7 @@ def test_a_tool_that_never_returns_does_not_keep_a_process_from_ending() -> None
         [sys.executable, "-W", "error", "-c", textwrap.dedent(program)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         check=False,
     )
 

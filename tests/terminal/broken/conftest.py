@@ -19,7 +19,7 @@ OURS = "BROKEN_PROGRAM"
 class Opening(Protocol):
     """Starts a program at a terminal that is disposed of when the test ends."""
 
-    def __call__(self, *command: str, timeout: float = 20.0, max_output: int = 1024 * 1024) -> TerminalEmulator:
+    def __call__(self, *command: str, timeout: float = 60.0, max_output: int = 1024 * 1024) -> TerminalEmulator:
         """Start it."""
         ...
 
@@ -53,7 +53,7 @@ def opened(sign: str, nothing_is_left_behind: None) -> Iterator[Opening]:
     """Lend what starts programs."""
     terminals: list[TerminalEmulator] = []
 
-    def opening(*command: str, timeout: float = 20.0, max_output: int = 1024 * 1024) -> TerminalEmulator:
+    def opening(*command: str, timeout: float = 60.0, max_output: int = 1024 * 1024) -> TerminalEmulator:
         terminal = TerminalEmulator(command, env={OURS: sign}, timeout=timeout, max_output=max_output)
         terminals.append(terminal)
         return terminal.start()

@@ -29,7 +29,7 @@ def shell() -> Iterator[Shell]:
     with ExitStack() as terminals:
 
         def shell(line: str) -> TerminalEmulator:
-            terminal = TerminalEmulator(["/bin/sh", "-c", line], timeout=10)
+            terminal = TerminalEmulator(["/bin/sh", "-c", line], timeout=60)
             terminals.callback(terminal.dispose)
             return terminal
 

@@ -51,7 +51,7 @@ def test_a_program_is_driven_as_by_the_blocking_terminal() -> None:
 def test_waits_that_are_too_long_end() -> None:
     async def test() -> None:
         async with AsyncTerminalEmulator(RAW_SLEEP, engine=Blind, timeout=0.05) as terminal:
-            await terminal.wait_for(READY, 10)
+            await terminal.wait_for(READY, 60)
             waits: list[Callable[[], Awaitable[object]]] = [
                 lambda: terminal.wait_for("never"),
                 lambda: terminal.wait_for("never", 0),

@@ -32,7 +32,7 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give processes all the time that a busy machine may need: they act on the signal."""
-    monkeypatch.setattr(ending, "GRACE", 20.0)
+    monkeypatch.setattr(ending, "GRACE", 60.0)
 
 
 @pytest.fixture

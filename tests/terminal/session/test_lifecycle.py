@@ -232,7 +232,7 @@ def test_a_terminal_that_is_in_use_does_not_hold_up_the_end_of_the_interpreter()
         [sys.executable, "-c", "\n".join(line.strip() for line in program.splitlines())],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=60,
         env={"PYTHONPATH": ":".join(path)},
         check=False,
     )

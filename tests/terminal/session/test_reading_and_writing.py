@@ -85,7 +85,7 @@ def test_requirement_1_4_output_is_there_with_its_sequences_and_without_them(sta
 
 def test_a_program_that_does_not_read_is_written_to_as_long_as_there_is_room(start: Start) -> None:
     terminal = start(*RAW_SLEEP, timeout=0.2, engine=Blind)
-    terminal.wait_for(READY, 10)
+    terminal.wait_for(READY, 60)
 
     with pytest.raises(WaitTimeoutError, match=r"to read: [1-9]\d+ of 1000000 bytes went") as caught:
         terminal.write(b"x" * 1_000_000)
