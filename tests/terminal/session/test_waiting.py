@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +18,7 @@ from reenact.terminal.errors import ExpectationError, TerminalTestError, Termina
 from reenact.terminal.matching.options import AssertionOptions
 from reenact.terminal.matching.patterns import Expression
 from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.session.waiting import Changes, Question, asking, wait
+from reenact.terminal.session.waiting import Changes, Pause, Question, asking
 from reenact.terminal.status import ExitStatus
 from reenact.testing import wait_until
 from tests.terminal.session.conftest import Start
@@ -282,24 +284,36 @@ def test_text_on_the_screen_is_located(start: Start) -> None:
     assert terminal.get_by_style(bold=True).text == "bold"
 
 
-def test_a_question_that_takes_long_rests_as_long() -> None:
+def test_a_question_that_takes_long_rests_as_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, asked = 0.0, 0
+    monkeypatch.setattr("reenact.terminal.session.waiting.time", SimpleNamespace(monotonic=lambda: now))
     changes = Changes()
-    asked: list[float] = []
 
     def ask() -> bool | None:
-        begun = time.monotonic()
-        asked.append(begun)
+        nonlocal now, asked
+        now, asked = now + 1, asked + 1
         changes.announce()  # as a flood would
-        while time.monotonic() < begun + 0.01:
-            pass
         return None
 
-    question = Question(ask=ask, ended=RuntimeError, too_late=TimeoutError)
+    questions = asking(changes, Question(ask=ask, ended=RuntimeError, too_late=TimeoutError), 20)
 
+    for _ in range(10):
+        rests = next(questions)
+        assert rests.happened < changes.moment.happened
+        now = rests.earliest
+        assert now == 2 * asked
     with pytest.raises(TimeoutError):
-        wait(changes, asking(changes, question, 0.2))
+        next(questions)
 
-    assert 2 <= len(asked) <= 12
+
+def test_a_rest_is_not_cut_short_by_what_happens() -> None:
+    changes = Changes()
+    begun = time.monotonic()
+    changes.announce()
+
+    changes.rest(Pause(happened=0, earliest=begun + 0.02, latest=math.inf))
+
+    assert time.monotonic() >= begun + 0.02
 
 
 def test_what_a_program_has_shown_does_not_drive_the_terminal_of_who_reads_the_error() -> None:
