@@ -215,8 +215,10 @@ def test_requirement_2_5_ctrl_c_clears_the_line_and_a_second_one_leaves(talk: At
     terminal.send_line("One")
     terminal.wait_for("mock!")
     wait_for_prompt(terminal)
-    for _ in range(2):
-        terminal.send_key(SpecialKey.CTRL_C)
+    terminal.send_key(SpecialKey.CTRL_C)
+    terminal.wait_for("leaves")
+    wait_for_prompt(terminal)
+    terminal.send_key(SpecialKey.CTRL_C)
 
     assert terminal.wait_for_exit().code == 0
     assert ">One" in shown(terminal.screen)
@@ -258,8 +260,10 @@ def test_requirement_2_5_ctrl_c_after_an_interrupted_answer_clears_what_was_type
     terminal.send_line("But this")
     terminal.wait_for("API!")
     wait_for_prompt(terminal)
-    for _ in range(2):
-        terminal.send_key(SpecialKey.CTRL_C)
+    terminal.send_key(SpecialKey.CTRL_C)
+    terminal.wait_for("leaves")
+    wait_for_prompt(terminal)
+    terminal.send_key(SpecialKey.CTRL_C)
 
     assert terminal.wait_for_exit().code == 0
 
