@@ -1,7 +1,7 @@
 # Two commands are all it takes: `make run` opens the chat, `make test` runs every test.
 #
 #   make run          set up what the chat needs and open it; ARGS='-p "Hello"' is passed on
-#   make test         every test; ARGS=tests/house runs a part; COVER=1 measures how much of the code they cover
+#   make test         every test; ARGS=tests/house runs a part; COVER=1 tries more examples, measures what they cover
 #   make check        format, lint, types, layers, dependencies, packaging
 #   make format       write what the formatter and the linter can fix
 #   make typescript   what a test of docs/protocol.md compiles its client with; needs npm's registry
@@ -39,7 +39,7 @@ run: $(VENV)/ready-to-run
 
 # `pytest`, not `python -m pytest`: that would put the root on sys.path, and with it a second `actors` and `domain`.
 test: $(VENV)/ready-to-develop
-	$(BIN)/pytest $(or $(ARGS),$(ALL)) $(if $(COVER),--cov --cov-report=)
+	$(if $(COVER),HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci}) $(BIN)/pytest $(or $(ARGS),$(ALL)) $(if $(COVER),--cov --cov-report=)
 ifneq ($(COVER),)
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='domain/*'

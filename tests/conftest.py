@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 import pykka
 import pytest
-from hypothesis import HealthCheck, settings
 
+from tests.examples import load_profile
 from tests.started.programs import Programs, starting_programs
 
 if TYPE_CHECKING:
@@ -60,27 +60,7 @@ def _hear_interrupts() -> None:
 _write_to_memory()
 _compile_once()
 _hear_interrupts()
-
-settings.register_profile(
-    "ci",
-    derandomize=True,
-    deadline=None,
-    max_examples=60,
-    print_blob=True,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.register_profile("dev", deadline=None, max_examples=100)
-settings.register_profile(
-    "thorough",
-    deadline=None,
-    max_examples=2_000,
-    stateful_step_count=100,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-_PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
-settings.load_profile(_PROFILE)
-if _PROFILE == "thorough":
-    os.environ.setdefault("PYTEST_TIMEOUT", "0")  # as many examples as these take as long as they take
+load_profile()
 
 
 @pytest.hookimpl(wrapper=True)

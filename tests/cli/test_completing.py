@@ -21,6 +21,7 @@ from reenact.cli.completing import Offering
 from reenact.cli.editing import lines_editor, read_question
 from reenact.terminal import SpecialKey
 from tests.cli.conftest import PROMPT, Chat
+from tests.examples import examples
 
 TAB, ENTER, ESCAPE, DOWN, BACKSPACE = "\t", "\r", "\x1b", "\x1b[B", "\x7f"
 
@@ -105,7 +106,7 @@ def test_what_is_shown_says_how_a_command_is_typed_and_what_it_does() -> None:
     assert (completion.display_text, completion.display_meta_text) == ("/sell [WHAT]", "sell")
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.text(), st.text())
 def test_nothing_that_is_offered_can_drive_a_terminal_or_takes_more_than_a_line(name: str, about: str) -> None:
     for completion in offered("/", table=Table(words={f"/{name}": about})):
@@ -249,7 +250,7 @@ def drawn(keyboard: PipeInput, output: DummyOutput, *typed: str) -> tuple[str, l
     return read_question(editor), screens
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 @given(rows=st.integers(1, 12), columns=st.integers(1, 60))
 def test_in_the_smallest_terminal_the_text_stays_and_what_is_chosen_is_seen(rows: int, columns: int) -> None:
     with create_pipe_input() as keyboard:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from reenact.terminal import SpecialKey, TerminalEmulator
 from tests.cli.conftest import PATIENCE, Outcome, Run
+from tests.examples import examples
 
 HOSTILE = "About $(touch owned) `touch owned`; touch owned\x1b[2J 'apples'\n\t\"x"
 PLAIN = re.compile(r"[A-Za-z0-9_.=-]+")
@@ -158,7 +159,7 @@ def test_whatever_is_wrong_nothing_is_said(run: Run, words: list[str], environ: 
     assert completed(run(*words, _REENACT_COMPLETE="bash")) == ["words"]
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(words=st.lists(st.sampled_from(["-", "--", "-p", "--db", "log", "=", "--type", "-x", "é\udcff", "a b", ""])))
 def test_any_line_can_be_completed_and_only_plain_words_are_offered(run: Run, words: list[str]) -> None:
     lines = completed(run(*words, _REENACT_COMPLETE="zsh"))

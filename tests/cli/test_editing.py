@@ -29,6 +29,7 @@ from reenact.testing import wait_until
 from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
 from tests.cli.test_chat import has_colours
 from tests.cli.tools import MAIL, Office
+from tests.examples import examples
 
 ENTER, ALT_ENTER, CTRL_J, UP, DOWN = "\r", "\x1b\r", "\n", "\x1b[A", "\x1b[B"
 NEW_LINES = (ALT_ENTER, CTRL_J, "\\\r", "\x1b[13;2u", "\x1b[13;5u", "\x1b[27;2;13~", "\x1b[27;5;13~")
@@ -68,7 +69,7 @@ def said(keyboard: PipeInput, typed: str, history: InMemoryHistory | None = None
     return read_question(editor)
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(st.lists(PIECES, max_size=6), st.lists(st.integers(0, 400), max_size=6))
 def test_what_is_sent_is_exactly_what_was_typed_and_pasted_in_whatever_pieces_it_came(
     pieces: list[tuple[str, str]], cuts: list[int]
@@ -102,7 +103,7 @@ NOT_TYPED = st.sampled_from(
 )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(
     st.lists(
         st.one_of(NOT_TYPED, st.text(st.characters(max_codepoint=255, exclude_characters="\r\n\x03\x04\x1a"))),

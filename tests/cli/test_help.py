@@ -18,6 +18,7 @@ from reenact.cli.app import app
 from reenact.cli.manual import groups_of, manual, taken_apart
 from reenact.cli.parsing import options_of
 from tests.cli.conftest import Run
+from tests.examples import examples
 
 ROOT: TyperGroup = typer.main.get_group(app)
 
@@ -108,7 +109,7 @@ def test_a_long_example_goes_on_on_the_next_line_so_that_it_works_when_it_is_cop
     assert shlex.split(block.replace("\\\n", " ")) == shlex.split('reenact -p "Say hello" --max-turns 5 --timeout 60')
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(width=st.integers(0, 200))
 def test_every_width_has_the_same_words(path: str, width: int) -> None:
     def words(page: str) -> Counter[str]:

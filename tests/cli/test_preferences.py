@@ -23,6 +23,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array
 from tests.cli.conftest import Json, Outcome, Run
 from tests.cli.tools import TOOLS, Office
+from tests.examples import examples
 
 OF_PROJECTS: Final = {"model", "systemPrompt", "maxTurns", "maxCost", "prices", "timeout"}
 LIMITS: Final = {"maxTurns", "maxCost", "timeout"}
@@ -72,7 +73,7 @@ def as_option(name: str, value: Any) -> Any:  # noqa: ANN401 - values of every k
     return OutputFormat(value) if name == "outputFormat" else value
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(line=files, variables=files, project=files, user=files, resume=st.none() | st.just("ses_1"))
 def test_the_first_who_says_something_holds_and_a_project_only_lowers_limits(
     line: Values, variables: Values, project: Values, user: Values, resume: str | None
@@ -98,7 +99,7 @@ def test_the_first_who_says_something_holds_and_a_project_only_lowers_limits(
         assert getattr(found, KEYS[name].option) == (as_option(name, said[0]) if said else usual), name
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(line=prices, project=prices, user=prices)
 def test_a_project_adds_prices_and_changes_none_that_the_user_has(line: Values, project: Values, user: Values) -> None:
     options = TalkOptions(prompt="x", prices=tuple(f"{model}={one},{two}" for model, (one, two) in line.items()))
@@ -155,7 +156,7 @@ def test_a_project_s_limits_hold_where_they_are_lower(run: Run, home: Path, tmp_
     assert "not heeded" not in run("-p", "Hello", "--model", "m").err
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(
     user=st.binary(max_size=30) | st.dictionaries(st.sampled_from([*KEYS, "hooks", "x"]), anything).map(json.dumps),
     project=st.binary(max_size=30) | st.dictionaries(st.sampled_from([*KEYS, "hooks", "x"]), anything).map(json.dumps),

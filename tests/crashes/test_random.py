@@ -15,6 +15,7 @@ from reenact.testing import Crash, CrashPoint, CrashTest
 from tests.crashes.evidence import examine, left
 from tests.crashes.test_matrix import RECOVERIES
 from tests.crashes.workloads import WORKLOADS, live, recover
+from tests.examples import examples
 
 crash = st.builds(Crash, st.sampled_from(list(CrashPoint)), st.integers(1, 24))
 
@@ -38,7 +39,7 @@ fates = st.builds(
 
 
 @settings(
-    max_examples=max(20, settings().max_examples // 4),
+    max_examples=max(examples(20), settings().max_examples // 4),
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(fate=fates)

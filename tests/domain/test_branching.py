@@ -54,6 +54,7 @@ from reenact.projections.explain.history import believe
 from reenact.testing.fake_rules import refusal
 from tests.domain.announced import announced
 from tests.domain.examples import BUSY, CREATED, DELETED, IDLE, NEW, THINKING, accepted, session
+from tests.examples import examples
 from tests.projections.histories import Step, lineage, play, steps
 
 EDIT = (TextBlock("Instead"),)
@@ -242,7 +243,7 @@ def test_how_an_inherited_turn_ends_is_not_heard_of() -> None:
     assert heard[0].origin == Origin(session_id="s", version=3)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(steps)
 def test_at_every_position_of_a_history_a_branch_can_go_on(chosen: list[Step]) -> None:
     rows = play(chosen).log.rows

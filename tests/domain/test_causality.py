@@ -57,6 +57,7 @@ from reenact.domain.session import (
     Stop,
 )
 from reenact.domain.stored import STORED
+from tests.examples import examples
 from tests.projections.audited import decided, events_of, played
 from tests.projections.histories import RULES, Step, World, lineage, steps
 
@@ -376,7 +377,7 @@ def test_a_branch_follows_from_the_event_behind_which_it_branches_off() -> None:
 
 
 @given(steps)
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_every_event_follows_from_earlier_ones_or_from_outside_and_each_chain_comes_from_there(
     chosen: list[Step],
 ) -> None:

@@ -47,6 +47,7 @@ from tests.domain.loops import (
 )
 from tests.domain.policies import PAY_IS_DENIED
 from tests.domain.retraced import STARTED, check_retraced, events_of, played, told
+from tests.examples import examples
 from tests.projections.histories import Step as Doing
 from tests.projections.histories import steps as doings
 
@@ -90,7 +91,7 @@ def check_stored(command: AnyCommand, events: Sequence[Any]) -> None:
     assert read.command(stored_again(events), rules) == command
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(doings)
 def test_every_command_of_a_session_is_read_as_it_was_given(chosen: list[Doing]) -> None:
     world = played(chosen)

@@ -45,6 +45,7 @@ from reenact.domain.session import (
 from tests.domain.examples import HELLO
 from tests.domain.loops import AT, CAREFUL, LOOK, PAY, approve, asks, finish, receive, report, says
 from tests.domain.retraced import STARTED, Remembering, Step, check_retraced, events_of, played, states_of, told
+from tests.examples import examples
 from tests.projections.histories import Step as Doing
 from tests.projections.histories import steps as doings
 
@@ -75,7 +76,7 @@ def followed(steps: Sequence[Step]) -> DecisionReplay:
     return retracing
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(doings)
 def test_what_was_decided_is_decided_again(chosen: list[Doing]) -> None:
     world = played(chosen)
@@ -103,7 +104,7 @@ FOLLOWING = (TurnStarted, TurnContinued, TurnCompleted, StepStarted, ResultsReco
 """Events that today's code decides by itself: nothing from outside could be in their place, or could be left out."""
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(doings, st.integers(0))
 def test_a_step_of_which_an_event_was_dropped_is_found(chosen: list[Doing], number: int) -> None:
     world = played(chosen)
@@ -126,7 +127,7 @@ def test_a_step_of_which_an_event_was_dropped_is_found(chosen: list[Doing], numb
     assert found[1].place <= place
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(doings, st.integers(0))
 def test_a_step_into_which_an_event_was_put_is_found(chosen: list[Doing], number: int) -> None:
     world = played(chosen)
@@ -158,7 +159,7 @@ ALTERED: dict[type, dict[str, Any]] = {
 }
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(doings, st.integers(0))
 def test_a_step_in_which_an_event_was_altered_is_found(chosen: list[Doing], number: int) -> None:
     world = played(chosen)
@@ -207,7 +208,7 @@ def _breaks_on_results(session: Session, command: SessionCommand) -> tuple[Sessi
 
 
 @pytest.mark.parametrize("buggy", [_forgets_the_queue, _counts_wrongly, _starts_in_another_order, _breaks_on_results])
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(chosen=doings)
 def test_code_that_decides_otherwise_is_found_at_the_first_step_that_it_would_change(
     buggy: Decide, chosen: list[Doing]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.policy.expressions import Search
+from tests.examples import examples
 
 PATTERNS = [
     "ab+c",
@@ -41,7 +42,7 @@ def tried(pattern: str, text: str) -> set[int]:
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(pattern=st.sampled_from(PATTERNS), text=st.text("abcxB.", max_size=10))
 def test_what_is_found_is_what_can_be_found(pattern: str, text: str) -> None:
     spans = Search(pattern).spans(text)

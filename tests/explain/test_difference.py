@@ -17,6 +17,7 @@ from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.tools import is_array
 from reenact.projections.explain.difference import Change, aligned, changes_of, difference, document_of
 from reenact.projections.explain.history_view import shown
+from tests.examples import examples
 from tests.projections.audited import AuditedList, played
 from tests.projections.histories import Step, World, lineage, steps
 
@@ -61,7 +62,7 @@ def as_it_is(change: Change) -> tuple[str, str, str, object, object]:
 
 
 @given(steps, st.integers(0, 60), st.integers(0, 60), st.sampled_from("aabd"), st.sampled_from("aade"))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_the_changes_make_the_right_of_the_left_and_the_other_way_round_they_are_mirrored(
     chosen: list[Step], back: int, forth: int, left: str, right: str
 ) -> None:
@@ -88,7 +89,7 @@ def test_the_changes_make_the_right_of_the_left_and_the_other_way_round_they_are
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=8), st.lists(st.sampled_from("abcd"), max_size=8))
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_as_many_items_as_can_be_are_the_same(left: list[str], right: list[str]) -> None:
     pairs = aligned(left, right)
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from reenact.cli.looking import entries
 from reenact.domain.agent import AgentStarted, AgentStopped, SoFar
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.image import Definition
@@ -18,8 +19,10 @@ from reenact.domain.plain import is_sequence
 from reenact.domain.stored import STORED
 from reenact.domain.tools import MCPServer, is_object
 from reenact.projections import log as api
+from reenact.projections.audit import api
 from reenact.projections.explain import entries
 from reenact.projections.explain.entries import Filter, LogEntry, entries_of, follow, last_entries, row_at
+from tests.examples import examples
 from tests.projections.audited import NAMES, AuditedList, played
 from tests.projections.histories import START, Recorded, Step, lineage, steps
 
@@ -99,7 +102,7 @@ def test_the_events_of_a_branch_may_be_listed_with_those_that_it_shares(
 
 
 @given(steps, filters, st.sampled_from([(1000, 20_000, 10_000), (2, 3, 1), (3, 7, 2)]))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_what_is_listed_is_what_a_naive_reading_of_the_log_finds_in_both_directions(
     chosen: list[Step], wanted: Filter, sizes: tuple[int, int, int]
 ) -> None:

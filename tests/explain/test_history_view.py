@@ -18,6 +18,7 @@ from reenact.domain.session import BranchPoint
 from reenact.projections.explain.history import moment_of
 from reenact.projections.explain.history_view import Shown, shown
 from tests.domain.history import Fact, spent
+from tests.examples import examples
 from tests.projections import naive
 from tests.projections.audited import AuditedList, events_of, played
 from tests.projections.histories import RULES, START, Recorded, Step, World, lineage, steps
@@ -32,7 +33,7 @@ def log_of(world: World) -> AuditedList:
 
 
 @given(steps, st.integers(0, 80))
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_a_session_is_shown_as_a_naive_reading_of_the_log_up_to_there_has_it(chosen: list[Step], back: int) -> None:
     log = log_of(played(chosen))
     at = max(2, log.head() - back)
@@ -76,7 +77,7 @@ def is_between_decisions(own: list[Recorded], rows: list[Recorded]) -> bool:
 
 
 @given(steps)
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_any_moment_can_be_read_as_json_and_as_a_page(chosen: list[Step]) -> None:
     log = log_of(played(chosen))
 

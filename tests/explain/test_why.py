@@ -15,6 +15,7 @@ from reenact.domain.explanation import Outside, causes_of
 from reenact.domain.legible import columns
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.projections.explain.why import Link, Why, why
+from tests.examples import examples
 from tests.projections.audited import AuditedList, decided, played
 from tests.projections.histories import Step, World, lineage, steps
 
@@ -36,7 +37,7 @@ def positions(links: Sequence[Link]) -> list[int]:
 
 
 @given(steps, st.integers(0, 80))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_causes_and_effects_are_all_that_can_be_reached_in_every_history_that_has_the_event(
     chosen: list[Step], back: int
 ) -> None:

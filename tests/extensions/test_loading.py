@@ -12,6 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reenact.extensions.loading import Extensions, withheld_of
+from tests.examples import examples
 from tests.extensions.written import AGENT, COMMAND, Written, loaded
 
 names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_-]{0,20}", fullmatch=True)
@@ -165,7 +166,7 @@ def test_what_is_no_hook_and_no_command_changes_nothing_about_trust(project: Wri
     other=st.dictionaries(names, st.sampled_from(["a", "b", "a b"]), min_size=1, max_size=3),
 )
 @example(one={"a": "b", "c": "d"}, other={"a": "d", "c": "b"})
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_other_commands_have_another_digest(one: dict[str, str], other: dict[str, str]) -> None:
     found: list[str] = []
     for commands in (one, other):

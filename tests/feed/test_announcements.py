@@ -25,6 +25,7 @@ from reenact.domain.events import Context, Envelope
 from reenact.domain.session import SessionCreated, SessionEvent
 from reenact.domain.stored import STORED
 from reenact.testing import MockEnvironmentFactory, MockEvent
+from tests.examples import examples
 from tests.feed.announcements import Golden, file_of, told
 from tests.journal.support import commit
 from tests.projections.histories import Step, play, steps
@@ -55,7 +56,7 @@ def test_the_golden_steps_of_a_version_hold_every_event(version: int) -> None:
 
 
 @given(steps)
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_what_is_derived_is_what_was_heard_when_it_happened(chosen: list[Step]) -> None:
     live: dict[str, list[Envelope]] = {}
 

@@ -20,6 +20,7 @@ from reenact.actors.feed.compaction import Compaction
 from reenact.actors.feed.subscription import Subscription
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.events import Envelope, EventData
+from tests.examples import examples
 from tests.feed.book import HOUR, Book, completed, created, deltas, started, stopped
 
 SESSIONS = ("a", "b")
@@ -206,4 +207,4 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("small")
 def test_whatever_happens_each_follower_has_every_event_once_and_in_order() -> None:
-    run_state_machine_as_test(FeedMachine, settings=settings(max_examples=max(200, settings().max_examples)))
+    run_state_machine_as_test(FeedMachine, settings=settings(max_examples=max(examples(200), settings().max_examples)))

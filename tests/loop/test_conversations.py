@@ -41,6 +41,7 @@ from reenact.loop import (
     to_json,
 )
 from reenact.testing.portrait import differences, portrait
+from tests.examples import examples
 
 IDS = st.sampled_from("abc")
 NAMES = st.sampled_from(["free", "slow", "priced", "fails", "odd", "guarded", "once", "forbidden", "nowhere"])
@@ -247,7 +248,7 @@ def naive_pending(state: AgentState) -> list[str]:
     return waiting
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(
     actions=st.lists(ACTIONS, max_size=12),
     own=OWN,

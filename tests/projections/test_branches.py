@@ -14,6 +14,7 @@ from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.explain.history import history_of, lineage_of, moment_of
 from reenact.projections.log import shared_before
 from reenact.projections.read_model.queries import ReadModel
+from tests.examples import examples
 from tests.projections import naive
 from tests.projections.histories import ListLog, Step, World, lineage, play, steps
 from tests.projections.test_rows import rows_from_zero, told
@@ -40,7 +41,7 @@ def said(model: ReadModel, session_id: str) -> list[str]:
     return [message.text for message in model.messages(session_id)]
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(steps)
 def test_at_every_position_of_a_history_the_rows_of_a_branch_are_what_a_naive_reading_gives(chosen: list[Step]) -> None:
     world = play(chosen[:25])

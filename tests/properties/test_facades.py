@@ -25,6 +25,7 @@ from reenact import (
     Runtime,
     SessionNotFoundError,
 )
+from tests.examples import examples
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import Ears, at_every_commit, check, copy_files
 
@@ -455,4 +456,4 @@ def _told(message: Message) -> tuple[str, str, str | None, bool]:
 
 
 TestFacades = FacadesMachine.TestCase
-TestFacades.settings = settings(max_examples=max(20, settings().max_examples // 4), stateful_step_count=40)
+TestFacades.settings = settings(max_examples=max(examples(20), settings().max_examples // 4), stateful_step_count=40)

@@ -15,6 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from reenact import AlreadyExistsError, ReenactError, Runtime, SessionNotFoundError
 from reenact.domain.errors import RequestReusedError
+from tests.examples import examples
 from tests.runtime.conftest import furnish
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import before_it_is_told, check, copy_files, journal_of
@@ -183,4 +184,4 @@ class OnceMachine(RuleBasedStateMachine):
 
 
 TestOnce = OnceMachine.TestCase
-TestOnce.settings = settings(max_examples=max(20, settings().max_examples // 4), stateful_step_count=20)
+TestOnce.settings = settings(max_examples=max(examples(20), settings().max_examples // 4), stateful_step_count=20)

@@ -31,6 +31,7 @@ from reenact.actors.journal.verify import verify
 from reenact.domain.errors import StorageError
 from reenact.events import Envelope, TurnCompleted
 from reenact.testing import FaultyJournal, ManualClock
+from tests.examples import examples
 from tests.reliability.wire import PATIENCE
 
 SESSIONS: Final = ("a", "b")
@@ -397,4 +398,4 @@ def _data(type_: str, turn: int, number: int) -> dict[str, Any]:
 
 
 TestDelivery = DeliveryMachine.TestCase
-TestDelivery.settings = settings(max_examples=80, stateful_step_count=80)
+TestDelivery.settings = settings(max_examples=examples(80), stateful_step_count=80)

@@ -27,6 +27,7 @@ from reenact.domain.errors import (
     LogUnusableError,
     StorageFullError,
 )
+from tests.examples import examples
 from tests.projections.histories import World, play
 from tests.transfer.logs import Line, forged, write
 
@@ -62,7 +63,7 @@ def refused(path: Path) -> ExportUnusableError:
     return caught.value
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(data=st.data())
 def test_whatever_byte_is_changed_it_is_found(whole: Path, data: st.DataObject) -> None:
     content = bytearray(whole.read_bytes())
@@ -74,7 +75,7 @@ def test_whatever_byte_is_changed_it_is_found(whole: Path, data: st.DataObject) 
         refused(path)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data())
 def test_wherever_it_is_cut_it_is_found(whole: Path, data: st.DataObject) -> None:
     content = whole.read_bytes()
@@ -85,7 +86,7 @@ def test_wherever_it_is_cut_it_is_found(whole: Path, data: st.DataObject) -> Non
         refused(path)
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), how=st.sampled_from(["removed", "doubled", "swapped"]))
 def test_lines_that_are_removed_doubled_or_swapped_are_found_whatever_the_last_line_says(
     whole: Path, data: st.DataObject, how: str

@@ -37,6 +37,7 @@ from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, Thinkin
 from reenact.domain.session import Session, evolve
 from reenact.projections.log import InMemoryLog, InMemoryRow
 from reenact.projections.verification.replay import retrace
+from tests.examples import examples
 from tests.projections.histories import World
 from tests.transfer.logs import write
 
@@ -135,7 +136,7 @@ def _is_whole(path: Path, *, events: int) -> InMemoryLog[InMemoryRow]:
     return held
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(data=st.data(), kind=st.sampled_from(sorted(SECRETS)))
 def test_a_secret_that_a_policy_finds_is_nowhere_in_the_file(data: st.DataObject, kind: str) -> None:
     written, secret, policy = SECRETS[kind]

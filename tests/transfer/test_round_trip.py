@@ -22,6 +22,7 @@ from reenact.domain.chain import Timer
 from reenact.domain.errors import LogUnusableError, StorageFullError
 from reenact.projections.log import AuditedLog, Row
 from reenact.testing import MockEnvironmentFactory
+from tests.examples import examples
 from tests.journal.server import Server
 from tests.projections.histories import Step, play, steps
 from tests.transfer.logs import compact, contents, write
@@ -33,7 +34,7 @@ def folder() -> Generator[Path]:
         yield Path(directory)
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(chosen=steps, merged=st.lists(st.integers(0, 12), max_size=3))
 def test_an_import_exported_again_is_the_same_export(chosen: list[Step], merged: list[int]) -> None:
     with folder() as there:
@@ -49,7 +50,7 @@ def test_an_import_exported_again_is_the_same_export(chosen: list[Step], merged:
         assert verify(there / "two.db") == []
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(chosen=steps)
 def test_an_export_that_is_opened_is_the_log_that_it_is_of(chosen: list[Step]) -> None:
     with folder() as there:

@@ -20,6 +20,7 @@ from reenact.actors.kernel import Timer
 from reenact.actors.kernel.profile import StoredNames
 from reenact.audit import verify_log
 from reenact.testing import ManualClock
+from tests.examples import examples
 from tests.verification.tampering import (
     Tampering,
     change_a_cell,
@@ -114,7 +115,7 @@ def test_of_the_actors_of_others_only_the_chain_is_looked_at(log: Path) -> None:
 @pytest.mark.parametrize("table", ["stored_snapshots", "timers"])
 @pytest.mark.parametrize("tampering", [change_a_cell, exchange_two_rows, duplicate_a_row])
 @given(data=st.data())
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 def test_snapshots_and_timers_that_were_changed_are_found(
     log: Path, tampering: Tampering, table: str, data: st.DataObject
 ) -> None:

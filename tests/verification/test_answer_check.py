@@ -27,6 +27,8 @@ from reenact.domain.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolU
 from reenact.domain.session import SessionCreated
 from reenact.projections.verification.answer_check import same, same_but_for_marks
 from reenact.projections.verification.feed_check import Deviation
+from tests.audit.test_agreement import Announced, Packed, Told, deviations, feed_of, packed
+from tests.examples import examples
 from tests.projections.histories import ListLog
 from tests.verification.test_feed_check import Announced, Packed, Told, deviations, feed_of, packed
 
@@ -237,7 +239,7 @@ def pieces(text: str, cuts: Sequence[int]) -> Iterator[str]:
 
 
 @given(st.text("ab", max_size=9), st.lists(st.integers(0, 9), max_size=4), st.data())
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_what_is_left_of_a_text_is_found_in_it(text: str, cuts: list[int], data: st.DataObject) -> None:
     parts = list(pieces(text, cuts))
     gaps = {number for number in range(len(parts)) if data.draw(st.booleans())}
@@ -269,7 +271,7 @@ values = st.recursive(
 
 
 @given(values, values)
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_values_agree_with_themselves_and_with_marks(one: object, other: object) -> None:
     mark = "[redacted: x]"
 

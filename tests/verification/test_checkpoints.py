@@ -16,6 +16,9 @@ from reenact import Image, Retention, Runtime
 from reenact.audit import Audit, checkpoint_of, verify_log
 from reenact.domain.errors import CheckpointError, ConfigurationError, LogUnusableError
 from reenact.testing import MockEnvironmentFactory
+from tests.audit.conftest import copied
+from tests.audit.forging import cut, leave_out, rewrite
+from tests.examples import examples
 from tests.verification.conftest import copied
 from tests.verification.forging import cut, leave_out, rewrite
 
@@ -44,7 +47,7 @@ def test_a_stream_that_was_left_out_is_named(log: Path, checkpoint: Path, stream
 
 
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_a_stream_that_was_rewritten_is_named(log: Path, checkpoint: Path, data: st.DataObject) -> None:
     with copied(log) as copy:
         with closing(sqlite3.connect(copy)) as connection, connection:
@@ -117,7 +120,7 @@ def test_a_log_is_whole_while_it_is_written(tmp_path: Path) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_a_checkpoint_that_was_changed_is_refused(log: Path, checkpoint: Path, data: st.DataObject) -> None:
     content = bytearray(checkpoint.read_bytes())
     at = data.draw(st.integers(0, len(content) - 1))

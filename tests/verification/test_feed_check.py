@@ -22,6 +22,7 @@ from reenact.domain.events import DeltasCompacted, EventData
 from reenact.domain.feed import Entry, pack_feed, pack_segments
 from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
 from reenact.projections.verification.feed_check import Conversations, Deviation
+from tests.examples import examples
 from tests.projections.histories import ListLog, Recorded, Step, lineage, play, steps, steps_of
 from tests.projections.said import GOES_ON, said_in
 
@@ -157,7 +158,7 @@ sizes = st.lists(st.integers(1, 9), max_size=4)
 
 
 @given(steps, sizes)
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_what_was_told_agrees_with_what_was_decided(chosen: list[Step], sizes: list[int]) -> None:
     log = play(chosen).log
 
@@ -168,7 +169,7 @@ def test_what_was_told_agrees_with_what_was_decided(chosen: list[Step], sizes: l
 
 
 @given(steps, sizes, st.data())
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 def test_whatever_is_told_otherwise_is_found(chosen: list[Step], sizes: list[int], data: st.DataObject) -> None:
     log = play(chosen).log
     session_id = data.draw(sessions)

@@ -19,6 +19,7 @@ from reenact.actors.journal.postgres.connecting import Connection, connect, spel
 from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.audit import checkpoint_of, verify_log
 from reenact.domain.chain import Row
+from tests.examples import examples
 from tests.journal.server import Server, running_server
 
 Rows: TypeAlias = list[tuple[object, ...]]
@@ -85,7 +86,7 @@ def test_a_log_on_a_server_is_whole_and_held_to_its_checkpoint(
 
 
 @given(data=st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_whatever_is_done_to_the_rows_is_found(
     moved: tuple[str, dict[str, Rows]], checkpoint: Path, data: st.DataObject
 ) -> None:

@@ -32,6 +32,7 @@ from reenact.domain.session import CreateSession, Run, SessionBranched, SessionC
 from reenact.domain.stored import STORED
 from reenact.projections.log import Progress
 from reenact.projections.verification.replay import retrace
+from tests.examples import examples
 from tests.projections.audited import AuditedList
 from tests.projections.histories import Recorded as Listed
 from tests.projections.histories import Step, World, play
@@ -113,7 +114,7 @@ def test_a_session_that_is_not_there_is_an_error(log: Path) -> None:
         list(audit.replay("nobody"))
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(doings)
 def test_random_histories_are_decided_again_and_what_others_have_recorded_is_told(chosen: list[Step]) -> None:
     log = AuditedList()

@@ -14,6 +14,7 @@ from reenact import Runtime
 from reenact.audit import Audit, Finding, verify_log
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.projections.log import Progress
+from tests.examples import examples
 from tests.verification.conftest import copied
 from tests.verification.forging import rewrite, say_otherwise
 from tests.verification.tampering import (
@@ -38,20 +39,20 @@ def test_a_log_that_nobody_touched_is_whole(log: Path) -> None:
 
 @pytest.mark.parametrize("table", ["steps", "requests"])
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_a_cell_that_was_changed_is_found(log: Path, checkpoint: Path, table: str, data: st.DataObject) -> None:
     found_and_named(log, checkpoint, change_a_cell, table, data)
 
 
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_a_row_that_was_removed_is_found(log: Path, checkpoint: Path, data: st.DataObject) -> None:
     found_and_named(log, checkpoint, remove_a_row, "steps", data)
 
 
 @pytest.mark.parametrize("table", ["steps", "requests"])
 @given(data=st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_cells_that_two_rows_have_exchanged_are_found(
     log: Path, checkpoint: Path, table: str, data: st.DataObject
 ) -> None:
@@ -60,7 +61,7 @@ def test_cells_that_two_rows_have_exchanged_are_found(
 
 @pytest.mark.parametrize("table", ["steps", "requests"])
 @given(data=st.data())
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 def test_a_row_that_is_there_twice_is_found(log: Path, checkpoint: Path, table: str, data: st.DataObject) -> None:
     found_and_named(log, checkpoint, duplicate_a_row, table, data)
 
@@ -321,7 +322,7 @@ def test_whatever_is_changed_of_what_the_read_model_is_is_found(log: Path, state
 
 
 @given(data=st.data())
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 def test_no_cell_of_the_read_model_stops_the_audit(log: Path, data: st.DataObject) -> None:
     cell = data.draw(
         st.none() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()

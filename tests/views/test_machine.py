@@ -21,6 +21,8 @@ from reenact.projections.runner import Moving
 from reenact.projections.views import transactions
 from reenact.projections.views.files import Files
 from reenact.projections.views.hosted import Hosted
+from tests.examples import examples
+from tests.own.support import DoubleWords, Forgot, LastWords, Said, Words, expected, say
 from tests.projections.histories import ListLog, Recorded
 from tests.views.support import DoubleWords, Forgot, LastWords, Said, Words, expected, say
 
@@ -229,4 +231,4 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TestProjections = ProjectionMachine.TestCase
-TestProjections.settings = settings(max_examples=40, stateful_step_count=30)
+TestProjections.settings = settings(max_examples=examples(40), stateful_step_count=30)

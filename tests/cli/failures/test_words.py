@@ -19,6 +19,7 @@ from tests.cli.failures.stage import Stage
 from tests.cli.failures.table import ROWS
 from tests.cli.requirements.strictly import lines_of_json
 from tests.cli.requirements.trouble import MISLEADING
+from tests.examples import examples
 
 QUOTING: Final = tuple(row for row in ROWS if row.quotes)
 FORGED: Final = (
@@ -40,7 +41,7 @@ words = st.one_of(
 )
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     row=st.sampled_from(QUOTING),
     said=words,

@@ -16,6 +16,7 @@ from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
 from tests.cli.conftest import KEY, Outcome, Run
 from tests.cli.requirements.strictly import Json, lines_of_json
 from tests.cli.requirements.trouble import MISLEADING, Trouble, answers, questions, troubles
+from tests.examples import examples
 
 FORMATS = ("text", "json", "stream-json")
 BUILDS = ("GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL", "CI")
@@ -105,7 +106,7 @@ def test_property_08_stream_json_line_validity(
     assert result["success"] == (trouble.code == 0)
 
 
-@settings(some, max_examples=20)
+@settings(some, max_examples=examples(20))
 @given(
     trouble=troubles,
     message=st.sampled_from(MISLEADING),

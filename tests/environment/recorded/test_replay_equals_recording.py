@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from reenact.testing import MockEvent, RecordedEnvironment
 from tests.environment.recorded.stage import Step, Turn, call, entries_of, mock_of, play, text
+from tests.examples import examples
+from tests.recorded.stage import Step, Turn, call, entries_of, mock_of, play, text
 
 WORDS = st.sampled_from(("Yes", " no", "你好", "\n", "a\u2028b", '"'))
 """Few, so that the same is said in several places; some that JSON writes in a way of its own."""
@@ -64,7 +66,7 @@ TURNS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(turns=TURNS)
 def test_a_replay_is_heard_as_what_was_recorded_and_recorded_the_same_again(turns: list[Turn]) -> None:
     for ending in {turn.ending for turn in turns}:
@@ -81,7 +83,7 @@ def test_a_replay_is_heard_as_what_was_recorded_and_recorded_the_same_again(turn
         assert replay.remaining == 0
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(turns=TURNS)
 def test_recording_changes_nothing_that_is_heard(turns: list[Turn]) -> None:
     with tempfile.TemporaryDirectory() as directory:

@@ -57,6 +57,7 @@ def test_what_python_does_not_take_is_refused(pattern: str) -> None:
 def test_a_search_that_would_not_end_is_given_up_and_other_threads_run_meanwhile() -> None:
     over = threading.Event()
     ticks: list[float] = []
+    ran: list[float] = []
 
     def run_beside() -> None:
         while not over.wait(0.01):

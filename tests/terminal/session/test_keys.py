@@ -17,6 +17,7 @@ from reenact.terminal.screen.model import Modes
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.keys import SpecialKey, encode, paste
 from reenact.testing import wait_until
+from tests.examples import examples
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import RAW_CAT, READY, Blind, shell
 
@@ -63,7 +64,7 @@ def name_elsewhere(key: str) -> str:
     return OTHER_NAMES.get(key, key.replace("ctrl+", "c-"))
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(st.lists(st.tuples(st.sampled_from(TAKEN_FOR), st.booleans()), min_size=1, max_size=40))
 def test_property_05_special_key_encoding(keys: list[tuple[SpecialKey, bool]]) -> None:
     """Property 05: Special Key Encoding (requirements 1.6)."""

@@ -20,6 +20,7 @@ from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, Wa
 from reenact.terminal.session.emulator import EngineChoice, TerminalEmulator, _clear_away
 from reenact.terminal.session.spawning import CannotVforkError, Process, spawn
 from reenact.terminal.status import ExitStatus
+from tests.examples import examples
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holdings, is_alive, shell
 
@@ -31,7 +32,7 @@ LIVING = (CAT, RAW_CAT, shell("sleep 60 & exec cat"))
 ENDING = (("/bin/true",), shell("trap '' HUP; kill -9 $$"))
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(15))
 @given(
     st.sampled_from(LIVING + ENDING),
     st.integers(1, 200),

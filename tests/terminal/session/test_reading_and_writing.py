@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.status import ExitStatus
+from tests.examples import examples
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_CAT, RAW_SLEEP, READY, Blind, shell
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.lists(st.binary(max_size=40) | st.text(max_size=40) | st.sampled_from(["\x03", "\x04", "\0", "\r\n", "é"])))
 def test_property_02_input_output_round_trip(inputs: list[bytes | str]) -> None:
     """Property 02: Input/Output Round-Trip (requirements 1.2, 1.3)."""

@@ -21,6 +21,7 @@ from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.waiting import Changes, Pause, Question, asking
 from reenact.terminal.status import ExitStatus
 from reenact.testing import wait_until
+from tests.examples import examples
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_SLEEP, READY, Blind, exists, is_alive, shell
 
@@ -37,7 +38,7 @@ WAITS: dict[str, Callable[[TerminalEmulator, float], object]] = {
 }
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.sampled_from(sorted(WAITS)), st.floats(0, 0.04), st.sampled_from([RAW_SLEEP, CHATTY]))
 def test_property_04_timeout_enforcement(operation: str, timeout: float, command: tuple[str, ...]) -> None:
     """Property 04: Timeout Enforcement (requirements 1.5, 3.4)."""

@@ -1,0 +1,43 @@
+"""How many examples the property tests try."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from hypothesis import HealthCheck, settings
+
+ALL: Final = 60
+"""Examples of a property that says no number of its own, in the profile `ci`."""
+SOME: Final = ALL // 3
+
+settings.register_profile(
+    "ci",
+    derandomize=True,
+    deadline=None,
+    max_examples=ALL,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("quick", settings.get_profile("ci"), max_examples=SOME)
+settings.register_profile("dev", deadline=None, max_examples=100)
+settings.register_profile(
+    "thorough",
+    deadline=None,
+    max_examples=2_000,
+    stateful_step_count=100,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+
+
+def load_profile() -> None:
+    """Load the profile that `HYPOTHESIS_PROFILE` names, or `quick`."""
+    profile = os.environ.get("HYPOTHESIS_PROFILE", "quick")
+    settings.load_profile(profile)
+    if profile == "thorough":
+        os.environ.setdefault("PYTEST_TIMEOUT", "0")  # as many examples as these take as long as they take
+
+
+def examples(count: int) -> int:
+    """Return how many examples of so many to try: all of them, or in the profile `quick` every third."""
+    return count if settings().max_examples >= ALL else max(1, count // (ALL // SOME))
