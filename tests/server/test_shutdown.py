@@ -18,8 +18,17 @@ from tests.server.talk import PATIENCE, greeted, handshake, plain, talking
 from tests.server.test_frames import has_turned
 from tests.server.test_stalled import flood, flooded, stalled
 
-LONGEST = 4.5
-"""Seconds that a server may take to stop: less than it waits for whatever is stuck."""
+STUCK = 60.0
+"""Seconds that a server waits for what is stuck."""
+LONGEST = 30.0
+"""Seconds that it may take to stop: less than that, and more than a busy machine needs."""
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have what is stuck take much longer than all else that may take a while."""
+    for module in ("sockets", "transports"):
+        monkeypatch.setattr(f"reenact.server.{module}.FLUSH", STUCK)
 
 
 @pytest.fixture
