@@ -203,7 +203,7 @@ def test_a_hook_refuses_by_its_exit_code_or_by_what_it_says(
     [
         (Ran(1, '{"decision": "block"}', "oh\nno\n"), "the hook 'x' for PreToolUse has failed with exit code 1: oh no"),
         (Ran(-9, "", ""), "the hook 'x' for PreToolUse has failed with exit code -9"),
-        (Ran(None, "", ""), "the hook 'x' for PreToolUse was ended: it ran longer than 20 s"),
+        (Ran(None, "", ""), "the hook 'x' for PreToolUse was ended: it ran longer than 60 s"),
     ],
 )
 def test_a_hook_that_fails_is_warned_of_and_refuses_nothing(
