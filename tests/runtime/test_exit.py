@@ -23,6 +23,7 @@ from reenact.actors.kernel import at_exit
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, MockEvent
 
+at_exit.PATIENCE = 60.0
 never = threading.Event()
 
 
@@ -128,7 +129,8 @@ begin(remote)
         BEGUN
         + """
 following = runtime.events.stream("s")
-following.take()
+while following.next(0) is not None:  # what is only in the log cannot be read when that is closed
+    pass
 threading.Thread(target=lambda: list(following), daemon=True).start()
 1 / 0
 """,
