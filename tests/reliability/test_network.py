@@ -19,14 +19,17 @@ from tests.reliability.tap import Tap, chunks
 from tests.reliability.truth import deltas_of, kept, taken
 from tests.reliability.wire import PATIENCE, Wire
 
-HEARTBEAT = 0.25
-"""Seconds without an answer after which the client takes the server for gone."""
+
+@pytest.fixture
+def heartbeat() -> float:
+    """Return the seconds without an answer after which the client takes the server for gone."""
+    return PATIENCE
 
 
 @pytest.fixture
-def remote(proxy: Proxy) -> Iterator[RemoteRuntime]:
+def remote(proxy: Proxy, heartbeat: float) -> Iterator[RemoteRuntime]:
     """A client of the server, behind the relay."""
-    with Runtime.connect(proxy.url, heartbeat=HEARTBEAT) as remote:
+    with Runtime.connect(proxy.url, heartbeat=heartbeat) as remote:
         yield remote
 
 
@@ -108,6 +111,7 @@ def test_a_request_that_many_connections_send_at_once_is_carried_out_once(
     assert len(turns) == 1
 
 
+@pytest.mark.parametrize("heartbeat", [0.25])
 def test_a_server_that_is_silent_is_left_for_a_new_connection(
     runtime: Runtime, remote: RemoteRuntime, proxy: Proxy, agent: str, tap: Tap
 ) -> None:
@@ -118,7 +122,7 @@ def test_a_server_that_is_silent_is_left_for_a_new_connection(
 
         proxy.hold()
         tap.allow(25)
-        wait_until(lambda: proxy.accepted == 2, timeout=PATIENCE)
+        wait_until(lambda: proxy.accepted >= 2, timeout=PATIENCE)
         proxy.let_go()
         tap.open()
         heard += to_the_end(subscription)

@@ -24,6 +24,7 @@ from reenact.actors.environment.tools.tool import tool
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import ToolSpec
+from reenact.testing import wait_until
 from tests.environment.tools.support import Invocation, call_all
 
 T = TypeVar("T")
@@ -270,7 +271,7 @@ def test_a_thread_that_takes_too_long_is_left_and_its_late_result_is_dropped(
         box = Toolbox([tool(sleep, timeout=SOON), double])
         outcome, after = await box.call("sleep", {}), await box.call("double", {"number": 1})
         gate.set()
-        await in_thread(lambda: threads[0].join(PATIENCE), "the test")
+        await in_thread(lambda: wait_until(lambda: threads)[0].join(PATIENCE), "the test")
         await asyncio.sleep(0)
         return outcome, after
 
@@ -414,7 +415,7 @@ def test_calls_at_once_have_their_outcomes_in_the_order_of_the_calls() -> None:
                 Invocation("look", {}),
                 Invocation("double", {"number": "x"}),
                 Invocation("double", {"number": 2}),
-                Invocation("first", {}, timeout=SOON),
+                Invocation("first", {}, timeout=PATIENCE),
             ],
         )
 
