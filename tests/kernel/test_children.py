@@ -395,7 +395,7 @@ def test_a_parent_hears_of_a_plain_child_that_fails_before_it_is_born_quite(home
 
     refs = {parent.ask(Do(lambda actor: actor.context.spawn(FailsAtOnce, home.diary))) for _ in range(20)}
 
-    assert {entry[2] for entry in home.wait_for("child failed", 10)} == refs
+    assert {entry[2] for entry in home.wait_for("child failed", 20)} == refs
 
 
 def test_a_plain_child_may_escalate(home: Nursery) -> None:
