@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
 import threading
@@ -18,7 +19,7 @@ from reenact.terminal.errors import ExpectationError, TerminalTestError, Termina
 from reenact.terminal.matching.options import AssertionOptions
 from reenact.terminal.matching.patterns import Expression
 from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.session.waiting import Changes, Pause, Question, asking
+from reenact.terminal.session.waiting import Changes, Pause, Question, asking, run
 from reenact.terminal.status import ExitStatus
 from reenact.testing import wait_until
 from tests.examples import examples
@@ -345,3 +346,8 @@ def test_what_was_expected_of_the_screen_of_a_program_that_has_ended_is_an_expec
     with pytest.raises(TerminalTestError) as caught:
         terminal.get_by_text("Bye").text  # noqa: B018 - it waits
     assert caught.value.type is TerminalTestErrorType.PROCESS_EXITED
+
+
+def test_a_coroutine_that_waits_for_an_event_loop_cannot_be_run_by_the_blocking_terminal() -> None:
+    with pytest.raises(RuntimeError, match="cannot wait for an event loop"):
+        run(asyncio.sleep(0))
