@@ -186,12 +186,9 @@ class ClaudeClient:
             error_type = type_of(error)
             if error_type not in RETRYABLE:
                 raise  # also what is a fault already
-            raise Fault(error_type, self._told(error_type, error), again=True) from error
-
-    def _told(self, error_type: str, error: Exception) -> str:
-        if error_type == "timeout_error":
-            return silence(self._url, self._config.timeout, error)
-        return disconnection(self._url, error)
+            is_silent = error_type == "timeout_error"
+            told = silence(self._url, self._config.timeout, error) if is_silent else disconnection(self._url, error)
+            raise Fault(error_type, told, again=True) from error
 
 
 def _options(request: Json) -> RequestOptions:
@@ -208,7 +205,8 @@ def _take_whole(body: bytes, message: MessageDecoder) -> None:
 
 def _take(event: WireEvent, message: MessageDecoder) -> None:
     if event.type == "error":
-        raise _failed(event.error or ApiError())
+        error = event.error or ApiError()
+        raise Fault(error.type, error.message or error.type, again=error.type in RETRYABLE)
     message.take(event)
 
 
@@ -245,10 +243,6 @@ async def _keep(client: AsyncAnthropic) -> None:
 def _cancel_next(keeper: asyncio.Task[None]) -> None:
     """Cancel the task after the step that it may be about to take: before its first one it would not close anything."""
     asyncio.get_running_loop().call_soon(keeper.cancel)
-
-
-def _failed(error: ApiError) -> Fault:
-    return Fault(error.type, error.message or error.type, again=error.type in RETRYABLE)
 
 
 def _refusal(error: APIStatusError, where: str) -> Fault:

@@ -133,7 +133,11 @@ def _damages(entries: Iterable[Entry]) -> Iterator[str]:
         if number in seen:
             yield f"it has two entries {number}"
         if isinstance(entry, Exchange):
-            yield from _damages_of_events(entry)
+            for spoken in entry.events:
+                try:
+                    _ = spoken.event
+                except _UNREADABLE as broken:
+                    yield f"exchange {number} has an event {spoken.type!r}: {broken}"
             if entry.complete and _ENDS.isdisjoint(one.type for one in entry.events):
                 endless.add(number)
             if entry.follows is None and entry.setting is None:
@@ -144,14 +148,6 @@ def _damages(entries: Iterable[Entry]) -> Iterator[str]:
         seen[number] = entry
     for number in endless:
         yield f"exchange {number} is complete, and ends with no message_stop and no error"
-
-
-def _damages_of_events(exchange: Exchange) -> Iterator[str]:
-    for spoken in exchange.events:
-        try:
-            _ = spoken.event
-        except _UNREADABLE as broken:
-            yield f"exchange {exchange.number} has an event {spoken.type!r}: {broken}"
 
 
 class RecordingFile:
