@@ -227,8 +227,9 @@ class Generations:
         Raises:
             ReadModelError: the disk forbids it.
         """
-        with self._opened(number) as connection:
-            connection.execute("PRAGMA wal_checkpoint(FULL)")  # what is committed survives a loss of power
+        if number > 1:
+            with self._opened(number) as connection:
+                connection.execute("PRAGMA wal_checkpoint(FULL)")  # what is committed survives a loss of power
 
     def point_to(self, number: int) -> None:
         """Make the generation, which is settled, the live one: at once, and for all.

@@ -96,7 +96,7 @@ class Export:
         self._log = log
         self._forms = forms
         self._redacting = redacting
-        self._progress = progress or _nobody
+        self._progress = progress
         self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions)
         self._feeds = feeds
         self._redacted = 0
@@ -145,7 +145,7 @@ class Export:
         total = self.header.rows
         for done, line in enumerate(self._rows(), 1):
             yield line
-            if done % TOLD_EVERY == 0 or done == total:
+            if self._progress is not None and (done % TOLD_EVERY == 0 or done == total):
                 self._progress(Progress("rows", done, total))
         for timer in self._log.timers(self._streams):
             yield TimerLine(stream=timer.stream, due=timer.due)
@@ -244,7 +244,3 @@ def _needed(log: RawLog, forms: Forms, sessions: Sequence[str]) -> list[str]:
         if isinstance(event, SessionBranched):
             waiting.append(event.origin)
     return list(needed)
-
-
-def _nobody(progress: Progress) -> None:
-    """Tell nobody."""

@@ -6,9 +6,9 @@ import fcntl
 import os
 import sqlite3
 import threading
+from collections import Counter
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -26,15 +26,6 @@ KEPT_OPEN: Final = 4
 """So many connections of readers stay open for the next ones."""
 
 _LOCK: Final = ".lock"
-
-
-@dataclass(eq=False)
-class _Open:
-    """A file that is read: how many do, and whether it is to go when nobody does."""
-
-    engine: Engine
-    readers: int = 0
-    is_old: bool = False
 
 
 class Files:
@@ -76,7 +67,8 @@ class ProjectionFiles(Generations):
         super().__init__(path, OF_USERS)
         self._gate = threading.Lock()
         self._live = super().live()
-        self._open: dict[int, _Open] = {}
+        self._readers: dict[int, Engine] = {}
+        self._reading: Counter[int] = Counter()
         self._writers: dict[int, Engine] = {}
         self._closed = False
 
@@ -115,61 +107,52 @@ class ProjectionFiles(Generations):
     @contextmanager
     def reading(self) -> Generator[Connection]:
         """Read the live generation: one snapshot of it, whatever is written or swapped."""
-        number, opened = self._borrow()
+        with self._gate:
+            if self._closed:
+                raise RuntimeClosedError("the projections are closed; open them again to go on")
+            number = self._live or 1
+            engine = self._readers.get(number)
+            if engine is None:
+                engine = self._readers[number] = reader_of(self.file(number))
+            self._reading[number] += 1
         try:
-            with opened.engine.connect() as connection, connection.begin():
+            with engine.connect() as connection, connection.begin():
                 yield connection
         except DBAPIError as error:
             if is_damage(error):
                 self.suspect(number)
             raise
         finally:
-            self._give_back(number, opened)
+            with self._gate:
+                self._reading[number] -= 1
+            if self._let_go(number) and number != (self._live or 1):
+                super().drop(number)
 
     def point_to(self, number: int) -> None:
         """Make the generation the live one."""
-        with self._gate:
-            super().point_to(number)
-            self._live = number
+        super().point_to(number)
+        self._live = number
 
     def drop(self, number: int, *, by_force: bool = False) -> bool:
         """Delete the generation when nobody reads it any more; return whether it is gone by now."""
-        with self._gate:
-            opened = self._open.get(number)
-            if opened is not None:
-                opened.is_old = True
-                if opened.readers:
-                    return False
-                self._open.pop(number).engine.dispose()
-        return super().drop(number, by_force=by_force)
+        return self._let_go(number) and super().drop(number, by_force=by_force)
 
     def close(self) -> None:
         """Let go of the files when nobody reads them any more. Idempotent."""
         with self._gate:
             self._closed = True
-            for number in [number for number, opened in self._open.items() if not opened.readers]:
-                self._open.pop(number).engine.dispose()
+            numbers = list(self._readers)
+        for number in numbers:
+            self._let_go(number)
 
-    def _borrow(self) -> tuple[int, _Open]:
+    def _let_go(self, number: int) -> bool:
+        """Close readers' connections to what is not read any more; return whether nobody is reading it."""
         with self._gate:
-            if self._closed:
-                raise RuntimeClosedError("the projections are closed; open them again to go on")
-            number = self._live or 1
-            opened = self._open.get(number)
-            if opened is None:
-                opened = self._open[number] = _Open(reader_of(self.file(number)))
-            opened.readers += 1
-            return number, opened
-
-    def _give_back(self, number: int, opened: _Open) -> None:
-        with self._gate:
-            opened.readers -= 1
-            if opened.readers or not (opened.is_old or self._closed):
-                return
-            self._open.pop(number, None)
-            opened.engine.dispose()
-        if opened.is_old:
-            super().drop(number)
+            if self._reading[number]:
+                return False
+            if number in self._readers and (self._closed or number != (self._live or 1)):
+                self._readers.pop(number).dispose()
+            return True
 
 
 def reader_of(path: Path) -> Engine:
