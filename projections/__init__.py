@@ -1,4 +1,4 @@
-"""What the log adds up to: the tables that every get and list is served from, and projections of users' own."""
+"""The tables that are derived from the log: those that serve every get and list, and projections of users' own."""
 
 from __future__ import annotations
 

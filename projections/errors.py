@@ -1,4 +1,4 @@
-"""What a question to the projections may be answered with instead of rows."""
+"""The errors of projections."""
 
 from __future__ import annotations
 

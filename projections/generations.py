@@ -1,4 +1,4 @@
-"""Generations of tables: how far one is, and where it is; those in SQLite files, and what these say from outside.
+"""Generations of tables: how far each is, where it is stored, and which one is live.
 
 The file of generation 1 bears the plain name, and is live while there is no pointer; later ones bear their number
 behind it. A generation above the live one is being built, one below it is waiting for its last reader to go.

@@ -1,4 +1,4 @@
-"""A projection that follows a log, and makes its tables anew beside those that are read, to put them in their place."""
+"""Follows a log with a projection, and rebuilds its tables beside those that are read."""
 
 from __future__ import annotations
 

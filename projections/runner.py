@@ -1,4 +1,4 @@
-"""Keeps projections up with the log: on demand for whoever reads them, else when the log is idle, within a bound."""
+"""Runs a projection: on demand for whoever reads it, otherwise when the log is idle, within a bound."""
 
 from __future__ import annotations
 
@@ -149,6 +149,10 @@ class Runner:
             name: the thread's.
             is_helped: whether those who wait do work, too.
         """
+        # `_applying` is held by whoever moves the tables: the runner's thread, or one that waits and helps. Only then
+        # may `_projection` be used or replaced. All else is written without a lock: `notify` sets `_seen` before it
+        # wakes, and the thread clears `_wake` before it looks at `_seen` again, so that no position is missed. `_news`
+        # guards nothing but the sleep of those who wait: they look at the position again whenever it is notified.
         self._log = log
         self._pace = pace
         self._look_after = look

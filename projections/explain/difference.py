@@ -1,4 +1,4 @@
-"""What changed in a session between two positions of the log, or is different in two sessions, by field."""
+"""The differences between two states of a session, field by field."""
 
 from __future__ import annotations
 

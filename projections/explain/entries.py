@@ -1,4 +1,4 @@
-"""The events of a log as entries that people and programs read, and those of them that fit every filter."""
+"""Log entries: events as people and programs read them, filtered, paged and followed."""
 
 from __future__ import annotations
 

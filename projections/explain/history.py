@@ -1,4 +1,4 @@
-"""A session's history in its order, through its lineage, and what it adds up to at a position of the log."""
+"""The history of a session, through the sessions it branches off from, and its state at a position of the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session as it was at a position of the log: all of it, for programs, and as a page for people."""
+"""The view of a session at a position of the log: a value for programs, a page for people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why an event happened, back to what came from outside, and everything that followed from it."""
+"""The causes and effects of an event, also across branches, back to what came from outside."""
 
 from __future__ import annotations
 

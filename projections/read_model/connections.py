@@ -1,4 +1,4 @@
-"""Where the tables are, and connections to them: the standard library's, which begin and end no transaction unasked."""
+"""SQLite connections to the runtime's own tables: a writer's, and a pool for readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bringing the tables up to the log, batch by batch; a batch and the position it reaches are one transaction."""
+"""The runtime's own projection: it applies events in batches; a batch and its position are one transaction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each event adds to the rows; and what a session that branches off goes on with."""
+"""The rows that each event adds or changes, and what a branch takes over from its origin."""
 
 from __future__ import annotations
 

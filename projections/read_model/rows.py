@@ -1,4 +1,4 @@
-"""The rows of the tables, and the open ends of conversations: as they are read, changed in memory, and written back.
+"""The rows of the tables, and the open ends of conversations: read, changed in memory, and written back.
 
 Thousands of these live at once and none refers back to what refers to it, so the collector of cycles may pass them by.
 """

@@ -1,4 +1,4 @@
-"""A log as the lines of an export: which streams come along, and that nothing leaves that is not as it was written."""
+"""Writes a log, or some of its sessions with all that they need, as the lines of an export."""
 
 from __future__ import annotations
 

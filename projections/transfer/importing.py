@@ -1,6 +1,6 @@
-"""An export as it is read: each line is checked, so that what is altered, cut off or made up is found and named.
+"""Reads an export, checks each of its lines, and finds what a log still lacks of it.
 
-Nothing is written before a log's own history was compared with it; or it is opened as a log in memory.
+Nothing is written before the log's own history was compared with it. An export can be opened as a log in memory, too.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The lines of an export: what each holds, its one spelling, and events and bytes as JSON that says just them."""
+"""The lines of an export: what each holds, its one spelling, and bytes as JSON that says just them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not leave with an export: a policy, its paths, and which other fields say the same as those it names."""
+"""The redaction policy: its paths, and the other fields that repeat what those name."""
 
 from __future__ import annotations
 

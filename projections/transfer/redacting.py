@@ -1,4 +1,4 @@
-"""Rows as they may leave: each decoded, redacted by the policy, encoded again and sealed."""
+"""Redacts the rows of an export: each is decoded, cleaned by the policy, encoded again and sealed."""
 
 from __future__ import annotations
 

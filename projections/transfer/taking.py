@@ -1,4 +1,4 @@
-"""Values without what must not leave: fields that a policy names, and secrets in any text; their types stay.
+"""Takes fields that a policy names, and secrets, out of values, and keeps the values' types.
 
 What holds a history together stays, for without it nothing could be read again: ids, digests, kinds, numbers, times.
 """

@@ -1,4 +1,4 @@
-"""What a projection of a user's own says of itself, checked before the first event."""
+"""What the class of a user's projection declares, and the checks of it before the first event."""
 
 from __future__ import annotations
 

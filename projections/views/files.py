@@ -1,4 +1,4 @@
-"""Tables in a directory of SQLite files: one file for each generation of a projection."""
+"""The SQLite files of users' projections: one for each generation, in one directory."""
 
 from __future__ import annotations
 
@@ -65,6 +65,8 @@ class ProjectionFiles(Generations):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path, OF_USERS)
+        # Guards the readers' engines and their numbers: who begins to read counts before anybody can look whether a
+        # generation is still read. The pointer moves first, so that nobody begins with one that is to go.
         self._gate = threading.Lock()
         self._live = super().live()
         self._readers: dict[int, Engine] = {}

@@ -1,4 +1,4 @@
-"""A user's projection at its place: its tables, moved by its functions; followed, read, and made anew."""
+"""A user's projection that follows a log: calls its functions, reads and rebuilds its tables."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Projections of users' own beside each other: each follows the log by itself."""
+"""Users' projections that follow one log, each on its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables in a PostgreSQL database: one schema for each generation of a projection, and one that says which are live.
+"""The PostgreSQL schemas of users' projections: one for each generation, and one that says which are live.
 
 Several processes may keep the same projections: each transaction moves the position on from where it was found, so that
 whoever comes second has changed nothing, and looks again.
