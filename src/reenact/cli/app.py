@@ -7,34 +7,28 @@ import functools
 import os
 import sys
 from collections.abc import Generator, Sequence
-from typing import Annotated, Final
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from reenact.cli import auditing, extensions, subcommands
-from reenact.cli.arguments import (
-    CONVERSATION,
-    OUTPUT,
-    TOOLS,
-    Command,
-    Database,
-    MaxCost,
-    MaxTurns,
-    McpConfig,
-    PolicyFile,
-    Prices,
-    Tools,
-    amount,
-    names,
-    seconds,
-    whole_number,
-)
 from reenact.cli.console import Console
 from reenact.cli.failures import UNEXPECTED, ExitCode, OutputLostError, TerminatedError, problem_of
 from reenact.cli.interrupts import cleaning_up, ending_on_request
 from reenact.cli.manual import Section
-from reenact.cli.options import OutputFormat, TalkOptions, wants_json
+from reenact.cli.options import (
+    COMMANDS,
+    Command,
+    HelpOptions,
+    OutputFormat,
+    TalkOptions,
+    TrustOptions,
+    function_of,
+    made_of,
+    wants_json,
+    with_signature,
+)
+from reenact.cli.parsing import Command as Taught
 from reenact.cli.parsing import Group, explained, given, help_for, options_of, refuse_options_as_values
 from reenact.cli.settings import has_settings, in_ci, state_directory
 from reenact.cli.starting import look_for_garbage_seldom
@@ -152,139 +146,17 @@ def naming_no_session(arguments: Sequence[str]) -> list[str]:
     return named
 
 
-@app.callback(invoke_without_command=True)
-def _talk(
-    *,
-    context: typer.Context,
-    prompt: Annotated[
-        str | None,
-        typer.Option(
-            "--print",
-            "-p",
-            metavar="TEXT",
-            help="Answer this, and what standard input has, and exit; - takes all of it from there.",
-            rich_help_panel=CONVERSATION,
-        ),
-    ] = None,
-    continue_latest: Annotated[
-        bool, typer.Option("--continue", "-c", help="Go on with the newest session.", rich_help_panel=CONVERSATION)
-    ] = False,
-    resume: Annotated[
-        str | None,
-        typer.Option(
-            "--resume",
-            "-r",
-            metavar="ID",
-            help="Go on with this session; `reenact sessions` lists them, and in a chat so does --resume without ID.",
-            rich_help_panel=CONVERSATION,
-        ),
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            metavar="NAME",
-            help="The model; in a session that goes on, for this run only.",
-            rich_help_panel=CONVERSATION,
-        ),
-    ] = None,
-    system_prompt: Annotated[
-        str | None,
-        typer.Option(
-            "--system-prompt",
-            metavar="TEXT",
-            help="The instructions; likewise, for this run only.",
-            rich_help_panel=CONVERSATION,
-        ),
-    ] = None,
-    tools: Tools = None,
-    mcp_config: McpConfig = None,
-    policy: PolicyFile = None,
-    allowed_tools: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--allowed-tools",
-            "--allow-tool",
-            metavar="NAMES",
-            help="The tools that may run where no person is to approve their calls, with commas between them; "
-            "* is a wildcard. Repeatable.",
-            rich_help_panel=TOOLS,
-        ),
-    ] = None,
-    max_turns: MaxTurns = None,
-    max_cost: MaxCost = None,
-    prices: Prices = None,
-    timeout: Annotated[
-        str | None,
-        typer.Option(
-            "--timeout", metavar="SECONDS", help="Interrupt an answer that takes longer.", rich_help_panel=TOOLS
-        ),
-    ] = None,
-    database: Database = None,
-    output_format: Annotated[
-        OutputFormat,
-        typer.Option(
-            "--output-format",
-            metavar="text|json|stream-json",
-            help="Under -p and for lines of input: the answer as it comes (text), one JSON object, or every event when "
-            "it happens and then that object.",
-            rich_help_panel=OUTPUT,
-        ),
-    ] = OutputFormat.TEXT,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Log more, and show tracebacks.", rich_help_panel=OUTPUT)
-    ] = False,
-    version: Annotated[
-        bool, typer.Option("--version", help="Print the version and exit.", rich_help_panel=OUTPUT)
-    ] = False,
-) -> Command | None:
-    """Talk to an agent whose every event is kept.
-
-    With a terminal this is a chat. Without one, each line of standard input is a prompt. With -p it is one answer on
-    standard output, and nothing else there. What these options are when they are not given, settings.json may say:
-    `reenact settings`.
-
-    $ reenact  # a chat; Ctrl+D leaves
-    $ reenact -p "Name three colours"  # one answer
-    $ reenact --continue -p "And two more?"  # the newest session again
-    $ echo "1, 2, 3" | reenact -p "Explain this"  # and what it is about
-    $ reenact -p "Say hello" --output-format json  # for a program
-    $ reenact -p "Say hello" --max-turns 5 --timeout 60  # with limits
-    $ reenact --tools reenact:ask_user  # a chat with a tool
-    $ reenact log --last 10  # what has just happened
-
-    An agent with tools: write functions below `from reenact import tool`, each with `@tool` above it, into tools.py.
-    Calls that need approval, as @tool(intervention="required") or --policy say, are asked about in the chat. Where no
-    person is, they are rejected unless --allowed-tools names them.
-    """
-    del debug  # it is looked for before anything can go wrong
+def _talk(*, context: typer.Context, **taken: Any) -> Command | None:  # noqa: ANN401 - as typer has read them
     on_command_line = given(context)
     if context.invoked_subcommand is not None:
         _refuse(on_command_line - _ANYWHERE, context.invoked_subcommand)
-        context.obj = database
+        context.obj = taken["database"]
         return None
-    if version:
+    if taken["version"]:
         return _print_version
-    if continue_latest and resume is not None:
+    if taken["continue_latest"] and taken["resume"] is not None:
         raise typer.TyperException("--continue and --resume name two sessions; give one of them")
-    options = TalkOptions(
-        prompt=prompt,
-        output_format=output_format,
-        continue_latest=continue_latest,
-        resume=resume,
-        database=database,
-        model=model,
-        system_prompt=system_prompt,
-        timeout=seconds("--timeout", timeout),
-        tools=tuple(tools or ()),
-        allowed_tools=names("--allowed-tools", allowed_tools),
-        mcp_config=mcp_config,
-        policy=policy,
-        max_turns=whole_number("--max-turns", max_turns),
-        max_cost=amount("--max-cost", max_cost),
-        prices=tuple(prices or ()),
-    )
-    return _Talk(options, on_command_line)
+    return _Talk(made_of(TalkOptions, taken), on_command_line)
 
 
 class _Talk:
@@ -376,7 +248,29 @@ def _tell_why(error: BaseException, console: Console, *, as_json: bool, hint: st
     return problem.code
 
 
-subcommands.add_sessions_to(app)
-auditing.add_to(app)
-extensions.add_to(app)
-subcommands.add_to(app)
+def print_help(options: HelpOptions, console: Console) -> int:
+    """Print the help of a command."""
+    command: object = _parser()
+    context = typer.Context(_parser(), info_name="reenact")
+    for word in options.words:
+        if not isinstance(command, Group):
+            raise typer.TyperException(f"`{context.command_path}` has no commands of its own")
+        command = command.named(word)
+        context = typer.Context(command, parent=context, info_name=word)
+    console.write(f"{context.get_help()}\n")
+    return ExitCode.SUCCESS
+
+
+def _add_commands() -> None:
+    app.callback(invoke_without_command=True)(with_signature(_talk, TalkOptions))
+    for name, (options, run) in COMMANDS.items():
+        if name == "extensions":
+            group = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None)
+            group.callback(invoke_without_command=True)(function_of(options, run))
+            group.command("trust", cls=Taught)(function_of(TrustOptions, "trusting:trust"))
+            app.add_typer(group, name=name)
+        else:
+            app.command(name, cls=Taught)(function_of(options, run))
+
+
+_add_commands()

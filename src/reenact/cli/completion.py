@@ -16,8 +16,10 @@ from typing import Final, TextIO, TypeAlias
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reenact.cli import shell_scripts
+from reenact.cli.console import Console
+from reenact.cli.failures import ExitCode
 from reenact.cli.manual import commands_of
-from reenact.cli.options import Shell
+from reenact.cli.options import CompletionOptions, Shell
 from reenact.cli.parsing import ALWAYS, options_of
 from reenact.cli.settings import default_database, given, preferred_database
 from reenact.cli.streams import forget
@@ -41,10 +43,11 @@ Choice: TypeAlias = tuple[str, str]
 """What may be typed, and words about it."""
 
 
-def script(shell: Shell) -> str:
-    """Return what the shell is to run so that it completes the command line."""
+def print_script(options: CompletionOptions, console: Console) -> int:
+    """Print what the shell is to run so that it completes the command line."""
     program = "reenact" if shutil.which("reenact") else f"{shlex.quote(sys.executable)} -m reenact"
-    return _SCRIPTS[shell].replace("@PROGRAM@", program).lstrip("\n")
+    console.write(_SCRIPTS[options.shell].replace("@PROGRAM@", program).lstrip("\n"))
+    return ExitCode.SUCCESS
 
 
 def complete(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str], out: TextIO) -> int:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO
 
 import msgspec
+import typer
 
 from reenact.audit import Exported, Redaction, export_log, read_redaction
 from reenact.cli.console import Console
@@ -27,13 +28,17 @@ def export(options: ExportOptions, console: Console) -> int:
     """
     log = options.database or given(console.environ, "REENACT_DB") or str(default_database(console.environ))
     is_output = options.file == "-"
+    if options.hash_key is not None and options.redact is None and not options.redact_secrets:
+        raise typer.TyperException("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
+    if is_output and options.output_format is ListFormat.JSON:
+        raise typer.TyperException("standard output has the export; give a file, or no --output-format")
     with progress_line(console) as progress:
         exported = export_log(
             log,
             _binary(console.out) if is_output else options.file,
             sessions=options.sessions or None,
             redaction=_redaction(options),
-            feeds=options.feeds,
+            feeds=not options.no_feeds,
             progress=progress,
         )
     if is_output:

@@ -11,6 +11,7 @@ from time import sleep
 from typing import Final
 
 import msgspec
+import typer
 
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.cli.console import Console
@@ -41,6 +42,7 @@ def log(options: LogOptions, console: Console) -> int:
     Raises:
         InvalidInputError: a type is not one, a time cannot be read, or there is no event to tell the causes of.
     """
+    _check(options)
     wanted = _filter(options, datetime.now(UTC))
     with reading(options.database, console) as journal:
         if journal is None:
@@ -78,6 +80,19 @@ def told_of(entry: LogEntry) -> str:
     """Return what the event says, on one line."""
     text = msgspec.json.encode(_telling(entry)).decode()
     return harmless(text if len(text) <= _LINE else f"{text[: _LINE - 1]}…")
+
+
+def _check(options: LogOptions) -> None:
+    """Refuse what does not go together."""
+    if options.reverse and options.follow:
+        raise typer.TyperException("--reverse ends with the oldest event, and --follow does not end; give one of them")
+    if options.last is not None and (options.reverse or options.limit is not None):
+        raise typer.TyperException("--last says which events and in which order; give no --limit and no --reverse")
+    alone = LogOptions(database=options.database, output_format=options.output_format, why=options.why)
+    if options.why is not None and options != alone:
+        raise typer.TyperException("--why is about one event; give no filters with it")
+    if options.lineage and options.session is None:
+        raise typer.TyperException("--lineage is that of a session; name it with --session")
 
 
 def _filter(options: LogOptions, now: datetime) -> Filter:

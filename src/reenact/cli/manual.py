@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from reenact.cli.arguments import FORMER, GROUPS, OTHERS, OUTPUT
+from reenact.cli.options import FORMER, GROUPS, OTHERS, OUTPUT
 
 Entry: TypeAlias = tuple[str, str]
 """A term, and what it means."""

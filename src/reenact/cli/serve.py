@@ -37,17 +37,17 @@ def serve(options: ServeOptions, console: Console) -> int:
     if options.token_file is not None and is_exposed(options.token_file):
         console.warn(f"others may read or change the tokens in {options.token_file}; chmod 600 keeps them to yourself")
     with console.guarding_output():
-        image, prices = image_of(options.talk), read_prices(options.talk.prices)
-        check_policy(options.talk, image)
+        image, prices = image_of(options), read_prices(options.prices)
+        check_policy(options, image)
         answerer, llm = answering(_environ(options, console.environ))
         if answerer.mock is None:
             prices = {**KNOWN_PRICES, **prices}
-        model = options.talk.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+        model = options.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
         try:
             if image.cost_limit is not None and answerer.mock is None:
                 check_price(model, prices, "what sessions cost has a limit (--max-cost)")
             runtime = Runtime.open(
-                database_of(options.talk.database, console),
+                database_of(options.database, console),
                 environment=answerer,
                 llm=llm,
                 tools=functions_of(image.tools),

@@ -10,9 +10,8 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from reenact.cli.arguments import MOST_TURNS
 from reenact.cli.importing import taken_apart
-from reenact.cli.options import OutputFormat
+from reenact.cli.options import LARGEST_NUMBER, OutputFormat
 from reenact.domain.tools import is_array, is_object
 
 _SQLITE: Final = "sqlite:///"
@@ -65,8 +64,8 @@ def _prompt(value: object, _: Place) -> str:
 
 
 def _turns(value: object, _: Place) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_TURNS:
-        raise ValueError(f"a whole number from 1 on, at most {MOST_TURNS:,}")
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_NUMBER:
+        raise ValueError(f"a whole number from 1 on, at most {LARGEST_NUMBER:,}")
     return value
 
 

@@ -25,7 +25,7 @@ from reenact.cli.here import Here
 from reenact.cli.interrupts import cleaning_up
 from reenact.cli.known_prices import KNOWN_PRICES
 from reenact.cli.named import session_named
-from reenact.cli.options import OutputFormat, TalkOptions
+from reenact.cli.options import OutputFormat, ServeOptions, TalkOptions
 from reenact.cli.script import Script
 from reenact.cli.settings import default_database, given
 from reenact.cli.streams import gives
@@ -158,12 +158,12 @@ def _image_of_new(options: TalkOptions, base: Image) -> Image:
     return base if options.of_new is None else image_of(options.of_new, base.tools)
 
 
-def image_of(options: TalkOptions, tools: tuple[Offered, ...] | None = None) -> Image:
+def image_of(options: TalkOptions | ServeOptions, tools: tuple[Offered, ...] | None = None) -> Image:
     """Return what a new session is created with; of one that goes on, only the functions of its tools are needed.
 
     If the `tools` are given they are not loaded again.
     """
-    if options.goes_on:
+    if isinstance(options, TalkOptions) and options.goes_on:
         for option in ("mcp_config", "policy", "max_turns", "max_cost"):
             if getattr(options, option) is not None:
                 name = f"--{option.replace('_', '-')}"
@@ -184,7 +184,7 @@ def image_of(options: TalkOptions, tools: tuple[Offered, ...] | None = None) -> 
     return image
 
 
-def check_policy(options: TalkOptions, image: Image) -> None:
+def check_policy(options: TalkOptions | ServeOptions, image: Image) -> None:
     """Raise `ConfigurationError` if --policy names a tool that the image does not have."""
     try:
         check_policy_names(define(image, IMAGE))
