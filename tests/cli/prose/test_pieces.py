@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from reenact.cli.prose.incremental_inline import markdown, runs
 from reenact.cli.prose.prose import Prose
-from reenact.cli.prose.spans import markdown, runs
 from tests.cli.prose.kit import console, plain, styles, told, written
 from tests.examples import examples
 

@@ -28,9 +28,8 @@ _ATOMS: Final = re.compile(
     rf"(?P<blanks>[ \t]+)|[{_OPENING}]*[{WIDE}][{_FOLLOWING}]*|(?:(?![{_OPENING}]*[{WIDE}])[^ \t])+"
 )
 _ASCII: Final = re.compile(r"(?P<blanks>[ \t]+)|[^ \t]+")
-_WORDS: Final = re.compile(r"( *)([^ ]+)")
-BREAKABLE: Final = re.compile(rf"(?![{_FOLLOWING}])[{WIDE}]")
-"""A character before which a line may be broken if the one before it is of the same kind."""
+BREAKABLE: Final = rf"(?![{_FOLLOWING}])[{WIDE}]"
+"""The pattern of a character before which a line may be broken if the one before it is of the same kind."""
 
 
 class Flow:
@@ -79,23 +78,6 @@ class Flow:
                     self._word.append((atom[0], style))
                 is_edge = False
         self._end_word()
-
-    def put_words(self, text: str, style: str) -> None:
-        """Write whole words, as `put` does, in less time if they are of the simplest kind."""
-        if self._blanks or "\t" in text or not text.isascii():
-            self.put([(text, style)])
-            return
-        before, after = self._pens(style)
-        for gap, word in _WORDS.findall(text):
-            column = self._column + len(gap) + len(word)
-            if column > self._width:
-                self.put([(gap + word, style)])
-            elif gap:
-                self._write(f"{before}{gap}{after}{before}{word}{after}")
-                self._column = column
-            else:
-                self._write(f"{before}{word}{after}")
-                self._column = column
 
     def end(self) -> None:
         """End the line."""
@@ -172,7 +154,7 @@ def cells_of(margin: Margin) -> int:
 
 
 def _is_one_word(before: str, after: str) -> bool:
-    return not (BREAKABLE.match(after) and BREAKABLE.match(before[-1]))
+    return not (re.match(BREAKABLE, after) and re.match(BREAKABLE, before[-1]))
 
 
 def _cells(run: Run) -> int:

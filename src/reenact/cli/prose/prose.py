@@ -11,17 +11,19 @@ from rich.console import Console as Screen
 from reenact.cli.listing import visible
 from reenact.cli.prose.code import MOST as MOST_OF_SOURCE
 from reenact.cli.prose.fences import Fence
-from reenact.cli.prose.flow import Flow, cells_of
+from reenact.cli.prose.flow import WIDE, Flow, cells_of
+from reenact.cli.prose.incremental_inline import Inline
 from reenact.cli.prose.lines import BAR, BULLET, DONE, TO_DO, Beginning, Kind, Lines
 from reenact.cli.prose.masks import styled, unmasked
 from reenact.cli.prose.screens import Pens, can_show, width_of
 from reenact.cli.prose.tables import Rows
-from reenact.cli.prose.text import TELLING, Text
 
 _PIECE: Final = 4096
 """So many characters are looked at at a time: cutting words off a text takes as long as the text is."""
 _UNTOLD: Final = 500
 """So many characters without a blank are waited for before they are looked at."""
+_TELLING: Final = re.compile(rf"[ \t\n{WIDE}]")
+"""Without any of these, little can be written that could not be written before."""
 _PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _FIRST_HALF: Final = re.compile("[\ud800-\udbff]$")
@@ -76,7 +78,7 @@ class Prose:
         self._ahead = ""
         self._half = ""
         self._lines = Lines(in_ascii=self._in_ascii)
-        self._text = Text(self._flow)
+        self._text = Inline(self._flow)
         self._mode: _Mode | None = None
         self._fence: Fence | None = None
         self._rows: Rows | None = None
@@ -97,7 +99,7 @@ class Prose:
 
     def _add(self, piece: str) -> None:
         self._ahead += piece
-        if TELLING.search(piece) or len(self._ahead) >= _UNTOLD:
+        if _TELLING.search(piece) or len(self._ahead) >= _UNTOLD:
             self._flow.width = width_of(self._screen)
             self._advance(is_over=False)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rich.console import Console as Screen
 
+from reenact.cli.prose.incremental_inline import markdown, runs
 from reenact.cli.prose.screens import Pens
-from reenact.cli.prose.spans import markdown, runs
 
 if TYPE_CHECKING:
     from markdown_it.token import Token
