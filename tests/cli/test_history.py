@@ -185,17 +185,15 @@ def test_a_disk_that_is_full_loses_an_entry_and_nothing_else_and_tells_it_once(
     assert "No space left on device" in told[0]
 
 
-def test_a_history_that_cannot_be_replaced_is_read_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_history_that_cannot_be_trimmed_is_read_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "history"
     remember(path, *map(str, range(MOST_ENTRIES)))
     remember(path, "the newest")
 
-    def refuse(**_: object) -> None:
+    def refuse(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("reenact.cli.history.tempfile.mkstemp", refuse)
+    monkeypatch.setattr(os, "pwrite", refuse)
 
     assert entries_in(path)[-1] == "the newest"
 

@@ -23,18 +23,18 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What became of a question; it `waits` while a person has to decide about a call, and then has no problem."""
 
     session_id: str
-    agent_id: str
-    turn_id: str | None
-    text: str
-    stop_reason: str | None
+    agent_id: str = ""
+    turn_id: str | None = None
+    text: str = ""
+    stop_reason: str | None = None
     stop_sequence: str | None = None
     stop_details: StopDetails | None = None
-    usage: Usage
-    cost: float | None
-    duration: float
-    tool_calls: tuple[CallMade, ...]
-    waits: bool
-    problem: Problem | None
+    usage: Usage = {}
+    cost: float | None = None
+    duration: float = 0.0
+    tool_calls: tuple[CallMade, ...] = ()
+    waits: bool = False
+    problem: Problem | None = None
 
     def then(self, later: Answer) -> Answer:
         """Return this answer and what came of it after a person's decision, as one."""
@@ -51,19 +51,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 def unasked(session_id: str, problem: Problem) -> Answer:
     """Return the answer to what was not asked."""
-    return Answer(
-        session_id=session_id,
-        agent_id="",
-        turn_id=None,
-        text="",
-        stop_reason=None,
-        usage={},
-        cost=None,
-        duration=0.0,
-        tool_calls=(),
-        waits=False,
-        problem=problem,
-    )
+    return Answer(session_id=session_id, problem=problem)
 
 
 class Hearing:

@@ -72,17 +72,8 @@ class Delegation:
             ),
         )
         brought = attending.quietly().ask(whole)
-        return msgspec.structs.replace(
-            brought,
-            text=answer.text,
-            stop_reason=answer.stop_reason,
-            stop_sequence=answer.stop_sequence,
-            stop_details=answer.stop_details,
-            usage=answer.usage,
-            cost=answer.cost,
-            duration=answer.duration + brought.duration,
-            tool_calls=answer.tool_calls,
-        )
+        kept = {name: getattr(brought, name) for name in ("session_id", "agent_id", "turn_id", "waits", "problem")}
+        return msgspec.structs.replace(answer, **kept, duration=answer.duration + brought.duration)
 
     def _refusal(self, agent: Agent, session: Definition, conversation: Conversation) -> Problem | None:
         """Return why the agent is not asked, if it would cost what the session may not, or nobody knows what."""

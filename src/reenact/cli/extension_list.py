@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from reenact.cli.console import Console
+from reenact.cli.exact import harmless
 from reenact.cli.failures import ExitCode
 from reenact.cli.lines import as_page
 from reenact.cli.options import ExtensionsOptions
-from reenact.cli.trusting import hook_line, loaded
+from reenact.cli.trusting import loaded
 from reenact.extensions.agents import Agent
-from reenact.extensions.hooks import Hook
 from reenact.extensions.loading import Extensions
 from reenact.extensions.problems import Problem
 from reenact.extensions.skills import Skill
 
+L = TypeVar("L", bound=msgspec.Struct)
 _BUILT_IN: Final = "it cannot be called, since a command of this name is built in"
 _UNTRUSTED: Final = "does not run: the project is not trusted"
 
@@ -72,7 +73,7 @@ class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
         if self.hooks:
             yield "Hooks"
         for hook in self.hooks:
-            yield f"  {hook_line(_hook(hook))}"
+            yield f"  {harmless(f'{hook.event} {hook.matcher}'.rstrip())}: {harmless(hook.command)}"
             yield f"    {hook.source}: {hook.path}{'' if hook.runs else f' ({_UNTRUSTED})'}"
         if self.problems:
             yield "Passed over"
@@ -90,23 +91,16 @@ def extensions(options: ExtensionsOptions, console: Console) -> int:
 def _page(found: Extensions) -> ExtensionPage:
     withheld = () if found.withheld is None else found.withheld.hooks
     return ExtensionPage(
-        skills=tuple(_listed(one, found) for one in found.skills.values()),
+        skills=_extensions(found.skills, found),
         commands=tuple(_listed_commands(found)),
-        agents=tuple(_listed(one, found) for one in found.agents.values()),
-        hooks=tuple(_listed_hook(hook, runs=hook not in withheld) for hook in (*found.hooks, *withheld)),
+        agents=_extensions(found.agents, found),
+        hooks=tuple(_listed(ListedHook, hook, runs=hook not in withheld) for hook in (*found.hooks, *withheld)),
         problems=found.problems,
     )
 
 
-def _listed(one: Skill | Agent, found: Extensions) -> ListedExtension:
-    return ListedExtension(
-        name=one.name,
-        description=one.description,
-        source=one.source,
-        path=one.path,
-        replaces=found.replaced.get(one.path),
-        notes=one.notes,
-    )
+def _extensions(named: Mapping[str, Skill | Agent], found: Extensions) -> tuple[ListedExtension, ...]:
+    return tuple(_listed(ListedExtension, one, replaces=found.replaced.get(one.path)) for one in named.values())
 
 
 def _listed_commands(found: Extensions) -> Iterator[ListedCommand]:
@@ -115,38 +109,14 @@ def _listed_commands(found: Extensions) -> Iterator[ListedCommand]:
     reasons = [*((one, ()) for one in found.commands.values()), *((one, (_UNTRUSTED,)) for one in withheld)]
     for command, reason in sorted(reasons, key=lambda of: of[0].name):
         why_not = (*((_BUILT_IN,) if command.name in found.hidden else ()), *reason)
-        yield ListedCommand(
-            name=command.name,
-            description=command.description,
-            source=command.source,
-            path=command.path,
-            replaces=found.replaced.get(command.path),
-            notes=(*why_not, *command.notes),
-            runs=not why_not,
-        )
+        replaces, notes = found.replaced.get(command.path), (*why_not, *command.notes)
+        yield _listed(ListedCommand, command, replaces=replaces, notes=notes, runs=not why_not)
 
 
-def _listed_hook(hook: Hook, *, runs: bool) -> ListedHook:
-    return ListedHook(
-        event=hook.event,
-        matcher=hook.matcher,
-        command=hook.command,
-        timeout=hook.timeout,
-        source=hook.source,
-        path=hook.path,
-        runs=runs,
-    )
-
-
-def _hook(listed: ListedHook) -> Hook:
-    return Hook(
-        event=listed.event,
-        matcher=listed.matcher,
-        command=listed.command,
-        timeout=listed.timeout,
-        path=listed.path,
-        source=listed.source,
-    )
+def _listed(kind: type[L], one: msgspec.Struct, **more: Any) -> L:  # noqa: ANN401 - fields differ in type
+    """Return of an extension what is listed, and more."""
+    same = {name: getattr(one, name) for name in kind.__struct_fields__ if hasattr(one, name)}
+    return kind(**{**same, **more})
 
 
 def _section(title: str, several: Iterable[ListedExtension], mark: str) -> Iterator[str]:

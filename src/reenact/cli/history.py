@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
@@ -74,7 +73,7 @@ class FileHistory(History):
 
 
 def _append(descriptor: int, data: bytes) -> None:
-    end = os.fstat(descriptor).st_size
+    end = os.lseek(descriptor, 0, os.SEEK_END)
     try:
         left = data
         while left:
@@ -94,8 +93,10 @@ def _read_and_trim(path: Path) -> Sequence[str]:
         entries = _entries(data if len(data) == size else data[data.find(_BETWEEN) + 1 :])
         kept = entries[-MOST_ENTRIES:]
         if (len(kept) < len(entries) or len(data) < size) and _is_locked(descriptor):
-            with contextlib.suppress(OSError):  # there is room for what is there, but for no second one
-                _replace(path, b"".join(map(_encoded, kept)))
+            newest = b"".join(map(_encoded, kept))
+            with contextlib.suppress(OSError):  # it is read all the same, and trimmed another time
+                if os.pwrite(descriptor, newest, 0) == len(newest):
+                    os.ftruncate(descriptor, len(newest))
         return kept
 
 
@@ -118,38 +119,20 @@ def _encoded(entry: str, about: str = "") -> bytes:
     return f"\n#{about}\n{lines}".encode("utf-8", "replace")
 
 
-def _replace(path: Path, data: bytes) -> None:
-    """Put another file, that only the user can read, in the place of this one; all of it or nothing."""
-    real = path.resolve()
-    descriptor, name = tempfile.mkstemp(prefix=f".{real.name}-", dir=real.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        Path(name).replace(real)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            Path(name).unlink()
-        raise
-
-
 @contextlib.contextmanager
 def _opened(path: Path) -> Generator[int]:
-    """Open the file, which is made if it is not there, for the user alone; nobody else replaces it meanwhile."""
-    for _ in range(_TRIES):
-        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
-        try:
-            found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise NoHistoryError("it is no file")
-            if _is_locked(descriptor) and not _is_at(path, found):
-                continue  # another chat has replaced it
-            if found.st_mode & 0o077:
-                os.fchmod(descriptor, 0o600)
-            yield descriptor
-            return
-        finally:
-            os.close(descriptor)
-    raise NoHistoryError("other programs replace it all the time")
+    """Open the file, which is made if it is not there, for the user alone; other chats wait meanwhile."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise NoHistoryError("it is no file")
+        _is_locked(descriptor)
+        if status.st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+        yield descriptor
+    finally:
+        os.close(descriptor)
 
 
 def _is_locked(descriptor: int) -> bool:
@@ -164,14 +147,6 @@ def _is_locked(descriptor: int) -> bool:
         else:
             return True
     return False
-
-
-def _is_at(path: Path, found: os.stat_result) -> bool:
-    try:
-        there = path.stat()
-    except OSError:
-        return False
-    return (there.st_dev, there.st_ino) == (found.st_dev, found.st_ino)
 
 
 @contextlib.contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final, Protocol
 
 import msgspec
+from msgspec import structs
 
 from reenact.cli.answer import BETWEEN_MESSAGES, Answer
 from reenact.cli.calls import CallMade
@@ -115,21 +116,10 @@ def output(form: OutputFormat, console: Console) -> Output:
 
 def result_of(answer: Answer) -> Result:
     """Return the answer as the object that a program reads."""
-    return Result(
-        success=answer.problem is None,
-        result=None if answer.problem is not None and not answer.text else answer.text,
-        session_id=answer.session_id or None,
-        agent_id=answer.agent_id or None,
-        turn_id=answer.turn_id,
-        stop_reason=answer.stop_reason,
-        stop_sequence=answer.stop_sequence,
-        stop_details=answer.stop_details,
-        usage=answer.usage,
-        cost=answer.cost,
-        tool_calls=answer.tool_calls,
-        duration=answer.duration,
-        error=answer.problem,
-    )
+    same = {name: value for name, value in structs.asdict(answer).items() if name in Result.__struct_fields__}
+    same |= {"session_id": answer.session_id or None, "agent_id": answer.agent_id or None}
+    text = None if answer.problem is not None and not answer.text else answer.text
+    return Result(**same, success=answer.problem is None, result=text, error=answer.problem)
 
 
 def why_ended(answer: Answer) -> str | None:
@@ -145,8 +135,8 @@ def why_ended(answer: Answer) -> str | None:
 def write_result(console: Console, result: Result) -> None:
     """Print the object on a line of its own."""
     if result.error is not None:
-        error = msgspec.structs.replace(result.error, message=console.without_key(result.error.message))
-        result = msgspec.structs.replace(result, error=error)
+        error = structs.replace(result.error, message=console.without_key(result.error.message))
+        result = structs.replace(result, error=error)
     console.write(as_line(result))
 
 

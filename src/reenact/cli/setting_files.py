@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import json
 from pathlib import Path
-from typing import Any, Final, Literal, NoReturn, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
@@ -14,6 +12,7 @@ from reenact.cli.setting_keys import KEYS, Place
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array, is_object
 from reenact.extensions.files import read_bytes, text_of
+from reenact.extensions.json_lines import read_json
 from reenact.extensions.problems import MalformedError
 
 Source: TypeAlias = Literal["project", "user"]
@@ -60,9 +59,6 @@ _OF_CLAUDE_CODE: Final = frozenset(
         "theme",
     }
 )
-_QUICKLY_READ: Final = 8_000
-"""Characters of a file in which each line is worth being found."""
-_DIGITS: Final = 1_000
 
 
 class Setting(msgspec.Struct, frozen=True):
@@ -106,19 +102,21 @@ def read_file(path: Path, source: Source, *, home: Path) -> tuple[dict[str, Sett
 def _read(text: str, path: Path, source: Source, place: Place) -> tuple[dict[str, Setting], list[PassedOver]]:
     settings: dict[str, Setting] = {}
     passed_over: list[PassedOver] = []
-    for name, value in _object(text).items():
+    content, lines = read_json(text)
+    if not is_object(content):
+        raise MalformedError('it is to be an object, as {"model": "claude-x"}', 1)
+    for name, value in content.items():
+        line = lines.get((name,))
         key = KEYS.get(name)
         if key is None or (source == "project" and key.withheld is not None):
             why = _why_not(name) if key is None else f"{key.withheld}{_OWN}"
-            passed_over.append(PassedOver(str(path), _line_of(text, name), name, why, is_quiet=name == _SCHEMA))
+            passed_over.append(PassedOver(str(path), line, name, why, is_quiet=name == _SCHEMA))
             continue
         try:
             _check_texts(value)
             settings[name] = Setting(key.read(value, place), source, str(path))
         except ValueError as error:
-            raise MalformedError(f"{name} is to be {error}", _line_of(text, name)) from None
-        except RecursionError:
-            raise MalformedError(f"{name} is nested too deeply", _line_of(text, name)) from None
+            raise MalformedError(f"{name} is to be {error}", line) from None
     return settings, passed_over
 
 
@@ -147,52 +145,3 @@ def _check_texts(value: object) -> None:
         for name, one in value.items():
             _check_texts(name)
             _check_texts(one)
-
-
-def _object(text: str) -> dict[str, Any]:
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, value in pairs:
-            if name in found:
-                raise MalformedError(f"{name!r} stands twice in an object", _line_of_second(text, name))
-            found[name] = value
-        return found
-
-    def refuse(constant: str) -> NoReturn:
-        raise MalformedError(f"it is no JSON: {constant} is none of its values", _line(text, text.find(constant)))
-
-    def whole(digits: str) -> int:
-        if len(digits) > _DIGITS:
-            raise MalformedError(f"a number has {len(digits):,} digits", _line(text, text.find(digits)))
-        return int(digits)
-
-    try:
-        content = json.loads(text, object_pairs_hook=once, parse_constant=refuse, parse_int=whole)
-    except json.JSONDecodeError as error:
-        raise MalformedError(f"it is no JSON: {error.msg}", error.lineno) from None
-    except RecursionError:
-        raise MalformedError("it is no JSON that is read here: it is nested too deeply") from None
-    if not is_object(content):
-        raise MalformedError('it is to be an object, as {"model": "claude-x"}', 1)
-    return dict(content)
-
-
-def _line_of(text: str, name: str) -> int | None:
-    """Return the line of a key at the top, by a reader of YAML, which JSON is too; that of JSON knows no lines."""
-    from reenact._yaml import InvalidYAMLError, read_yaml_with_places  # noqa: PLC0415 - when something is wrong
-
-    if len(text) <= _QUICKLY_READ:
-        with contextlib.suppress(InvalidYAMLError):  # JSON has numbers and characters that YAML has not
-            found = read_yaml_with_places(text)[1].get((name,))
-            if found is not None:
-                return found[0]
-    return _line(text, text.find(json.dumps(name)))
-
-
-def _line_of_second(text: str, name: str) -> int | None:
-    written = json.dumps(name)
-    return _line(text, text.find(written, text.find(written) + 1))
-
-
-def _line(text: str, start: int) -> int | None:
-    return None if start < 0 else text.count("\n", 0, start) + 1

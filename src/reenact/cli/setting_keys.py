@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
+from msgspec import Meta
 
 from reenact.cli.importing import taken_apart
 from reenact.cli.options import LARGEST_NUMBER, OutputFormat
-from reenact.domain.tools import is_array, is_object
 
 _SQLITE: Final = "sqlite:///"
 _OURS: Final = "reenact"
@@ -34,141 +34,102 @@ class Place(msgspec.Struct, frozen=True):
         return os.path.normpath(self.folder / text)
 
 
-Read: TypeAlias = Callable[[Any, Place], Any]
-"""Returns what a value stands for, or raises `ValueError` saying what it is to be."""
+def _as_it_is(value: Any, _: Place) -> Any:  # noqa: ANN401 - values of all kinds
+    return value
 
 
 class Key(msgspec.Struct, frozen=True):
-    """A setting: the field of `TalkOptions` that it is, how it is read, and which variable goes before it.
+    """A setting: the field of `TalkOptions` that it is, its type, and in words what it is to be.
 
-    `withheld` says why a project may not set it. `is_of_new` is what a session is created with, and keeps.
+    `placed` returns what a value of that type stands for. A `variable` goes before the file. `withheld` says why a
+    project may not set it. `is_of_new` is what a session is created with, and keeps.
     """
 
     option: str
-    read: Read
+    kind: Any
+    what: str
+    placed: Callable[[Any, Place], Any] = _as_it_is
     variable: str | None = None
     withheld: str | None = None
     is_of_new: bool = False
 
-
-def _text(value: object, _: Place) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("a text that is not blank")
-    return value
-
-
-def _prompt(value: object, _: Place) -> str:
-    if not isinstance(value, str):
-        raise ValueError("a text")  # noqa: TRY004 - what is wrong with a value is told in one way
-    return value
+    def read(self, value: object, place: Place) -> Any:  # noqa: ANN401 - likewise
+        """Return what the value stands for, or raise `ValueError` saying what it is to be."""
+        try:
+            return self.placed(msgspec.convert(value, self.kind), place)
+        except (msgspec.ValidationError, OverflowError):
+            raise ValueError(self.what) from None
 
 
-def _turns(value: object, _: Place) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= LARGEST_NUMBER:
-        raise ValueError(f"a whole number from 1 on, at most {LARGEST_NUMBER:,}")
-    return value
-
-
-def _cost(value: object, _: Place) -> float:
-    number = _number(value)
-    if number is None or number < 0:
-        raise ValueError("an amount of 0 or more")
-    return number
-
-
-def _seconds(value: object, _: Place) -> float:
-    number = _number(value)
-    if number is None or number <= 0:
-        raise ValueError("a number of seconds above 0")
-    return number
-
-
-def _prices(value: object, _: Place) -> tuple[str, ...]:
+def _prices(value: Mapping[str, tuple[float, float]], _: Place) -> tuple[str, ...]:
     """Return the prices as --price has them."""
-    what = '{"MODEL": [IN, OUT]}, with what a million tokens cost, 0 or more'
-    if not is_object(value):
-        raise ValueError(what)
-    prices: list[str] = []
-    for model, amounts in value.items():
-        numbers = [_number(amount) for amount in amounts] if is_array(amounts) else []
-        costs = [number for number in numbers if number is not None and number >= 0]
-        if not model.strip() or len(numbers) != 2 or len(costs) != 2:  # noqa: PLR2004 - in and out
-            raise ValueError(what)
-        prices.append(f"{model}={costs[0]!r},{costs[1]!r}")
-    return tuple(prices)
+    return tuple(f"{model}={given!r},{received!r}" for model, (given, received) in value.items())
 
 
-def _format(value: object, _: Place) -> OutputFormat:
-    found = next((form for form in OutputFormat if form.value == value), None)
-    if found is None:
-        raise ValueError(" or ".join(f'"{form.value}"' for form in OutputFormat))
-    return found
-
-
-def _names(value: object, _: Place) -> tuple[str, ...]:
-    return _texts(value, 'a list of names of tools, as ["send_mail", "mcp__files__*"]')
-
-
-def _tools(value: object, place: Place) -> tuple[str, ...]:
+def _tools(value: Sequence[str], place: Place) -> tuple[str, ...]:
     """Return the places of tools; modules of other names would be looked for in whatever the current directory is."""
-    what = 'a list of files with tools, as ["tools.py", "tools.py:send_mail"]'
     places: list[str] = []
-    for text in _texts(value, what):
+    for text in value:
         where, name = taken_apart(text)
         if where.endswith(".py"):
             where = place.path(where)
         elif where.partition(".")[0] != _OURS:
-            raise ValueError(f"{what}; a module is named on the command line alone, with --tools")
+            raise ValueError(f"{_TOOLS}; a module is named on the command line alone, with --tools")
         places.append(f"{where}:{name}" if name else where)
     return tuple(places)
 
 
-def _file(value: object, place: Place) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("the path of a file")
+def _file(value: str, place: Place) -> str:
     return place.path(value)
 
 
-def _database(value: object, place: Place) -> str:
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("the path of a log, or a URL")
+def _database(value: str, place: Place) -> str:
     if value.startswith(_SQLITE):
         return place.path(value.removeprefix(_SQLITE))
     return value if "://" in value else place.path(value)
 
 
-def _texts(value: object, what: str) -> tuple[str, ...]:
-    if not is_array(value):
-        raise ValueError(what)
-    texts = [one for one in value if isinstance(one, str) and one.strip()]
-    if len(texts) != len(value):
-        raise ValueError(what)
-    return tuple(texts)
-
-
-def _number(value: object) -> float | None:
-    """Return the number; None if it is none, or beyond what a float holds."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    try:
-        number = float(value)
-    except OverflowError:
-        return None
-    return number if math.isfinite(number) else None
-
+_Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
+_Turns: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST_NUMBER)]
+_Amount: TypeAlias = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
+_Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
+_PATH: Final = "the path of a file"
+_TOOLS: Final = 'a list of files with tools, as ["tools.py", "tools.py:send_mail"]'
 
 KEYS: Final[Mapping[str, Key]] = {
-    "model": Key("model", _text, variable="ANTHROPIC_MODEL", is_of_new=True),
-    "systemPrompt": Key("system_prompt", _prompt, is_of_new=True),
-    "maxTurns": Key("max_turns", _turns, is_of_new=True),
-    "maxCost": Key("max_cost", _cost, is_of_new=True),
-    "prices": Key("prices", _prices),
-    "timeout": Key("timeout", _seconds),
-    "outputFormat": Key("output_format", _format, withheld="a project may not say what programs read"),
-    "allowedTools": Key("allowed_tools", _names, withheld=_LETS_RUN),
-    "tools": Key("tools", _tools, withheld=_RUNS_CODE),
-    "policy": Key("policy", _file, withheld=_LETS_RUN, is_of_new=True),
-    "mcpConfig": Key("mcp_config", _file, withheld=_RUNS_CODE, is_of_new=True),
-    "db": Key("database", _database, variable="REENACT_DB", withheld="a project may not say where the log is"),
+    "model": Key("model", _Text, "a text that is not blank", variable="ANTHROPIC_MODEL", is_of_new=True),
+    "systemPrompt": Key("system_prompt", str, "a text", is_of_new=True),
+    "maxTurns": Key("max_turns", _Turns, f"a whole number from 1 on, at most {LARGEST_NUMBER:,}", is_of_new=True),
+    "maxCost": Key("max_cost", _Amount, "an amount of 0 or more", is_of_new=True),
+    "prices": Key(
+        "prices",
+        dict[_Text, tuple[_Amount, _Amount]],
+        '{"MODEL": [IN, OUT]}, with what a million tokens cost, 0 or more',
+        _prices,
+    ),
+    "timeout": Key("timeout", _Seconds, "a number of seconds above 0"),
+    "outputFormat": Key(
+        "output_format",
+        OutputFormat,
+        " or ".join(f'"{form.value}"' for form in OutputFormat),
+        withheld="a project may not say what programs read",
+    ),
+    "allowedTools": Key(
+        "allowed_tools",
+        tuple[_Text, ...],
+        'a list of names of tools, as ["send_mail", "mcp__files__*"]',
+        withheld=_LETS_RUN,
+    ),
+    "tools": Key("tools", tuple[_Text, ...], _TOOLS, _tools, withheld=_RUNS_CODE),
+    "policy": Key("policy", _Text, _PATH, _file, withheld=_LETS_RUN, is_of_new=True),
+    "mcpConfig": Key("mcp_config", _Text, _PATH, _file, withheld=_RUNS_CODE, is_of_new=True),
+    "db": Key(
+        "database",
+        _Text,
+        "the path of a log, or a URL",
+        _database,
+        variable="REENACT_DB",
+        withheld="a project may not say where the log is",
+    ),
 }
 """Every setting, by its name in the file."""

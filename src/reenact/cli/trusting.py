@@ -141,11 +141,5 @@ def untrusted(name: str, withheld: Withheld) -> Problem:
     return Problem(ExitCode.USAGE, "untrusted_command", message)
 
 
-def hook_line(hook: Hook) -> str:
-    """Return the hook on a line: when it runs, and what; nothing in it can hide."""
-    what = f"{hook.event} {hook.matcher}".rstrip()
-    return f"{harmless(what)}: {harmless(hook.command)}"
-
-
 def _trust(console: Console) -> Trust:
     return Trust(state_directory(console.environ))
