@@ -10,7 +10,6 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from reenact.cli.looking import entries
 from reenact.domain.agent import AgentStarted, AgentStopped, SoFar
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.image import Definition
@@ -19,7 +18,6 @@ from reenact.domain.plain import is_sequence
 from reenact.domain.stored import STORED
 from reenact.domain.tools import MCPServer, is_object
 from reenact.projections import log as api
-from reenact.projections.audit import api
 from reenact.projections.explain import entries
 from reenact.projections.explain.entries import Filter, LogEntry, entries_of, follow, last_entries, row_at
 from tests.examples import examples

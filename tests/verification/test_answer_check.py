@@ -27,7 +27,6 @@ from reenact.domain.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolU
 from reenact.domain.session import SessionCreated
 from reenact.projections.verification.answer_check import same, same_but_for_marks
 from reenact.projections.verification.feed_check import Deviation
-from tests.audit.test_agreement import Announced, Packed, Told, deviations, feed_of, packed
 from tests.examples import examples
 from tests.projections.histories import ListLog
 from tests.verification.test_feed_check import Announced, Packed, Told, deviations, feed_of, packed

@@ -16,8 +16,6 @@ from reenact import Image, Retention, Runtime
 from reenact.audit import Audit, checkpoint_of, verify_log
 from reenact.domain.errors import CheckpointError, ConfigurationError, LogUnusableError
 from reenact.testing import MockEnvironmentFactory
-from tests.audit.conftest import copied
-from tests.audit.forging import cut, leave_out, rewrite
 from tests.examples import examples
 from tests.verification.conftest import copied
 from tests.verification.forging import cut, leave_out, rewrite

@@ -22,7 +22,6 @@ from reenact.projections.views import transactions
 from reenact.projections.views.files import Files
 from reenact.projections.views.hosted import Hosted
 from tests.examples import examples
-from tests.own.support import DoubleWords, Forgot, LastWords, Said, Words, expected, say
 from tests.projections.histories import ListLog, Recorded
 from tests.views.support import DoubleWords, Forgot, LastWords, Said, Words, expected, say
 

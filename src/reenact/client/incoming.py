@@ -75,7 +75,7 @@ class Response(Frozen):
     data: Outcome
 
 
-class _Unread(Envelope, kw_only=True):
+class _Unread(Envelope, frozen=True, kw_only=True):
     data: msgspec.Raw
 
 

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from reenact.testing import MockEvent, RecordedEnvironment
 from tests.environment.recorded.stage import Step, Turn, call, entries_of, mock_of, play, text
 from tests.examples import examples
-from tests.recorded.stage import Step, Turn, call, entries_of, mock_of, play, text
 
 WORDS = st.sampled_from(("Yes", " no", "你好", "\n", "a\u2028b", '"'))
 """Few, so that the same is said in several places; some that JSON writes in a way of its own."""
