@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from bench.measure import Goal, Line, Sample, Workload, at_least
-from reenact.cli.prose.prose import Prose
+from reenact.cli.render.markdown import Prose
 
 PIECE: Final = 4
 SENTENCE: Final = "A sentence of plain words that has no marks in it at all, and goes on for a while. "

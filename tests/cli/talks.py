@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from reenact import Image, Runtime
-from reenact.cli.answer import Answer
-from reenact.cli.answering import Answering
-from reenact.cli.console import Console
-from reenact.cli.conversation import Conversation
-from reenact.cli.current import Current
-from reenact.cli.extending import Extending
-from reenact.cli.options import TalkOptions
+from reenact.cli.chat.answering import Answering
+from reenact.cli.chat.conversation import Conversation
+from reenact.cli.chat.current import Current
+from reenact.cli.extensions.base import Extending
+from reenact.cli.output.answers import Answer
+from reenact.cli.output.console import Console
+from reenact.cli.parsing.options import TalkOptions
 from reenact.domain.events import Envelope
 from reenact.domain.loop.ledger import Price
 from reenact.testing import MockEnvironmentFactory

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from reenact.cli.console import Console
+from reenact.cli.output.console import Console
 from reenact.testing import FakeMessagesAPI, FakeReply
 from tests.cli.conftest import Json, Outcome, Run
 
@@ -150,7 +150,7 @@ def test_an_event_is_printed_when_it_happens(run: Run, monkeypatch: pytest.Monke
     def write(_console: Console, text: str) -> None:
         written.append(text)
 
-    monkeypatch.setattr("reenact.cli.console.Console.write", write)
+    monkeypatch.setattr("reenact.cli.output.console.Console.write", write)
 
     run("-p", "Hello", "--output-format", "stream-json", MOCK_SCENARIO="long-stream")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact import Image, Runtime
-from reenact.cli.diff import sides_of
+from reenact.cli.commands.audit import sides_of
 from reenact.cli.interrupts import doing_whole
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.conftest import Json, Run
@@ -172,7 +172,7 @@ def test_following_ends_between_lines(
     def instead_of_waiting(_seconds: float) -> None:
         signal.raise_signal(number)
 
-    monkeypatch.setattr("reenact.cli.log.pause", instead_of_waiting)
+    monkeypatch.setattr("reenact.cli.commands.log.pause", instead_of_waiting)
 
     done = run("log", "--follow", "--last", "2", "--output-format", "json")
 

@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console as Screen
 
 from reenact import Runtime
-from reenact.cli.chat import _Chat
-from reenact.cli.console import Console
-from reenact.cli.extending import Extending
-from reenact.cli.here import Here
+from reenact.cli.chat.chat import _Chat
+from reenact.cli.chat.context import Here
+from reenact.cli.extensions.base import Extending
+from reenact.cli.output.console import Console
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
 from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
@@ -479,9 +479,9 @@ def test_ctrl_c_leaves_only_if_nothing_was_typed_and_little_time_passed_since_th
     def has_typed(_: object) -> bool:
         return typed[0]
 
-    monkeypatch.setattr("reenact.cli.chat.editor_of_questions", no_editor)
-    monkeypatch.setattr("reenact.cli.chat.read_question", read_question)
-    monkeypatch.setattr("reenact.cli.chat.has_typed", has_typed)
+    monkeypatch.setattr("reenact.cli.chat.chat.editor_of_questions", no_editor)
+    monkeypatch.setattr("reenact.cli.chat.chat.read_question", read_question)
+    monkeypatch.setattr("reenact.cli.chat.chat.has_typed", has_typed)
     console, screen = Console({}, in_ci=False), Screen(file=io.StringIO())
     with beginning(tmp_path) as current:
         talking: Any = Asked()

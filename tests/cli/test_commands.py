@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from reenact.cli.choices import Choices
-from reenact.cli.commands import HELP, TABLE, Commands
-from reenact.cli.decisions import Decision
-from reenact.cli.extending import Extending
-from reenact.cli.here import Here
-from reenact.cli.log_words import _WORDS
+from reenact.cli.chat.commands import HELP, TABLE, Commands
+from reenact.cli.chat.context import Here
+from reenact.cli.chat.decisions import Decision
+from reenact.cli.commands.log import _WORDS
+from reenact.cli.editor.completing import Choices
+from reenact.cli.extensions.base import Extending
 from reenact.domain.errors import ReenactError
 from reenact.domain.people import PendingCall
 from reenact.domain.stored import STORED

@@ -21,9 +21,9 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.output import DummyOutput
 
-from reenact.cli.console import Console
-from reenact.cli.editing import lines_editor, read_question
-from reenact.cli.typed import understood
+from reenact.cli.editor.editor import lines_editor, read_question
+from reenact.cli.editor.keyboard import understood
+from reenact.cli.output.console import Console
 from reenact.terminal import Screen, SpecialKey, TerminalEmulator
 from reenact.testing import wait_until
 from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
@@ -113,7 +113,7 @@ NOT_TYPED = st.sampled_from(
 def test_whatever_a_terminal_sends_nothing_is_raised_in_the_chat(typed: list[str]) -> None:
     raised: list[logging.LogRecord] = []
     with create_pipe_input() as keyboard, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("reenact.cli.editing._logger.handle", raised.append)
+        patch.setattr("reenact.cli.editor.editor._logger.handle", raised.append)
         keyboard.send_bytes("".join(typed).encode("latin-1"))
         with contextlib.suppress(EOFError, KeyboardInterrupt):
             said(keyboard, "\x1b[201~\x03")
@@ -128,7 +128,7 @@ def test_a_key_that_raises_is_told_of_in_the_log_of_errors_and_the_text_goes_on(
         keyboard.send_text(f"b{ENTER}")
         raise ZeroDivisionError
 
-    monkeypatch.setattr("reenact.cli.editing_keys.complete", fail)
+    monkeypatch.setattr("reenact.cli.editor.keys.complete", fail)
     with Console({}, in_ci=False).logging(tmp_path):
         text = said(keyboard, "a\t")
 

@@ -12,8 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 
-from reenact.cli.calls import call_line, result_lines
-from reenact.cli.exact import escaped, harmless, in_ascii, lines_of, may_be_reordered, on_one_line, quoted
+from reenact.cli.output.answers import call_line, result_lines
+from reenact.cli.output.exact import escaped, lines_of, may_be_reordered, on_one_line, quoted
+from reenact.domain.legible import harmless, in_ascii
 from reenact.domain.tools import is_array, is_object
 
 TEXTS = st.text(max_size=60) | st.text('ab \n\t"\\\u202e\u0301\u200b漢\U000e0041', max_size=200)

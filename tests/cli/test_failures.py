@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reenact import Runtime
-from reenact.cli.failures import ExitCode, problem_of, problem_of_turn
+from reenact.cli.output.failures import ExitCode, problem_of, problem_of_turn
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
 from tests.cli.conftest import KEY, Run
 
@@ -195,7 +195,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
         def fail(*_: object, **__: object) -> None:
             raise ZeroDivisionError(f"with {KEY}")
 
-        monkeypatch.setattr("reenact.cli.conversation.Conversation.ask", fail)
+        monkeypatch.setattr("reenact.cli.chat.conversation.Conversation.ask", fail)
 
     return broken
 
@@ -238,7 +238,7 @@ def test_a_state_directory_that_cannot_be_written_hides_no_failure(
 
 
 def test_an_agent_that_ends_without_a_word_is_not_waited_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.cli.conversation.LOOK_AROUND", 0.0)
+    monkeypatch.setattr("reenact.cli.chat.conversation.LOOK_AROUND", 0.0)
 
     def gone(*_: object) -> None:
         return None

@@ -11,13 +11,13 @@ from typing import TypeAlias
 
 import pytest
 
-from reenact.cli import chat as chatting
-from reenact.cli.answer import Answer, unasked
-from reenact.cli.attending import Attending
-from reenact.cli.console import Console
-from reenact.cli.current import Current
-from reenact.cli.extending import Extending
-from reenact.cli.failures import INTERRUPTED
+from reenact.cli.chat import chat as chatting
+from reenact.cli.chat.attending import Attending
+from reenact.cli.chat.current import Current
+from reenact.cli.extensions.base import Extending
+from reenact.cli.output.answers import Answer, unasked
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import INTERRUPTED
 from reenact.domain.errors import StorageFullError
 from tests.cli.talks import FIRST, beginning, said, say
 
@@ -86,7 +86,7 @@ def typing(current: Current, monkeypatch: pytest.MonkeyPatch, seen: io.StringIO)
             patch.setattr(chatting, "read_question", read_question)
             patch.setattr(chatting, "editor_of_questions", nothing)
             patch.setattr(chatting, "has_typed", nothing)
-            patch.setattr("reenact.cli.talking.editor_of_decisions", nothing)
+            patch.setattr("reenact.cli.chat.chat.editor_of_decisions", nothing)
             code = chatting.chat(current, console, extending, who="the mock answers", timeout=None)
         assert left == [], "it was left before"
         return code

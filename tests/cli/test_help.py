@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from reenact.cli.app import app
-from reenact.cli.manual import groups_of, manual, taken_apart
-from reenact.cli.parsing import options_of
+from reenact.cli.parsing.commands import options_of
+from reenact.cli.parsing.help_page import groups_of, manual, taken_apart
 from tests.cli.conftest import Run
 from tests.examples import examples
 

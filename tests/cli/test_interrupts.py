@@ -12,8 +12,7 @@ from prompt_toolkit import PromptSession
 from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from reenact.cli.editing import read_line
-from reenact.cli.failures import TerminatedError, problem_of
+from reenact.cli.editor.editor import read_line
 from reenact.cli.interrupts import (
     around_stops,
     cleaning_up,
@@ -22,6 +21,7 @@ from reenact.cli.interrupts import (
     interrupts_are_for_others,
     leaving_first,
 )
+from reenact.cli.output.failures import TerminatedError, problem_of
 
 
 def test_the_first_ctrl_c_calls_and_the_second_raises() -> None:

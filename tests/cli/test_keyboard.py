@@ -22,10 +22,9 @@ from prompt_toolkit.input.typeahead import get_typeahead
 from prompt_toolkit.input.vt100 import Vt100Input, raw_mode
 from prompt_toolkit.key_binding import KeyPress
 
-from reenact.cli.console import Console
-from reenact.cli.failures import TerminatedError
-from reenact.cli.keyboard import quiet_keyboard
-from reenact.cli.typed import forget, typed_input
+from reenact.cli.editor.keyboard import forget, quiet_keyboard, typed_input
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import TerminatedError
 from reenact.terminal import SpecialKey, TerminalEmulator
 from reenact.testing import wait_until
 from tests.cli.conftest import PATIENCE, PROMPT, Chat
@@ -178,7 +177,7 @@ def test_the_rest_of_a_paste_is_waited_for_and_forgotten_however_long_it_pauses(
 
 
 def test_a_key_that_is_stuck_holds_up_nobody_for_ever(keyboard: Keyboard, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.cli.typed._LONGEST", 0.1)
+    monkeypatch.setattr("reenact.cli.editor.keyboard._LONGEST", 0.1)
     typed = typed_input()
     assert isinstance(typed, Vt100Input)
     read_keys = typed.read_keys

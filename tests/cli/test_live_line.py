@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console as Screen
 
+from reenact.cli.editor.keyboard import TypedAhead
 from reenact.cli.interrupts import around_stops
-from reenact.cli.keyboard import TypedAhead
-from reenact.cli.live_line import LiveLine
+from reenact.cli.render.live_line import LiveLine
 from reenact.terminal import SpecialKey, TerminalEmulator
 from reenact.terminal.screen.model import engine_named
 from reenact.testing import wait_until

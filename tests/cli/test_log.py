@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact import Image, Runtime
-from reenact.cli.log import moment
+from reenact.cli.commands.log import moment
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.conftest import Json, Run
 
@@ -82,7 +82,7 @@ def test_a_log_is_followed_while_it_is_written(run: Run, tmp_path: Path, monkeyp
             runtime.containers.create(container_id=name)
 
         runtime.containers.create(container_id="first")
-        monkeypatch.setattr("reenact.cli.log.pause", instead_of_waiting)
+        monkeypatch.setattr("reenact.cli.commands.log.pause", instead_of_waiting)
         done = run("log", "--follow", "--db", str(path), "--output-format", "json")
 
     assert done.code == 130

@@ -14,9 +14,9 @@ from anthropic.types import ModelParam
 from typer.core import TyperGroup, TyperOption
 
 from reenact.cli.app import app
-from reenact.cli.known_prices import KNOWN_PRICES
-from reenact.cli.manual import spellings
-from reenact.cli.parsing import options_of
+from reenact.cli.parsing.commands import options_of
+from reenact.cli.parsing.help_page import spellings
+from reenact.cli.settings.configuration import KNOWN_PRICES
 from reenact.testing import FakeMessagesAPI
 from tests.cli.conftest import Outcome, Run
 from tests.cli.tools import BOB, MAIL, Office

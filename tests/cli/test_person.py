@@ -15,8 +15,8 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console as Screen
 
-from reenact.cli.asking import Person
-from reenact.cli.decisions import Answered, Approved, Decision, Rejected
+from reenact.cli.chat.asking import Person
+from reenact.cli.chat.decisions import Answered, Approved, Decision, Rejected
 from reenact.domain.loop.events import Option
 from reenact.domain.people import PendingCall
 
@@ -86,7 +86,7 @@ class Terminal:
 def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Terminal]:
     def remember(_editor: object) -> None: ...
 
-    monkeypatch.setattr("reenact.cli.asking.forget_what_was_typed", remember)
+    monkeypatch.setattr("reenact.cli.chat.asking.forget_what_was_typed", remember)
     with create_pipe_input() as keyboard:
         yield Terminal(keyboard)
 
@@ -262,7 +262,7 @@ def test_who_has_no_name_may_decide_all_the_same(terminal: Terminal, monkeypatch
 def test_always_approves_every_further_call_of_this_tool_and_of_no_other_and_says_who_did(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.cli.asking.user_name", lambda: "ann")
+    monkeypatch.setattr("reenact.cli.chat.asking.user_name", lambda: "ann")
     other = msgspec.structs.replace(MAIL, name="send_fax")
 
     decisions = terminal.ask(MAIL, mail(to="bob"), other, question(), typed=f"a{ENTER}y{ENTER}blue{ENTER}")

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.cli.console import Console
-from reenact.cli.options import OutputFormat, TalkOptions
-from reenact.cli.preferences import Preferences, preferred, read_preferences
-from reenact.cli.setting_keys import KEYS
+from reenact.cli.output.console import Console
+from reenact.cli.parsing.options import OutputFormat, TalkOptions
+from reenact.cli.settings.files import KEYS
+from reenact.cli.settings.preferences import Preferences, preferred, read_preferences
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array
 from tests.cli.conftest import Json, Outcome, Run
@@ -394,9 +394,9 @@ def test_the_output_of_a_chat_is_no_matter_of_settings(run: Run, home: Path, mon
     options = TalkOptions()
     environ = {"HOME": str(home)}
 
-    monkeypatch.setattr("reenact.cli.console.Console.has_person", True)
+    monkeypatch.setattr("reenact.cli.output.console.Console.has_person", True)
     at_a_terminal = preferred(options, frozenset(), Console(environ, in_ci=False))
-    monkeypatch.setattr("reenact.cli.console.Console.has_person", False)
+    monkeypatch.setattr("reenact.cli.output.console.Console.has_person", False)
     in_a_pipe = preferred(options, frozenset(), Console(environ, in_ci=False))
 
     assert at_a_terminal.output_format is OutputFormat.TEXT

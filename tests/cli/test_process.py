@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from reenact.cli.settings import CI_SERVICES, in_ci, is_on
+from reenact.cli.settings.environment import CI_SERVICES, in_ci, is_on
 from tests.cli.conftest import Run
 
 
@@ -100,7 +100,7 @@ def test_the_unexpected_in_a_build_is_a_line_with_its_traceback(run: Run, monkey
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("reenact.cli.conversation.Conversation.ask", fail)
+    monkeypatch.setattr("reenact.cli.chat.conversation.Conversation.ask", fail)
 
     done = run("-p", "Hello", GITHUB_ACTIONS="true")
 

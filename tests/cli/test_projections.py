@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reenact import Image, Runtime
-from reenact.cli.failures import ExitCode
+from reenact.cli.output.failures import ExitCode
 from reenact.projections import Projection
 from reenact.projections.errors import ProjectionFailedError
 from reenact.testing import MockEnvironmentFactory

@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperCommand
 
 from reenact.cli import main
-from reenact.cli.parsing import Command
+from reenact.cli.parsing.commands import Command
 
 
 class Colour(StrEnum):

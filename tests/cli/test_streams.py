@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import pytest
 
-from reenact.cli.streams import overheard, pieces
+from reenact.cli.output.streams import overheard, pieces
 from reenact.testing import FakeMessagesAPI, wait_until
 from tests.cli.conftest import PATIENCE, Json, Outcome
 from tests.cli.requirements.strictly import lines_of_json

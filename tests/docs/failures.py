@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
-from reenact.cli import failures
-from reenact.cli.failures import ExitCode, code_of_kind
+from reenact.cli.output import failures
+from reenact.cli.output.failures import ExitCode, code_of_kind
 from reenact.domain import errors
 from reenact.domain.errors import ReenactError
 from reenact.domain.turns import COST_LIMIT

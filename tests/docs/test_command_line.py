@@ -13,10 +13,10 @@ import typer
 from typer.core import TyperGroup
 
 from reenact.cli.app import app
-from reenact.cli.commands import TABLE
-from reenact.cli.output import Result
-from reenact.cli.parsing import options_of
-from reenact.cli.setting_keys import KEYS
+from reenact.cli.chat.commands import TABLE
+from reenact.cli.output.answers import Result
+from reenact.cli.parsing.commands import options_of
+from reenact.cli.settings.files import KEYS
 from tests.docs.pages import ROOT, blocks
 from tests.docs.test_readme import SECONDS, surroundings
 from tests.started.programs import Programs

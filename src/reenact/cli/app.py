@@ -12,11 +12,21 @@ from typing import Any, Final
 import typer
 from typer.core import TyperGroup
 
-from reenact.cli.console import Console
-from reenact.cli.failures import UNEXPECTED, ExitCode, OutputLostError, TerminatedError, problem_of
 from reenact.cli.interrupts import cleaning_up, ending_on_request
-from reenact.cli.manual import Section
-from reenact.cli.options import (
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import UNEXPECTED, ExitCode, OutputLostError, TerminatedError, problem_of
+from reenact.cli.parsing.commands import Command as Taught
+from reenact.cli.parsing.commands import (
+    Group,
+    explained,
+    given,
+    help_for,
+    look_for_garbage_seldom,
+    options_of,
+    refuse_options_as_values,
+)
+from reenact.cli.parsing.help_page import Section
+from reenact.cli.parsing.options import (
     COMMANDS,
     Command,
     HelpOptions,
@@ -28,10 +38,7 @@ from reenact.cli.options import (
     wants_json,
     with_signature,
 )
-from reenact.cli.parsing import Command as Taught
-from reenact.cli.parsing import Group, explained, given, help_for, options_of, refuse_options_as_values
-from reenact.cli.settings import has_settings, in_ci, state_directory
-from reenact.cli.starting import look_for_garbage_seldom
+from reenact.cli.settings.environment import has_settings, in_ci, state_directory
 from reenact.domain.errors import ReenactError
 
 COMPLETE: Final = "_REENACT_COMPLETE"
@@ -110,7 +117,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         look_for_garbage_seldom()
     arguments = sys.argv[1:] if argv is None else list(argv)
     if os.environ.get(COMPLETE):
-        from reenact.cli.completion import complete  # noqa: PLC0415 - when a shell asks
+        from reenact.cli.parsing.completion import complete  # noqa: PLC0415 - when a shell asks
 
         return complete(arguments, _parser(), os.environ, sys.stdout)
     console = Console(os.environ, in_ci=in_ci(os.environ), debug="--debug" in arguments)
@@ -170,12 +177,12 @@ class _Talk:
     def __call__(self, console: Console) -> int:
         options = self._options
         if has_settings(console.environ):
-            from reenact.cli.preferences import preferred  # noqa: PLC0415 - where there are none, nobody waits for it
+            from reenact.cli.settings.preferences import preferred  # noqa: PLC0415 - where there are none, nobody waits for it
 
             options = preferred(options, self._on_command_line, console)
             self.as_json = options.output_format is not OutputFormat.TEXT
             console.prepare(utf8=self.as_json)
-        from reenact.cli import talk as talking  # noqa: PLC0415 - whoever asks for help need not wait for it
+        from reenact.cli.chat import talk as talking  # noqa: PLC0415 - whoever asks for help need not wait for it
 
         return talking.talk(options, console)
 
@@ -198,7 +205,7 @@ def _parser() -> TyperGroup:
 
 
 def _print_version(console: Console) -> int:
-    from reenact.cli.version import version  # noqa: PLC0415 - likewise
+    from reenact.cli.settings.environment import version  # noqa: PLC0415 - likewise
 
     console.write(f"reenact {version()}\n")
     return ExitCode.SUCCESS
@@ -239,7 +246,7 @@ def _tell_why(error: BaseException, console: Console, *, as_json: bool, hint: st
     if hint is not None:
         console.say(hint)
     if as_json:
-        from reenact.cli.output import Result, write_result  # noqa: PLC0415 - likewise
+        from reenact.cli.output.answers import Result, write_result  # noqa: PLC0415 - likewise
 
         try:
             write_result(console, Result(success=False, session_id=console.session_id, error=problem))
@@ -267,7 +274,7 @@ def _add_commands() -> None:
         if name == "extensions":
             group = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None)
             group.callback(invoke_without_command=True)(function_of(options, run))
-            group.command("trust", cls=Taught)(function_of(TrustOptions, "trusting:trust"))
+            group.command("trust", cls=Taught)(function_of(TrustOptions, "extensions.trust:trust"))
             app.add_typer(group, name=name)
         else:
             app.command(name, cls=Taught)(function_of(options, run))

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Final, TypeAlias
 
-from reenact.cli.failures import ExitCode, TerminatedError
+from reenact.cli.output.failures import ExitCode, TerminatedError
 
 _Act: TypeAlias = Callable[[int, FrameType | None], object]
 _REQUESTS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)

@@ -40,13 +40,13 @@ def at_once() -> None:
 
 def impatient() -> None:
     """Take a short silence of the API for its end; the limit is ten minutes otherwise."""
-    answering = importlib.import_module("reenact.cli.answering")
+    answering = importlib.import_module("reenact.cli.chat.answering")
     replace(answering, "LLMConfig", partial(answering.LLMConfig, timeout=IDLE_SECONDS, max_retries=0))
 
 
 def patient() -> None:
     """Let the time be over as soon as the log has the beginning of an answer, and not before."""
-    conversation = importlib.import_module("reenact.cli.conversation")
+    conversation = importlib.import_module("reenact.cli.chat.conversation")
     log = Path(os.environ["HOME"], ".local/share/reenact/reenact.db-wal")
 
     class Clock:
@@ -69,7 +69,7 @@ def unresolved() -> None:
 
 def calm() -> None:
     """Give the runtime the time to find out by itself how things stand, also on a machine that is busy."""
-    replace(importlib.import_module("reenact.cli.conversation"), "LOOK_AROUND", 15.0)
+    replace(importlib.import_module("reenact.cli.chat.conversation"), "LOOK_AROUND", 15.0)
 
 
 def powerless() -> None:
@@ -108,7 +108,7 @@ def nowhere() -> None:
 
 def broken() -> None:
     """Have a mistake in the program, which says the key."""
-    conversation: Any = importlib.import_module("reenact.cli.conversation")
+    conversation: Any = importlib.import_module("reenact.cli.chat.conversation")
 
     def fail(*_: object, **__: object) -> None:
         raise ZeroDivisionError(f"with {os.environ['ANTHROPIC_API_KEY']}")

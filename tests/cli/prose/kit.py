@@ -8,7 +8,7 @@ from contextlib import closing
 
 from rich.console import Console
 
-from reenact.cli.prose.prose import Prose
+from reenact.cli.render.markdown import Prose
 from reenact.terminal import ANSIParser, ANSIStyle, Screen
 from reenact.terminal.screen.model import engine_named
 

@@ -11,7 +11,7 @@ from typing import TypeGuard
 import pytest
 from rich.console import Console
 
-from reenact.cli.prose.prose import Prose
+from reenact.cli.render.markdown import Prose
 
 
 class Nowhere(io.StringIO):
@@ -83,7 +83,7 @@ def held(thing: object) -> int:
     if is_several(thing):
         return len(thing) + sum(map(held, thing))
     module = type(thing).__module__
-    if isinstance(thing, Enum) or not module.startswith(("reenact.cli.prose", "pygments.lexer")):
+    if isinstance(thing, Enum) or not module.startswith(("reenact.cli.render", "pygments.lexer")):
         return 0
     parts: dict[str, object] = getattr(thing, "__dict__", {})
     return 1 + sum(held(part) for name, part in parts.items() if name != "_lexer")

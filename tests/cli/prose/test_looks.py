@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from reenact.cli.prose.prose import Prose
+from reenact.cli.render.markdown import Prose
 from tests.cli.prose.kit import plain, shown, style_of, styles, written
 
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from reenact.cli.prose.plain import Plain
+from reenact.cli.render.flow import Plain
 from reenact.domain.legible import in_ascii
 from tests.cli.prose.kit import console, plain, told, written
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from reenact.cli.prose.incremental_inline import markdown, runs
-from reenact.cli.prose.prose import Prose
+from reenact.cli.render.incremental_inline import markdown, runs
+from reenact.cli.render.markdown import Prose
 from tests.cli.prose.kit import console, plain, styles, told, written
 from tests.examples import examples
 
@@ -159,7 +159,7 @@ def test_the_first_words_of_an_answer_wait_for_no_parser() -> None:
     program = """
 import io, sys
 from rich.console import Console
-from reenact.cli.prose.prose import Prose
+from reenact.cli.render.markdown import Prose
 prose = Prose(Console(file=io.StringIO(), force_terminal=True, width=80))
 prose.write("Plain words, (some) of them with a snake_case name; - and so on.\\n- item\\n")
 prose.end()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.cli.prose.code import Source
+from reenact.cli.render.source import Source
 from tests.cli.prose.kit import plain, shown, style_of, styles, written
 from tests.examples import examples
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
 
-from reenact.cli.prose.plain import Plain
-from reenact.cli.prose.prose import Prose
-from reenact.cli.prose.screens import can_be_styled, width_of
+from reenact.cli.render.flow import Plain, can_be_styled, width_of
+from reenact.cli.render.markdown import Prose
 from tests.cli.prose.kit import console, plain, shown, told, written
 from tests.examples import examples
 

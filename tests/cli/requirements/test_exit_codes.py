@@ -14,7 +14,7 @@ from tests.cli.requirements.views import NARROW, VIEWS, WIDE, View, colours, sho
 
 SABOTAGE = """
 from reenact import ask_user
-from reenact.cli.conversation import Conversation
+from reenact.cli.chat.conversation import Conversation
 
 def fail(*_, **__):
     raise ZeroDivisionError("exit code 0, success")

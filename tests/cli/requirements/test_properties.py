@@ -160,7 +160,7 @@ def test_property_09_exit_code_correctness_of_what_nobody_expected(
         raise kind(message)
 
     with monkeypatch.context() as patch, new_log(tmp_path) as log:
-        patch.setattr("reenact.cli.conversation.Conversation.ask", fail)
+        patch.setattr("reenact.cli.chat.conversation.Conversation.ask", fail)
         done = run("-p", "Hello", "--db", log, "--output-format", form)
 
     assert done.code == 1

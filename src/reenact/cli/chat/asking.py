@@ -1,0 +1,169 @@
+"""Asks the person at the terminal: whether calls may run, and what the model wants to know."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from rich.cells import cell_len
+from rich.console import Console as Screen
+
+from reenact.cli.chat.decisions import Answered, Approved, Decision, Rejected, user_name
+from reenact.cli.editor.editor import Editor, forget_what_was_typed, read_line
+from reenact.cli.output.answers import call_line
+from reenact.cli.output.exact import MARGIN, SHOWN, escaped, on_one_line, plain_or_quoted, show
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.legible import harmless
+from reenact.domain.people import PendingCall, check_arguments
+
+_QUESTION: Final = "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn: "
+_ALWAYS: Final = "earlier, with [a]lways"
+"""What is recorded of who approved a call without being asked about it."""
+_UNTIL: Final = "whatever its arguments, as long as this chat is in this session"
+_APPROVED: Final = "(approved for this chat)"
+_ARGUMENTS: Final = "Arguments: "
+_WHY: Final = "Why not? The model is told; Enter gives no reason: "
+_DECLINES: Final = "/no"
+_NONE: Final = "none"
+_NUMBER: Final = re.compile(r"[0-9]{1,6}")
+
+_Arguments: TypeAlias = dict[str, Any]
+
+
+class Person:
+    """Asks the person about each of the calls. Ctrl+C and Ctrl+D leave them all waiting."""
+
+    def __init__(self, editor: Editor, screen: Screen) -> None:
+        self._editor = editor
+        self._screen = screen
+        self._by = user_name()
+        self._always: set[str] = set()
+
+    def forget(self) -> None:
+        """Ask about every tool again."""
+        self._always.clear()
+
+    def __call__(self, pending: Sequence[PendingCall]) -> list[Decision] | None:
+        """Return a decision about each call, or none but that which ends the turn; None leaves them all waiting."""
+        decisions: list[Decision] = []
+        try:
+            for number, call in enumerate(pending, start=1):
+                if call.kind == "approval" and call.name in self._always:
+                    decisions.append(self._approved_already(call))
+                    continue
+                forget_what_was_typed(self._editor)
+                self._say(f"{number} of {len(pending)}:" if len(pending) > 1 else "")
+                decision = self._approval(call) if call.kind == "approval" else self._question(call)
+                if isinstance(decision, Rejected) and decision.ends_turn:
+                    return [decision]
+                decisions.append(decision)
+        except (KeyboardInterrupt, EOFError):
+            what = "It goes on waiting" if len(pending) == 1 else "They all go on waiting"
+            resume = f"reenact --resume {pending[0].session_id}"
+            self._say(f"\n{what}, and so does the agent. /pending asks again, and later so does:")
+            self._screen.print(f"{resume}\n")
+            return None
+        return decisions
+
+    def _approved_already(self, call: PendingCall) -> Approved:
+        line = call_line(call.name, call.arguments, max(1, self._screen.width - cell_len(_APPROVED) - 1))
+        self._say(f"{line} {_APPROVED}", "dim")
+        return Approved(call=call, by=f"{self._by or 'a person'}, {_ALWAYS}")
+
+    def _approval(self, call: PendingCall) -> Approved | Rejected:
+        arguments = call.arguments
+        self._say(f"{plain_or_quoted(call.name)} may run only if you approve{_because(call.reason)}", "bold")
+        self._show(arguments, SHOWN)
+        self._say(f"[a]lways covers every further call of {plain_or_quoted(call.name)}, {_UNTIL}.", "dim")
+        while True:
+            match read_line(self._editor, _QUESTION).casefold():
+                case "y" | "yes" | "a" | "always" as said:
+                    if said.startswith("a"):
+                        self._always.add(call.name)
+                    return Approved(
+                        call=call, arguments=None if arguments is call.arguments else arguments, by=self._by
+                    )
+                case "n" | "no":
+                    return Rejected(call=call, reason=read_line(self._editor, _WHY), by=self._by)
+                case "q" | "quit":
+                    return Rejected(call=call, ends_turn=True, by=self._by)
+                case "e" | "edit":
+                    arguments = self._edited(arguments)
+                    self._say("It would run with:")
+                    self._show(arguments, SHOWN)
+                case "v" | "view":
+                    self._show(arguments, None)
+                case _:
+                    self._say("Type y, n, a, e or q, or v to see all of the arguments; Ctrl+C decides nothing.")
+
+    def _edited(self, arguments: _Arguments) -> _Arguments:
+        """Return the arguments as the person wants them."""
+        text = on_one_line(arguments)
+        self._say("Change the JSON and press Enter; an empty line changes nothing.")
+        while text := read_line(self._editor, _ARGUMENTS, text):
+            try:
+                return check_arguments(msgspec.json.decode(text))
+            except (msgspec.DecodeError, InvalidInputError) as error:
+                self._say(f"That cannot be used: {harmless(str(error))}", "red")
+            except RecursionError:
+                self._say("That cannot be used: it is nested too deeply", "red")
+        return arguments
+
+    def _question(self, call: PendingCall) -> Answered | Rejected:
+        self._say("The agent asks you:", "bold")
+        for line in (call.prompt or "").splitlines():
+            self._say(f"{MARGIN}{harmless(line)}")
+        for number, option in enumerate(call.options or (), start=1):
+            self._say(f"{MARGIN}{number:>3}. {harmless(option.label)}")
+        ask = _how_to_answer(call)
+        while True:
+            said = read_line(self._editor, ask)
+            word, _, rest = said.partition(" ")
+            if word == _DECLINES:
+                return Rejected(call=call, reason=rest.strip(), by=self._by)
+            try:
+                return Answered(call=call, value=_answer(call, said), by=self._by)
+            except InvalidInputError as error:
+                self._say(str(error))
+
+    def _show(self, arguments: _Arguments, most: int | None) -> None:
+        show(arguments, self._screen.width, most, write=self._screen.print, say=self._say)
+
+    def _say(self, line: str, style: str | None = None) -> None:
+        if line:
+            self._screen.print(line, style=style, soft_wrap=False)
+
+
+def _because(reason: str) -> str:
+    return f" ({escaped(reason)}):" if reason else ":"
+
+
+def _how_to_answer(call: PendingCall) -> str:
+    if call.options is None:
+        return f"Your answer, or {_DECLINES} [REASON]: "
+    if call.multi:
+        return f"Numbers, as in 1 3, or {_NONE}, or {_DECLINES} [REASON]: "
+    return f"A number, or {_DECLINES} [REASON]: "
+
+
+def _answer(call: PendingCall, said: str) -> Any:  # noqa: ANN401 - the values of options are any JSON
+    """Return the answer that was typed, or raise `InvalidInputError` saying what to type."""
+    if call.options is None:
+        if not said:
+            msg = "Type an answer; Ctrl+C leaves the question for later."
+            raise InvalidInputError(msg)
+        return said
+    typed = [] if said.casefold() == _NONE and call.multi else re.split(r"[,\s]+", said.strip(", "))
+    numbers = [int(one) if _NUMBER.fullmatch(one) else 0 for one in typed]
+    if not all(0 < one <= len(call.options) for one in numbers) or len(set(numbers)) < len(numbers):
+        msg = f"Type a number from 1 to {len(call.options)}{', or several, each once' if call.multi else ''}."
+        raise InvalidInputError(msg)
+    picked = [call.options[number - 1].value for number in numbers]
+    if call.multi:
+        return picked
+    if len(picked) > 1:
+        msg = "Only one of them can be selected."
+        raise InvalidInputError(msg)
+    return picked[0]

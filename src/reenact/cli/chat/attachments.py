@@ -1,0 +1,116 @@
+"""Attaches the files that a message names as `@path`: text, images and PDF."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Container, Iterator
+from pathlib import Path
+from typing import Final
+
+from reenact.domain.attachments import DocumentBlock, ImageBlock
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.legible import harmless
+from reenact.domain.messages import Block, TextBlock
+
+MOST_OF_TEXT: Final = 256 * 1024
+"""Bytes that an attached text may have."""
+MOST: Final = 5 * 1024 * 1024
+"""Bytes that an attached image or PDF may have."""
+_NAMED: Final = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
+_TRAILING: Final = ".,;:!?)]}>'"
+_LIKE_A_PATH: Final = re.compile(r"/|\.\w+$")
+_IMAGES: Final = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
+    (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
+    (re.compile(rb"GIF8[79]a"), "image/gif"),
+    (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
+)
+_PDF: Final = b"%PDF-"
+
+
+def attached(text: str, agents: Container[str], say: Callable[[str], object]) -> list[Block]:
+    """Return the blocks of the files that the text names, having said which they are; a name of no file is only text.
+
+    A text that begins with one of the agents, as `@name`, means the agent there, and not a file.
+
+    Raises:
+        InvalidInputError: a file cannot be attached: it cannot be read, is too large, or of another kind.
+    """
+    blocks: list[Block] = []
+    for name in _names(text, agents):
+        path = _file(name)
+        if path is None:
+            if _LIKE_A_PATH.search(name):
+                say(f"There is no file {harmless(name)}: nothing is attached for it.")
+        elif path.is_dir():
+            say(f"{harmless(name)} is a folder: nothing is attached for it.")
+        else:
+            content = _content(path)
+            blocks.append(_block(str(path), content))
+            say(f"Attached: {harmless(str(path))} ({len(content):,} bytes)")
+    return blocks
+
+
+def paths(begun: str) -> Iterator[str]:
+    """Yield the paths that begin so, folders with a slash behind them; hidden ones only if that is asked for."""
+    folder, slash, name = begun.rpartition("/")
+    before = f"{folder}{slash}"
+    try:
+        with os.scandir(Path(before or ".").expanduser()) as found:
+            entries = sorted((one.name, one.is_dir()) for one in found)
+    except (OSError, ValueError, RuntimeError):  # nothing of that name can be
+        return
+    for entry, is_folder in entries:
+        if entry.startswith(name) and (not entry.startswith(".") or name.startswith(".")):
+            yield f"{before}{entry}{'/' if is_folder else ''}"
+
+
+def _names(text: str, agents: Container[str]) -> Iterator[str]:
+    for found in _NAMED.finditer(text):
+        is_agent = not text[: found.start()].strip() and f"@{found[2]}" in agents
+        if not is_agent:
+            yield found[1] or found[2]
+
+
+def _file(name: str) -> Path | None:
+    """Return the file or folder that is meant: by the whole name, or without the marks of a sentence behind it."""
+    for one in dict.fromkeys((name, name.rstrip(_TRAILING))):
+        path = Path(one)
+        try:
+            path = path.expanduser()
+            if one and path.exists():
+                return path
+        except (OSError, ValueError, RuntimeError):  # it is no name that a file can have
+            continue
+    return None
+
+
+def _content(path: Path) -> bytes:
+    if not path.is_file():  # a pipe would keep us waiting
+        raise InvalidInputError(f"{path} cannot be attached: it is no regular file")
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST + 1)
+    except OSError as error:
+        raise InvalidInputError(f"{path} cannot be attached: {error.strerror}") from error
+    if len(content) > MOST:
+        raise InvalidInputError(f"{path} cannot be attached: it has more than {MOST:,} bytes")
+    return content
+
+
+def _block(name: str, content: bytes) -> Block:
+    for magic, media_type in _IMAGES:
+        if magic.match(content):
+            return ImageBlock.from_bytes(content, media_type)
+    if content.startswith(_PDF):
+        return DocumentBlock.from_bytes(content, title=name)
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise InvalidInputError(f"{name} cannot be attached: it is neither UTF-8 text nor an image nor a PDF")
+    if len(content) > MOST_OF_TEXT:
+        raise InvalidInputError(f"{name} cannot be attached: it has more than {MOST_OF_TEXT:,} bytes of text")
+    return TextBlock(f"\n\nThe file {name}:\n\n{text}")

@@ -1,0 +1,264 @@
+"""The chat with a person at a terminal: reads lines, obeys or asks them, and shows what comes of it."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
+from typing import Final
+
+from rich.console import Console as Screen
+from rich.text import Text
+
+from reenact.cli.chat.asking import Person
+from reenact.cli.chat.attachments import attached
+from reenact.cli.chat.attending import Attending, Beside
+from reenact.cli.chat.commands import Commands
+from reenact.cli.chat.context import Here, settle
+from reenact.cli.chat.current import Current
+from reenact.cli.chat.decisions import Decision
+from reenact.cli.chat.navigate import show_last_exchange
+from reenact.cli.chat.shell_command import ShellCommands
+from reenact.cli.editor.editor import editor_of_decisions, editor_of_questions, has_typed, read_question
+from reenact.cli.editor.keyboard import is_hung_up, quiet_keyboard
+from reenact.cli.extensions.base import Extending
+from reenact.cli.interrupts import interrupting
+from reenact.cli.output.answers import Answer
+from reenact.cli.output.console import Console
+from reenact.cli.output.exact import in_rows
+from reenact.cli.output.failures import ExitCode, TerminatedError, problem_of
+from reenact.cli.render.page import Page
+from reenact.cli.settings.environment import version
+from reenact.domain.errors import ReenactError
+from reenact.domain.legible import harmless
+from reenact.domain.messages import TextBlock, check_message
+from reenact.domain.people import PendingCall
+
+_KEYS: Final = "Enter sends, Ctrl+C interrupts, Ctrl+D leaves, /help lists the commands."
+_NO_WAY_BACK: Final = "There is no way back: this conversation is not in the log any more."
+_ONCE_MORE: Final = "Ctrl+C again, or Ctrl+D, leaves."
+_MOMENT: Final = 5.0
+"""Seconds in which Ctrl+C leaves after that was said."""
+
+
+def chat(current: Current, console: Console, extending: Extending, *, who: str, timeout: float | None) -> int:
+    """Talk until the person leaves.
+
+    Raises:
+        KeyboardInterrupt: they pressed Ctrl+C twice during an answer.
+        TerminatedError: the terminal is gone; likewise when a request to end comes.
+    """
+    screen = console.screen(console.err)
+    with _ending_with_terminal(console), quiet_keyboard(console):
+        talking = Talking(current, console, screen, extending, timeout)
+        here = Here(
+            current=current,
+            talking=talking,
+            extending=extending,
+            say=lambda line: screen.print(in_rows(harmless(line), screen.width), style="dim"),
+            width=lambda: screen.width,
+            run=talking.run,
+        )
+        _welcome(here, screen, who)
+        try:
+            _Chat(here, talking, console, screen, time.monotonic).go_on()
+        except KeyboardInterrupt:
+            _say_how_to_come_back(current, screen)
+            raise
+        _say_how_to_come_back(current, screen)
+    return ExitCode.SUCCESS
+
+
+@contextlib.contextmanager
+def _ending_with_terminal(console: Console) -> Generator[None]:
+    """End as if that had been asked for when the terminal goes, whatever fails because of that."""
+    failed: Exception | None = None
+    try:
+        yield
+    except Exception as error:
+        if not is_hung_up():
+            raise
+        failed = error
+    except BaseException:
+        if is_hung_up():
+            console.abandon_terminal()
+        raise
+    if is_hung_up():
+        console.abandon_terminal()
+        raise TerminatedError from failed
+
+
+class _Chat:
+    """Reads one line after the other, and does what it says, whatever becomes of that."""
+
+    def __init__(
+        self, here: Here, talking: Talking, console: Console, screen: Screen, clock: Callable[[], float]
+    ) -> None:
+        self._here = here
+        self._talking = talking
+        self._console = console
+        self._screen = screen
+        self._clock = clock
+        self._commands = Commands(here)
+        self._leaves_until = clock()
+        """Until when Ctrl+C leaves, if nothing is typed before: the person was told so."""
+
+    def go_on(self) -> None:
+        """Go on until the person leaves."""
+        editor = editor_of_questions(self._console, self._commands)
+
+        def see_to_what_waits() -> bool:
+            settle(self._here)
+            return True
+
+        goes_on = self._do(see_to_what_waits)
+        while goes_on:
+            try:
+                line = read_question(editor)
+            except EOFError:
+                return
+            except KeyboardInterrupt:
+                goes_on = has_typed(editor) or self._clock() >= self._leaves_until
+                if goes_on:
+                    self._warn()
+            else:
+                self._leaves_until = self._clock()
+                goes_on = self._do(partial(self._commands.take, line))
+
+    def _warn(self) -> None:
+        """Say what Ctrl+C would do now, and for how long."""
+        self._screen.print(_ONCE_MORE, style="dim")
+        self._leaves_until = self._clock() + _MOMENT
+
+    def _do(self, act: Callable[[], bool]) -> bool:
+        """Do it, and tell if it fails; return whether the chat goes on."""
+        pressed: list[None] = []
+        self._talking.interrupted, goes_on = False, True
+        with interrupting(lambda: pressed.append(None)):
+            try:
+                goes_on = act()
+            except ReenactError as error:
+                self._talking.fail(error)
+            except BrokenPipeError:  # nobody reads the answers any more
+                raise
+            except Exception as error:
+                if is_hung_up():  # nobody has more to say
+                    raise
+                self._console.report(problem_of(error), error)
+        presses = len(pressed) + self._talking.interrupted
+        if goes_on and presses == 1:
+            self._warn()
+        return goes_on and presses <= 1
+
+
+def _welcome(here: Here, screen: Screen, who: str) -> None:
+    conversation = here.current.conversation
+    messages = () if conversation.is_new else here.current.runtime.sessions.messages(conversation.session_id)
+    so_far = "" if conversation.is_new else f", {len(messages)} messages so far"
+    named = f"Reenact {version()}"
+    welcome = Text(in_rows(f"{named} · {harmless(who)}", screen.width))
+    welcome.stylize("bold", 0, len(named))
+    screen.print(welcome)
+    for line in (f"Session {harmless(conversation.session_id)}{so_far}", _KEYS):
+        screen.print(in_rows(line, screen.width), style="dim")
+    show_last_exchange(here, messages, screen.width)
+    screen.print()
+
+
+def _say_how_to_come_back(current: Current, screen: Screen) -> None:
+    conversation = current.conversation
+    try:
+        if conversation.is_new or not current.runtime.sessions.messages(conversation.session_id):
+            return
+        is_found = current.is_found
+    except ReenactError:
+        is_found = False
+    if is_found:
+        screen.print(harmless(f"To come back: {current.way_back}"), style="dim")
+    else:
+        screen.print(_NO_WAY_BACK, style="red")
+
+
+class Talking:
+    """The person's questions and decisions; `interrupted` says whether Ctrl+C has ended the last answer."""
+
+    def __init__(
+        self, current: Current, console: Console, screen: Screen, extending: Extending, timeout: float | None
+    ) -> None:
+        self.interrupted = False
+        self._current = current
+        self._console = console
+        self._screen = screen
+        self._extending = extending
+        self._timeout = timeout
+        editor = editor_of_decisions(console)
+        self._person = Person(editor, screen)
+        self._commands = ShellCommands(editor, console, screen)
+        self._talked_in = current.conversation
+
+    def ask(self, question: str) -> None:
+        """Ask the agent."""
+        self._answer(question, self._extending.ask)
+
+    def ask_as_it_is(self, text: str) -> None:
+        """Ask the agent, also if the text calls a command."""
+        self._answer(text, self._extending.ask_as_it_is)
+
+    def run(self, command: str) -> None:
+        """Run a command of the shell, if the person approves of it; the model hears of it with the next message."""
+        self._commands.run(command)
+
+    def take_up(self, turn_ids: Sequence[str]) -> None:
+        """Show how turns are answered that were waiting."""
+        self._show(lambda attending: attending.take_up(turn_ids))
+
+    def see_to(self, pending: Sequence[PendingCall]) -> None:
+        """Ask the person about what waits, and show what follows."""
+        decisions = self._asking()(pending) if pending else None
+        if decisions is not None:
+            self._show(lambda attending: attending.carry_out(decisions))
+
+    def carry_out(self, decision: Decision) -> None:
+        """Tell the agent of a decision, and show what follows."""
+        self._show(lambda attending: attending.carry_out([decision]))
+
+    def fail(self, error: ReenactError) -> None:
+        """Tell why there is no answer, or why a command did nothing."""
+        for line in self._console.without_key(str(error)).split("\n"):
+            self._screen.print(in_rows(harmless(line), self._screen.width), style="red")
+        self._screen.print()
+
+    def _asking(self) -> Person:
+        """Return who is asked; what they have approved for good holds in this session only."""
+        if self._talked_in is not self._current.conversation:
+            self._talked_in = self._current.conversation
+            self._person.forget()
+        return self._person
+
+    def _answer(self, text: str, ask: Callable[[Attending, str], Answer]) -> None:
+        check_message(text)
+        behind = attached(text, self._extending.agents(), self._say)
+        printed = self._commands.told
+        beside = Beside((TextBlock(printed),) if printed else (), tuple(behind))
+        self._screen.print()  # apart from what was typed
+        self._show(lambda attending: ask(attending, text), beside)
+
+    def _say(self, line: str) -> None:
+        self._screen.print(in_rows(line, self._screen.width), style="dim")
+
+    def _show(self, act: Callable[[Attending], Answer], beside: Beside | None = None) -> None:
+        try:
+            with Page(self._console, self._screen) as page:
+                person = page.asking(self._asking())
+                there = self._current.conversation
+                answer = act(Attending(there, page.hear, person, timeout=self._timeout, beside=beside or Beside()))
+                page.end(answer)
+            if beside is not None and answer.turn_id is not None:
+                self._commands.told = ""
+            self._current.warn_of_unpriced()
+        except ReenactError as error:
+            self.fail(error)
+        else:
+            is_interrupted = answer.problem is not None and answer.problem.code == ExitCode.INTERRUPTED
+            self.interrupted = is_interrupted and not page.is_escaped

@@ -1,0 +1,208 @@
+"""A conversation: one session, the questions asked in it, and the events heard until each is answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
+from queue import Empty, SimpleQueue
+from typing import Final, Protocol
+
+from reenact._runtime import Runtime
+from reenact.actors.ids import TimeOrderedIds
+from reenact.actors.kernel.timetable import microseconds
+from reenact.cli.chat.decisions import Decision, carry_out
+from reenact.cli.interrupts import interrupting
+from reenact.cli.output.answers import Answer, Hearing
+from reenact.cli.output.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
+from reenact.domain.content import Content
+from reenact.domain.errors import AlreadyExistsError, SessionNotFoundError
+from reenact.domain.events import Envelope
+from reenact.domain.image import Definition, Image, define
+from reenact.domain.people import PendingCall
+
+CONTAINER: Final = "default"
+IMAGE: Final = "chat"
+LOOK_AROUND: Final = 0.1
+"""Seconds of silence after which to see whether the agent is still there, and the log can be written.
+
+They are fewer than the runtime waits before it tries again, when it has nothing more to say than that it failed.
+"""
+
+
+def new_session_id() -> str:
+    """Return an id for a session that is to be."""
+    return TimeOrderedIds(microseconds)("ses")
+
+
+class Hear(Protocol):
+    """Hears an event of the session; `is_own` when it is of the turn that answers the question."""
+
+    def __call__(self, event: Envelope, *, is_own: bool) -> None: ...
+
+
+class _Interrupt:
+    """Says that the person wants no more of this answer."""
+
+
+class Conversation:
+    """A session of the runtime, made when the first question is asked, unless there is one to go on with."""
+
+    def __init__(
+        self, runtime: Runtime, image: Image, *, session_id: str, is_new: bool, container: str = CONTAINER
+    ) -> None:
+        """Go on with the session, or prepare for a new one in this container.
+
+        Raises:
+            SessionNotFoundError: the session to go on with does not exist.
+        """
+        self.runtime = runtime
+        self.session_id = session_id
+        self.is_new = is_new
+        self._image = image
+        self._container = container
+        self._agent_id: str | None = None
+        self._may_have_ended = False
+        self._heard: SimpleQueue[Envelope | _Interrupt] = SimpleQueue()
+        self._created = define(image, image.id or IMAGE) if is_new else None
+        if not is_new and runtime.sessions.get(session_id) is None:
+            raise SessionNotFoundError(session_id)
+        self._hears = runtime.events.on_all(self._heard.put)
+
+    @classmethod
+    @contextmanager
+    def beside(cls, other: Conversation, image: Image, *, container: str) -> Generator[Conversation]:
+        """Begin another conversation in the same runtime; behind the `with` block it has neither ears nor an agent."""
+        own = cls(other.runtime, image, session_id=new_session_id(), is_new=True, container=container)
+        with own._hears:
+            try:
+                yield own
+            finally:
+                own.rest()
+
+    @property
+    def shown_id(self) -> str:
+        """The session's id, empty as long as there is none."""
+        return "" if self.is_new else self.session_id
+
+    @property
+    def created(self) -> Definition | None:
+        """What the session is created with if this conversation creates it; None if it goes on with one."""
+        return self._created
+
+    def run(self) -> str:
+        """Return the id of the session's agent; what it needs is made now."""
+        if self.is_new:
+            if self.runtime.containers.get(self._container) is None:
+                with suppress(AlreadyExistsError):  # another process was quicker
+                    self.runtime.containers.create(container_id=self._container)
+            image = self.runtime.images.register(self._image)
+            self.runtime.sessions.create(self._container, image.id, session_id=self.session_id)
+            self.is_new = False
+        if self._agent_id is None or self._may_have_ended:
+            self._agent_id = self.runtime.sessions.run(self.session_id)
+            self._may_have_ended = False
+        return self._agent_id
+
+    def rest(self) -> None:
+        """End the agent, if one is live; the next question has another one."""
+        if self._agent_id is not None:
+            self.runtime.agents.destroy(self._agent_id)
+            self._agent_id = None
+
+    def leave(self) -> None:
+        """Hear nothing more, and end the agent."""
+        try:
+            self.rest()
+        finally:
+            self._hears()
+
+    def pending(self) -> list[PendingCall]:
+        """Return what waits for a person, in the order of the calls."""
+        return [] if self.is_new else self.runtime.agents.pending(session_id=self.session_id)
+
+    def waiting(self) -> list[str]:
+        """Return the turns that were accepted and are not over, such as that of an edited message in a branch."""
+        turns = [] if self.is_new else self.runtime.sessions.turns(self.session_id)
+        return [turn.id for turn in turns if turn.outcome is None]
+
+    def must_be_free(self) -> None:
+        """Raise `WaitsForPersonError` if the session takes up no question before a person has decided."""
+        if pending := self.pending():
+            raise WaitsForPersonError(self.session_id, len(pending))
+
+    def ask(self, question: Content, hear: Hear, *, timeout: float | None = None) -> Answer:
+        """Ask, let every event of the session be heard as it happens, and return when the question's turn is over.
+
+        Ctrl+C interrupts the turn; a second one raises `KeyboardInterrupt`. So does the end of `timeout` seconds.
+
+        Raises:
+            WaitsForPersonError: the session takes up no question before a person has decided about its calls.
+        """
+        self.must_be_free()
+        return self._begin(lambda agent_id: [self.runtime.agents.receive(agent_id, question)], (), hear, timeout)
+
+    def decide(self, decisions: Sequence[Decision], hear: Hear, *, timeout: float | None = None) -> Answer:
+        """Tell the agent what a person has decided about its calls, and hear out what follows, as `ask` does."""
+
+        def begin(_agent_id: str) -> list[str]:
+            begun = [carry_out(decision, self.runtime.agents) for decision in decisions]
+            return [turn_id for turn_id in begun if turn_id is not None]
+
+        return self._begin(begin, [decision.call for decision in decisions], hear, timeout)
+
+    def take_up(self, turn_ids: Sequence[str], hear: Hear, *, timeout: float | None = None) -> Answer:
+        """Hear out these turns, which were waiting when the conversation began, as `ask` does."""
+        return self._begin(lambda _agent_id: turn_ids, (), hear, timeout)
+
+    def _begin(
+        self,
+        begin: Callable[[str], Sequence[str]],
+        pending: Sequence[PendingCall],
+        hear: Hear,
+        timeout: float | None,
+    ) -> Answer:
+        with interrupting(lambda: self._heard.put(_Interrupt())):
+            agent_id = self.run()
+            try:
+                turn_ids = begin(agent_id)
+                hearing = Hearing(self.session_id, agent_id, turn_ids, pending)
+                return self._hear_out(hearing, hear, timeout) if turn_ids else hearing.stopped()
+            except Exception:
+                self._may_have_ended = True  # the next question asks for one that is live
+                raise
+
+    def _hear_out(self, hearing: Hearing, hear: Hear, timeout: float | None) -> Answer:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        why_ended = INTERRUPTED
+        while True:
+            heard = self._next(hearing.agent_id, deadline)
+            if not isinstance(heard, Envelope):
+                if timeout is not None and heard is None:
+                    why_ended, deadline = timed_out(timeout), None
+                self.runtime.agents.interrupt(hearing.agent_id)
+            elif heard.context.session_id == self.session_id:
+                hear(heard, is_own=hearing.is_own(heard))
+                answer = hearing.hear(heard, why_ended)
+                if answer is not None:
+                    return answer
+
+    def _next(self, agent_id: str, deadline: float | None) -> Envelope | _Interrupt | None:
+        """Return what is heard next, None if the deadline passes before.
+
+        Raises:
+            AnswerLostError: nothing will come any more.
+            StorageError: the log cannot be written at present.
+        """
+        while True:
+            left = LOOK_AROUND if deadline is None else min(LOOK_AROUND, max(0.0, deadline - time.monotonic()))
+            try:
+                return self._heard.get(timeout=left)
+            except Empty:
+                if deadline is not None and time.monotonic() >= deadline:
+                    return None
+            failure = self.runtime.failure
+            if failure is not None:  # the answer cannot be recorded, so nobody will hear of it
+                raise failure
+            if self.runtime.agents.get(agent_id) is None and self._heard.empty():
+                raise AnswerLostError("the agent has ended without an answer; see whether the log can still be written")

@@ -1,0 +1,235 @@
+"""The session that the chat is in, and the ways to another one, which leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from reenact._runtime import Runtime, codec
+from reenact.actors.container import ImageActor
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.actors.journal.opening import file_of, is_postgres
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.session import SessionActor
+from reenact.cli.chat.answering import Answering
+from reenact.cli.chat.conversation import Conversation, new_session_id
+from reenact.cli.commands.sessions import reading
+from reenact.cli.extensions.base import Extending
+from reenact.cli.output.console import Console
+from reenact.cli.parsing.options import TalkOptions
+from reenact.cli.settings.configuration import check_price
+from reenact.cli.settings.environment import default_database, given
+from reenact.domain.errors import InvalidInputError, ReenactError, SessionNotFoundError
+from reenact.domain.image import Definition, Image, ImageRegistered
+from reenact.domain.legible import harmless
+from reenact.domain.loop.ledger import Price, price_of
+from reenact.domain.messages import check_text
+
+Reading: TypeAlias = Callable[[], AbstractContextManager[SqliteJournal | None]]
+"""Opens the log beside the runtime that writes it."""
+_LONGEST: Final = 200
+"""Bytes that the name of a model may have."""
+
+
+class Current:
+    """The session that is talked in now. Whoever goes elsewhere ends its agent; if that fails, they stay."""
+
+    def __init__(
+        self,
+        conversation: Conversation,
+        *,
+        new_image: Callable[[], Image],
+        answerer: Answering,
+        extending: Extending,
+        options: TalkOptions,
+        console: Console,
+        prices: Mapping[str, Price],
+    ) -> None:
+        """Begin in this conversation; `new_image` is what other new sessions are created with."""
+        self.conversation = conversation
+        self.waiting: list[str] = []
+        """The turns that waited when the session was come to: `settle` hears them out."""
+        self.prices = prices
+        self._new_image = new_image
+        self._answerer = answerer
+        self._extending = extending
+        self._options = options
+        self._console = console
+        self._model = DEFAULT_MODEL
+        self._told: set[str] = set()
+
+    @property
+    def runtime(self) -> Runtime:
+        """The runtime that all of the sessions are in."""
+        return self.conversation.runtime
+
+    @property
+    def who(self) -> str:
+        """Who answers here, in words."""
+        return self._answerer.name(self._model)
+
+    @property
+    def is_mocked(self) -> bool:
+        """Whether the mock answers, whatever model is named."""
+        return self._answerer.mock is not None
+
+    @property
+    def model(self) -> str | None:
+        """The model of this run, in the place of the one that a session was created with; None if there is none."""
+        return self._answerer.model
+
+    @property
+    def way_back(self) -> str:
+        """The command line that goes on with this session."""
+        named = self._options.database
+        log = () if named is None else ("--db", named)
+        return shlex.join(("reenact", "--resume", self.conversation.session_id, *log))
+
+    def reading(self) -> AbstractContextManager[SqliteJournal | None]:
+        """Open the log for reading, beside the runtime."""
+        return reading(self._options.database, self._console)
+
+    @property
+    def is_found(self) -> bool:
+        """Whether the session stands in the log that is where `way_back` looks for it."""
+        named = self._options.database or given(self._console.environ, "REENACT_DB")
+        if named is not None and is_postgres(named):
+            return True
+        path = default_database(self._console.environ) if named is None else Path(file_of(named))
+        if not path.exists():
+            return False
+        with SqliteJournal.open(path, codec(), read_only=True) as journal:
+            return bool(journal.read_until(SessionActor.stream(self.conversation.session_id), 1))
+
+    def introduce(self) -> str:
+        """Return who answers, and warn of what is not as the session was created.
+
+        Raises:
+            ConfigurationError: what the session costs has a limit, and the model no price.
+        """
+        conversation = self.conversation
+        self._must_have_price(conversation, self.model)  # before its agent goes on with what waits
+        if not conversation.is_new:
+            self.waiting = conversation.waiting()
+            conversation.run()  # whoever answers learns what the session was created with
+        self._take_note(conversation)
+        return self.who
+
+    def resume(self, session_id: str) -> None:
+        """Go on with this session.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            ReenactError: it cannot be run, or the present one not be left.
+        """
+        image = Image()  # what a session that there is already was created with stands in the log
+        self._go_to(Conversation(self.runtime, image, session_id=session_id, is_new=False))
+
+    def begin_anew(self) -> None:
+        """Go to a new session, which is created with its first message."""
+        there = Conversation(self.runtime, self._new_image(), session_id=new_session_id(), is_new=True)
+        self._answerer.begun.add(there.session_id)
+        self._go_to(there)
+
+    def branch(self, *, at: int | None, edit: str | None) -> None:
+        """Go to a new session that has the history of this one; see `Sessions.branch`."""
+        origin = self.conversation.session_id
+        branch = self.runtime.sessions.branch(origin, at=at, edit=edit)
+        if origin in self._answerer.begun:
+            self._answerer.begun.add(branch.id)
+        self.resume(branch.id)
+
+    def use(self, model: str | None) -> None:
+        """Let this model answer from now on, in whatever session of this run; None is what each was created with.
+
+        Raises:
+            InvalidInputError: that is no name.
+            ConfigurationError: what the session costs has a limit, and the model no price.
+        """
+        if model is not None:
+            check_text("the model", model, limit=_LONGEST)
+            if len(model.split()) > 1 or model != model.strip():
+                raise InvalidInputError(f"the name of a model has no blanks in it, as {model!r} has")
+        self._must_have_price(self.conversation, model)
+        self.conversation.rest()  # the next agent asks the other model
+        self._answerer.model = model
+
+    def warn_of_unpriced(self) -> None:
+        """Warn, once of each, of models that have answered here under names without a price, if there is a limit.
+
+        An API may answer under another name than that of the model that was asked.
+        """
+        conversation = self.conversation
+        if self.is_mocked or conversation.is_new or not self.prices or self.definition().cost_limit is None:
+            return
+        for name in self.runtime.sessions.usage(conversation.session_id).models:
+            if name and not name.startswith("@") and price_of(self.prices, name) is None and name not in self._told:
+                self._told.add(name)
+                self._console.warn(
+                    f"answers came from {harmless(name)}, which has no price, so that the limit of the costs "
+                    f"(--max-cost) does not count them: --price {harmless(name)}=IN,OUT"
+                )
+
+    def definition(self) -> Definition:
+        """Return what the session was, or is to be, created with.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        return self._definition_of(self.conversation)
+
+    def _go_to(self, there: Conversation) -> None:
+        here = self.conversation
+        try:
+            self._must_have_price(there, self.model)
+            waiting = there.waiting()
+            if not there.is_new:
+                there.run()
+            here.rest()
+        except BaseException:
+            with contextlib.suppress(ReenactError):
+                there.leave()
+            raise
+        here.leave()
+        self.conversation, self.waiting = there, waiting
+        self._take_note(there)
+        self._extending.begin(there)
+
+    def _take_note(self, conversation: Conversation) -> None:
+        """Take note of who answers in the conversation, and warn of what is not as it was."""
+        if conversation.created is None:
+            self._model = self._answerer.created_with or DEFAULT_MODEL
+            for departure in self._answerer.departures():
+                self._console.warn(departure)
+        else:
+            configured = given(self._console.environ, "ANTHROPIC_MODEL")
+            self._model = conversation.created.model or configured or DEFAULT_MODEL
+
+    def _must_have_price(self, conversation: Conversation, model: str | None) -> None:
+        """Raise `ConfigurationError` if what the session costs has a limit, and nobody knows what is to be paid.
+
+        The `model` is the one of this run, if there is one.
+        """
+        if self.is_mocked:
+            return
+        created = self._definition_of(conversation)
+        if created.cost_limit is not None:
+            asked = model or created.model or given(self._console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+            check_price(asked, self.prices, f"what session {conversation.session_id} costs has a limit (--max-cost)")
+
+    def _definition_of(self, conversation: Conversation) -> Definition:
+        if conversation.created is not None:
+            return conversation.created
+        session = self.runtime.sessions.get(conversation.session_id)
+        if session is not None:
+            with self.reading() as journal:
+                stream, revision = ImageActor.stream(session.image_id), session.image_revision
+                rows = () if journal is None else journal.read_until(stream, revision, after=revision - 1)
+                for row in rows:
+                    if isinstance(row.event, ImageRegistered):
+                        return row.event.definition
+        raise SessionNotFoundError(conversation.session_id)

@@ -1,0 +1,185 @@
+"""The commands that look at what there is and change nothing: `/sessions`, `/cost` and `/log`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from reenact._runtime import Runtime
+from reenact.cli.chat.context import Here
+from reenact.cli.chat.conversation import CONTAINER
+from reenact.cli.commands.log import in_words
+from reenact.cli.commands.sessions import first_words, session_line
+from reenact.cli.extensions.delegated_answers import usage_of_agents
+from reenact.cli.output.answers import cut
+from reenact.cli.output.exact import plain_or_quoted
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.history import TurnInfo, UsageInfo
+from reenact.domain.loop.ledger import Spent, sum_of
+from reenact.domain.session import SessionInfo
+from reenact.domain.session_state import plus_cost
+from reenact.projections.explain.entries import Filter, LogEntry, last_entries
+
+SHOWN: Final = 20
+"""So many sessions, or events, are shown without being asked for."""
+_TYPE: Final = 17
+"""Columns for what kind of event it is."""
+_NUMBER: Final = re.compile(r"[0-9]{1,6}")
+_COUNTS: Final = {
+    "input_tokens": "in",
+    "output_tokens": "out",
+    "cache_creation_input_tokens": "written to the cache",
+    "cache_read_input_tokens": "read from it",
+}
+_NO_PRICES: Final = "no prices are known (--price)"
+_NOTHING: Final = "Nothing was said in this session yet."
+
+
+def newest_sessions(runtime: Runtime) -> list[SessionInfo]:
+    """Return the sessions that talk with people, the newest first."""
+    sessions = runtime.sessions.list_by_container(CONTAINER) if runtime.containers.get(CONTAINER) else []
+    return sessions[::-1]
+
+
+def sessions(here: Here, _: str) -> None:
+    """List the newest sessions, with the numbers that `/resume` takes."""
+    runtime = here.current.runtime
+    found = newest_sessions(runtime)
+    here.listed[:] = [session.id for session in found[:SHOWN]]
+    if not found:
+        here.say("There are no sessions yet: a session begins with its first message.")
+    for line in numbered_lines(runtime, found, here.current.conversation.session_id):
+        here.say(line)
+
+
+def numbered_lines(runtime: Runtime, found: Sequence[SessionInfo], own: str = "") -> Iterator[str]:
+    """Yield lines about the newest sessions, each with its number and a mark if it is that of one's own."""
+    for number, session in enumerate(found[:SHOWN], start=1):
+        mark = "*" if session.id == own else " "
+        waiting = len(runtime.agents.pending(session_id=session.id))
+        yield f"{number:>2} {mark} {session_line(session, runtime.sessions.messages(session.id), waiting)}"
+    if len(found) > SHOWN:
+        yield f"  … and {len(found) - SHOWN} older ones; `reenact sessions` lists them all."
+
+
+def beginnings(here: Here) -> list[tuple[str, str]]:
+    """Return the other sessions that are listed, and what each began with."""
+    runtime, own = here.current.runtime, here.current.conversation.session_id
+    others = [session.id for session in newest_sessions(runtime)[:SHOWN] if session.id != own]
+    return [(one, first_words(runtime.sessions.messages(one))) for one in others]
+
+
+def cost(here: Here, _: str) -> None:
+    """Tell what the session has used, and what that cost: by model, by tool, in all, and in the last turn."""
+    conversation = here.current.conversation
+    if conversation.is_new:
+        here.say(_NOTHING)
+        return
+    runtime = here.current.runtime
+    used = runtime.sessions.usage(conversation.session_id)
+    others = usage_of_agents(runtime, conversation.session_id, here.extending.asked_from(conversation.session_id))
+    marks = {f"@{name}" for name, _ in others}
+    models = {name: spent for name, spent in used.models.items() if name not in marks}
+    for name, spent in models.items():
+        who = plain_or_quoted(name) if name else "a model without a name"
+        here.say(f"{who}: {_times('answer', spent)}, {_tokens(spent.usage)}{_cost(spent)}")
+    for name, spent in used.tools.items():
+        here.say(f"{plain_or_quoted(name)}: {_times('call', spent)}{_cost(spent)}")
+    whole = Spent(
+        sum(spent.calls for spent in models.values()),
+        used.usage,
+        used.cost,
+        sum(spent.unpriced for spent in models.values()),
+    )
+    if models or not others:
+        here.say(f"In all: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(here)}")
+    _tell_of_agents(here, others, whole)
+    turns = runtime.sessions.turns(conversation.session_id)
+    last = [turn for turn in turns if turn.message_id == turns[-1].message_id]
+    if any(turn.usage for turn in last) or not others:
+        here.say(f"The last answer: {_last(last)}")
+
+
+def _tell_of_agents(here: Here, others: Sequence[tuple[str, UsageInfo]], own: Spent) -> None:
+    """Tell what agents have used that were asked from here, and what that comes to together."""
+    together = own
+    for name in dict.fromkeys(name for name, _ in others):
+        spent = Spent()
+        for one in (usage for agent, usage in others if agent == name):
+            calls = sum(each.calls for each in one.models.values())
+            spent = _sum(spent, Spent(calls, one.usage, one.cost, one.unpriced))
+        together = _sum(together, spent)
+        beside = _cost(spent) or f", {_NO_PRICES}"
+        here.say(f"@{name}, in sessions of its own: {_times('answer', spent)}, {_tokens(spent.usage)}{beside}")
+    if others:
+        here.say(f"With its agents: {_tokens(together.usage)}, {_cost_of_all(together)}{_limit(here)}")
+
+
+def _sum(one: Spent, other: Spent) -> Spent:
+    return Spent(
+        one.calls + other.calls,
+        sum_of(one.usage, other.usage),
+        one.cost + other.cost,
+        one.unpriced + other.unpriced,
+    )
+
+
+def log(here: Here, rest: str) -> None:
+    """Show the last events of the session, the shared ones of a branch too."""
+    if rest and not (_NUMBER.fullmatch(rest) and int(rest)):
+        raise InvalidInputError(f"/log takes how many events to show, a number from 1 to 999999, not {rest!r:.40}")
+    if here.current.conversation.is_new:
+        here.say(_NOTHING)
+        return
+    for entry in entries(here, int(rest or SHOWN)):
+        when = entry.time.astimezone().strftime("%H:%M:%S")
+        line = f"{entry.position:>6}  {when}  {entry.type:<{_TYPE}}  {in_words(entry)}"
+        line = line.rstrip()
+        here.say(line if here.width is None else cut(line, here.width()))
+
+
+def entries(here: Here, count: int, *types: str) -> list[LogEntry]:
+    """Return the last events of the session and of what it shares, of these types if there are any."""
+    wanted = Filter(session=here.current.conversation.session_id, lineage=True, types=frozenset(types))
+    with here.current.reading() as journal:
+        return [] if journal is None else last_entries(journal, wanted, count)
+
+
+def _last(turns: Sequence[TurnInfo]) -> str:
+    """Return what one answer has used: its turn, and those that went on after a person had decided."""
+    usage: dict[str, int] = {}
+    cost: float | None = None
+    for turn in turns:
+        usage, cost = sum_of(usage, turn.usage or {}), plus_cost(cost, turn.cost)
+    return _tokens(usage) if cost is None else f"{_tokens(usage)}, cost {cost:.6g}"
+
+
+def _times(what: str, spent: Spent) -> str:
+    return f"{spent.calls} {what}{'' if spent.calls == 1 else 's'}"
+
+
+def _tokens(usage: Mapping[str, Any]) -> str:
+    counted = [f"{usage.get(name, 0):,} {words}" for name, words in _COUNTS.items() if name in usage]
+    first, *more = counted or ["none"]
+    return ", ".join((first.replace(" ", " tokens ", 1) if counted else "no tokens are known of", *more))
+
+
+def _cost(spent: Spent) -> str:
+    """Return what one model or tool cost, as far as that is known."""
+    return "" if spent.unpriced == spent.calls else f", cost {_amount(spent)}"
+
+
+def _cost_of_all(spent: Spent) -> str:
+    nothing_known = spent.unpriced >= spent.calls and not spent.cost
+    return _NO_PRICES if nothing_known else f"cost {_amount(spent)}"
+
+
+def _amount(spent: Spent) -> str:
+    beside = f" and {spent.unpriced} without a price" if spent.unpriced else ""
+    return f"{spent.cost:.6g}{beside}"
+
+
+def _limit(here: Here) -> str:
+    limit = here.current.definition().cost_limit
+    return "" if limit is None else f" of at most {limit.max_total:.6g} (--max-cost)"

@@ -1,0 +1,231 @@
+"""The commands that go elsewhere (`/resume`, `/new`, `/branch`, `/model`), and which session an id means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from reenact._runtime import Runtime
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.cli.chat.context import Here, settle
+from reenact.cli.chat.inspect import SHOWN, entries, newest_sessions, numbered_lines, sessions
+from reenact.cli.output.answers import cut
+from reenact.cli.output.console import Console
+from reenact.cli.output.exact import in_rows
+from reenact.cli.output.failures import NothingToContinueError
+from reenact.domain.errors import InvalidInputError, ReenactError, SessionNotFoundError
+from reenact.domain.legible import harmless
+from reenact.domain.messages import Message
+from reenact.domain.tools import is_array, is_object
+
+_AS_CREATED: Final = "default"
+_POSITION: Final = re.compile(r"[+-]?[0-9]+")
+_DIGITS: Final = 18
+_QUESTION: Final = 3
+"""So many lines of the last question are shown."""
+_ANSWER: Final = 6
+"""So many lines of the last answer are shown."""
+_MARGIN: Final = "  │ "
+_WIDEST: Final = 200
+_POINTS: Final = 20
+"""So many messages are offered to branch off at."""
+
+
+def resume(here: Here, named: str) -> None:
+    """Go on with the session that is named; without a name list them."""
+    if not named:
+        sessions(here, "")
+        here.say("/resume ID goes on with one, or /resume 2 with the second of them.")
+        return
+    session_id = _meant(here, named)
+    if session_id == here.current.conversation.session_id:
+        here.say("You are in this session.")
+        return
+    before = here.current.who
+    here.current.resume(session_id)
+    _arrive(here, "", before)
+
+
+def new(here: Here, _: str) -> None:
+    """Begin a new session."""
+    before = here.current.who
+    here.current.begin_anew()
+    _arrive(here, "", before)
+
+
+def branch(here: Here, rest: str) -> None:
+    """Go to a branch of the session."""
+    origin = here.current.conversation
+    if origin.is_new:
+        here.say("There is nothing to branch off from: nothing was said in this session yet.")
+        return
+    at, edit = _point(rest)
+    before, back = here.current.who, origin.session_id
+    here.current.branch(at=at, edit=edit)
+    session = here.current.runtime.sessions.get(here.current.conversation.session_id)
+    where = "" if session is None or session.origin is None else f" at position {session.origin.position}"
+    _arrive(here, f" It branches off from {harmless(back)}{where}; /resume {harmless(back)} goes back.", before)
+
+
+def model(here: Here, name: str) -> None:
+    """Tell which model answers, or let another one answer from now on."""
+    current = here.current
+    if current.is_mocked:
+        here.say(f"{current.who}. It does so whatever the model.")
+        return
+    if name:
+        current.use(None if name == _AS_CREATED else name)
+        here.say(f"{harmless(current.who)} from now on{', in this run' if current.model else ''}.")
+        return
+    back = "" if current.model is None else f"; /model {_AS_CREATED} goes back to what each session was created with"
+    here.say(f"{harmless(current.who)}. /model NAME lets another one answer, in this run{back}.")
+
+
+def models(here: Here) -> list[tuple[str, str]]:
+    """Return models that may stand behind `/model`: those that have prices, and those that have answered here."""
+    current = here.current
+    if current.is_mocked:
+        return []
+    conversation = current.conversation
+    used = {} if conversation.is_new else current.runtime.sessions.usage(conversation.session_id).models
+    answered = [name for name in used if name and not name.startswith("@")]
+    known = dict.fromkeys((*current.prices, *answered, DEFAULT_MODEL))
+    words = {name: "has a price" if name in current.prices else "" for name in known}
+    return [(_AS_CREATED, "what each session was created with"), *words.items()]
+
+
+def points(here: Here) -> list[tuple[str, str]]:
+    """Return positions that may stand behind `/branch`: those of the last messages, the newest first."""
+    if here.current.conversation.is_new:
+        return []
+    said = entries(here, _POINTS, "message-accepted")
+    return [(str(entry.position), _words(entry.data.get("content"))) for entry in reversed(said)]
+
+
+def _words(content: object) -> str:
+    """Return the first words of a message as the log has it."""
+    texts = [one.get("text") for one in content if is_object(one)] if is_array(content) else []
+    return cut(harmless(" ".join(" ".join(filter(None, map(str, texts))).split())), 60)
+
+
+def _meant(here: Here, named: str) -> str:
+    """Return the id of the session that is meant: by its id, its beginning, or its number in the list."""
+    runtime = here.current.runtime
+    if named == here.current.conversation.session_id:
+        return named
+    return numbered_or_named(runtime, named, here.listed or [session.id for session in newest_sessions(runtime)])
+
+
+def _point(rest: str) -> tuple[int | None, str | None]:
+    """Return the position and the edited message in what stands behind `/branch`."""
+    word, *text = rest.split(maxsplit=1) or [""]
+    if not _POSITION.fullmatch(word):
+        return None, rest or None
+    if len(word) <= _DIGITS and int(word) < 1:
+        raise InvalidInputError(f"POSITION is a whole number from 1 on, not {word}; /log lists them")
+    if len(word) > _DIGITS:
+        raise InvalidInputError(f"there is no position {word:.40}")
+    return int(word), text[0] if text else None
+
+
+def _arrive(here: Here, more: str, before: str) -> None:
+    """Say where the person is now, and see to what waits there."""
+    current = here.current
+    conversation = current.conversation
+    messages = () if conversation.is_new else current.runtime.sessions.messages(conversation.session_id)
+    so_far = f", {len(messages)} message{'' if len(messages) == 1 else 's'} so far" if messages else ""
+    who = "" if current.who == before else f" {harmless(current.who)}."
+    here.say(f"Session {harmless(conversation.session_id)}{so_far}.{more}{who}")
+    if here.width is not None:
+        show_last_exchange(here, messages, here.width())
+    settle(here)
+
+
+def show_last_exchange(here: Here, messages: Sequence[Message], width: int) -> None:
+    """Show how the last question began and its answer ended, in a few lines of so many columns."""
+    for line in _last_exchange(messages, width - len(_MARGIN)):
+        here.say(f"{_MARGIN}{line}")
+
+
+def _last_exchange(messages: Sequence[Message], width: int) -> list[str]:
+    asked = next((place for place, one in reversed([*enumerate(messages)]) if one.role == "user" and one.text), None)
+    if asked is None:
+        return []
+    answers = [one.text for one in messages[asked + 1 :] if one.role == "assistant" and one.text]
+    question = _lines(messages[asked].text)
+    answer = _lines(answers[-1]) if answers else []
+    shown = [*question[:_QUESTION], *(["…"] if len(question) > _QUESTION else [])]
+    shown[0] = f"You: {shown[0]}"
+    shown += [*(["…"] if len(answer) > _ANSWER else []), *answer[-_ANSWER:]]
+    return [cut(line, max(width, 1)) for line in shown]
+
+
+def _lines(text: str) -> list[str]:
+    return [harmless(line) for line in text.strip().splitlines() if line.strip()] or [""]
+
+
+_PREFIX: Final = "ses_"
+_NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}")
+
+
+def numbered_or_named(runtime: Runtime, named: str, listed: Sequence[str]) -> str:
+    """Return the id of the session that is meant: by its id, its beginning, or its number among those listed.
+
+    Raises:
+        InvalidInputError: there is no such number, or several begin so.
+        SessionNotFoundError: there is no such session.
+    """
+    if not _NUMBER.fullmatch(named) or runtime.sessions.get(named) is not None:
+        return session_named(runtime, named)
+    if int(named) > len(listed):
+        raise InvalidInputError(f"there is no session number {named}: /sessions lists {len(listed)}")
+    return listed[int(named) - 1]
+
+
+def session_named(runtime: Runtime, named: str) -> str:
+    """Return the id of the session that has this id, or the only one whose id begins so, with `ses_` or without it.
+
+    Raises:
+        InvalidInputError: several begin so.
+        SessionNotFoundError: none does.
+    """
+    if runtime.sessions.get(named) is not None:
+        return named
+    everywhere = [one.id for room in runtime.containers.list() for one in runtime.sessions.list_by_container(room.id)]
+    for beginning in (named, f"{_PREFIX}{named}"):
+        found = [one for one in everywhere if one.startswith(beginning)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise InvalidInputError(f"{len(found)} sessions begin with {beginning!r}; type more of the id")
+    raise SessionNotFoundError(named)
+
+
+_WHICH: Final = "Which one? A number or an ID; Enter takes the newest: "
+
+
+def choose_session(runtime: Runtime, console: Console) -> str:
+    """Return the id of the session that the person chooses.
+
+    Raises:
+        KeyboardInterrupt: they choose none.
+        NothingToContinueError: there is none.
+    """
+    from reenact.cli.editor.editor import editor_of_decisions, read_line  # noqa: PLC0415 - loaded for who chooses
+
+    screen = console.screen(console.err)
+    sessions = newest_sessions(runtime)
+    if not sessions:
+        raise NothingToContinueError("there is no session to resume in this log; begin one without --resume")
+    for line in numbered_lines(runtime, sessions):
+        screen.print(in_rows(harmless(line), screen.width))
+    listed = [session.id for session in sessions[:SHOWN]]
+    editor = editor_of_decisions(console)
+    while True:
+        try:
+            return numbered_or_named(runtime, read_line(editor, _WHICH) or "1", listed)
+        except EOFError:
+            raise KeyboardInterrupt from None
+        except ReenactError as error:
+            screen.print(in_rows(harmless(str(error)), screen.width), style="red")

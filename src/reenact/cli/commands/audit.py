@@ -1,0 +1,264 @@
+"""`verify`, `checkpoint`, `replay`, `show` and `diff`: what the log proves, and states of sessions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+import typer
+
+from reenact._runtime import codec
+from reenact._transfer import open_export
+from reenact._verifying import checkpoint_of, verify_log
+from reenact.actors.journal.opening import file_of
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.cli.commands.sessions import log_to_read, progress_line, reading
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import ExitCode
+from reenact.cli.output.lines import as_line, as_page
+from reenact.cli.parsing.options import (
+    CheckpointOptions,
+    DiffOptions,
+    ListFormat,
+    ReplayOptions,
+    ShowOptions,
+    VerifyOptions,
+)
+from reenact.domain.errors import ExportUnusableError, InvalidInputError, LogUnusableError, SessionNotFoundError
+from reenact.domain.legible import harmless
+from reenact.projections.explain.difference import difference
+from reenact.projections.explain.history_view import shown
+from reenact.projections.log import AuditedLog, OnProgress
+from reenact.projections.verification.replay import Parting, Retraced, Told, retrace
+
+
+def verify(options: VerifyOptions, console: Console) -> int:
+    """Print what is wrong with the log; exit with 1 if anything is.
+
+    Raises:
+        CheckpointError: what it is to be held to is no checkpoint of this log.
+        StorageError: it cannot be read to its end.
+    """
+    database = log_to_read(options.database, console)
+    if database is None:
+        return ExitCode.SUCCESS
+    with progress_line(console) as progress:
+        verdict = verify_log(database, checkpoint=options.checkpoint, progress=progress)
+    as_page(verdict, options.output_format, console)
+    return ExitCode.SUCCESS if verdict.is_whole else ExitCode.UNEXPECTED
+
+
+def checkpoint(options: CheckpointOptions, console: Console) -> int:
+    """Write where every stream and feed of the log ends, to a file or to standard output.
+
+    Raises:
+        LogUnusableError: the log is damaged.
+        ConfigurationError: the file cannot be written.
+    """
+    database = log_to_read(options.database, console)
+    if database is None:
+        return ExitCode.SUCCESS
+    with progress_line(console) as progress:
+        if options.output is None:
+            checkpoint_of(database, lambda line: console.write(line.decode()), progress=progress)
+            return ExitCode.SUCCESS
+        made = checkpoint_of(database, Path(options.output), progress=progress)
+    if options.output_format is ListFormat.JSON:
+        console.write(as_line(made))
+        return ExitCode.SUCCESS
+    console.say(
+        f"{options.output}: {made.streams:,} streams and {made.feeds:,} feeds, up to position {made.position:,}"
+    )
+    return ExitCode.SUCCESS
+
+
+DIFFERS: Final = 1
+"""The exit code when a history is decided otherwise today."""
+_EXPORT: Final = ".jsonl"
+_LOG: Final = ".db"
+_Found: TypeAlias = tuple[str | None, Retraced]
+
+
+class _Line(msgspec.Struct, frozen=True, kw_only=True):
+    """A history as a program reads it: where it is from, None for the log, and what came of it."""
+
+    source: str | None
+    stream: str
+    session_id: str | None
+    steps: int
+    events: int
+    divergence: Parting | None
+    undecided: int
+
+
+def replay(options: ReplayOptions, console: Console) -> int:
+    """Print what comes of each history; return 1 if one is decided otherwise today, 0 if none is.
+
+    Raises:
+        SessionNotFoundError: there is no such session in the log.
+        InvalidInputError: a file, or a folder of them, holds no history.
+    """
+    count = differing = 0
+    with progress_line(console) as progress:
+        for source, retraced in _all(options, progress, console):
+            if retraced.session_id is None and retraced.divergence is None:
+                continue
+            count += 1
+            differing += retraced.divergence is not None
+            _print(source, retraced, options.output_format, console)
+    if options.output_format is ListFormat.TEXT:
+        histories = "1 history" if count == 1 else f"{count} histories"
+        said = "all as recorded" if not differing else f"{differing} not as recorded"
+        console.write(f"{histories}, {said}\n" if count else "there is no session\n")
+    return DIFFERS if differing else ExitCode.SUCCESS
+
+
+def _all(options: ReplayOptions, progress: OnProgress, console: Console) -> Iterator[_Found]:
+    files = _files(options.what)
+    if files:
+        for file in files:
+            yield from _of_file(file, progress)
+        return
+    with reading(options.database, console) as log:
+        if log is None:
+            if options.what:
+                raise SessionNotFoundError(options.what[0])
+            return
+        for session_id in options.what or (None,):
+            yield from ((None, one) for one in retrace(log, session_id, progress=progress))
+
+
+def _files(what: Sequence[str]) -> list[Path]:
+    """Return the files that are named, or stand in the folders that are; none, if sessions are named."""
+    paths = [Path(one) for one in what]
+    named = [path.suffix in (_EXPORT, _LOG) or path.exists() for path in paths]
+    if not any(named):
+        return []
+    files: list[Path] = []
+    for path in paths:
+        found = sorted(path.rglob("*")) if path.is_dir() else [path]
+        kept = [one for one in found if one.is_file() and (one == path or one.suffix in (_EXPORT, _LOG))]
+        if not kept:
+            is_there = f"holds no *{_EXPORT} and no *{_LOG}" if path.is_dir() else "is not there"
+            raise InvalidInputError(f"{path} {is_there}; name sessions, or files and folders of histories")
+        files.extend(kept)
+    return files
+
+
+def _of_file(file: Path, progress: OnProgress) -> Iterator[_Found]:
+    name = str(file)
+    try:
+        with _opened(file) as log:
+            yield from ((name, one) for one in retrace(log, progress=progress))
+    except (ExportUnusableError, LogUnusableError) as error:  # whatever it is, it is no history of ours
+        parting = Parting(
+            position=None, version=0, recorded=None, decided=None, field="", command=None, problem=str(error)
+        )
+        yield name, Retraced(stream="", session_id=None, steps=0, events=0, divergence=parting)
+
+
+def _opened(file: Path) -> AbstractContextManager[AuditedLog]:
+    if file.suffix == _EXPORT:
+        return nullcontext(open_export(file))
+    return SqliteJournal.open(file_of(file), codec(), read_only=True)
+
+
+def _print(source: str | None, retraced: Retraced, form: ListFormat, console: Console) -> None:
+    if form is ListFormat.JSON:
+        console.write(as_line(_Line(source=source, **msgspec.structs.asdict(retraced))))
+    else:
+        console.write("".join(f"{harmless(line)}\n" for line in _lines(source, retraced)))
+
+
+def _lines(source: str | None, retraced: Retraced) -> Iterator[str]:
+    what = "  ".join(one for one in (source, retraced.session_id or retraced.stream) if one)
+    parting, steps = retraced.divergence, f"{retraced.steps} step{'' if retraced.steps == 1 else 's'}"
+    if parting is None:
+        yield f"{what}  as recorded: {steps}, {retraced.events} events"
+        if retraced.undecided:
+            them = "1 step" if retraced.undecided == 1 else f"{retraced.undecided} steps"
+            yield f"    {them} could not be decided anew, since they are redacted"
+        return
+    where = "" if parting.position is None else f" at position {parting.position}"
+    is_unreadable = parting.recorded is None and parting.decided is None
+    yield f"{what}  {'cannot be decided' if is_unreadable else 'differs'}{where}, behind {steps}: {parting.problem}"
+    if parting.recorded is not None:
+        yield f"    recorded: {_told(parting.recorded)}"
+    if parting.decided is not None:
+        yield f"    decided:  {_told(parting.decided)}"
+
+
+def _told(told: Told) -> str:
+    return f"{told.type}  {msgspec.json.encode(told.data).decode()}"
+
+
+def show(options: ShowOptions, console: Console) -> int:
+    """Print the session.
+
+    Raises:
+        SessionNotFoundError: there is no such session.
+        InvalidInputError: the session begins behind the position, or the log ends before it.
+    """
+    with reading(options.database, console) as journal:
+        if journal is None:
+            raise SessionNotFoundError(options.session)
+        as_page(shown(journal, options.session, at=options.at), options.output_format, console)
+    return ExitCode.SUCCESS
+
+
+_Side: TypeAlias = tuple[str, int | None]
+DIFFERENT: Final = 1
+"""The exit code when there is any difference."""
+_DIGITS: Final = 18
+
+
+def diff(options: DiffOptions, console: Console) -> int:
+    """Print the difference and return 1, or 0 if there is none.
+
+    Raises:
+        BadParameter: the arguments name no two moments.
+        SessionNotFoundError: there is no such session.
+        InvalidInputError: a session begins behind its position, or the log ends before it.
+    """
+    left, right = sides_of(options.what)
+    with reading(options.database, console) as journal:
+        if journal is None:
+            raise SessionNotFoundError(left[0])
+        found = difference(journal, *left, *right)
+        as_page(found, options.output_format, console)
+    return DIFFERENT if found.changes else ExitCode.SUCCESS
+
+
+def sides_of(what: Sequence[str]) -> tuple[_Side, _Side]:
+    """Return the two sides that are meant by SESSION A B, or by LEFT[@A] RIGHT[@B].
+
+    Raises:
+        BadParameter: they are not so many, or a position is no number.
+    """
+    match what:
+        case [session, before, after]:
+            return (session, _position(before)), (session, _position(after))
+        case [left, right]:
+            return _side(left), _side(right)
+        case _:
+            raise typer.BadParameter(
+                "name a session and two positions, or two sessions: SESSION A B, or LEFT[@A] RIGHT"
+            )
+
+
+def _side(text: str) -> _Side:
+    session, at, position = text.rpartition("@")
+    return (session, int(position)) if at and _is_number(position) else (text, None)
+
+
+def _position(text: str) -> int:
+    if not _is_number(text):
+        raise typer.BadParameter(f"a position in the log is a number from 1 on, not {text!r}")
+    return int(text)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS

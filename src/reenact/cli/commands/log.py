@@ -1,0 +1,223 @@
+"""`log`: the events of the log, one a line, also while it is written; and events in words for people."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from itertools import islice
+from time import sleep
+from typing import Any, Final
+
+import msgspec
+import typer
+
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.cli.commands.sessions import reading
+from reenact.cli.interrupts import doing_whole
+from reenact.cli.output.answers import call_line, result_lines
+from reenact.cli.output.console import Console
+from reenact.cli.output.exact import on_one_line
+from reenact.cli.output.failures import ExitCode
+from reenact.cli.output.lines import as_line, as_page
+from reenact.cli.parsing.options import ListFormat, LogOptions
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.legible import harmless
+from reenact.domain.stored import STORED
+from reenact.domain.tools import is_array, is_object
+from reenact.projections.explain.entries import Fields, Filter, LogEntry, entries_of, follow, last_entries
+from reenact.projections.explain.why import why
+
+_PAUSE: Final = 0.1
+"""Seconds between two looks at a log that is followed."""
+_LINE: Final = 200
+_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_USUAL: Final[Mapping[str, Fields]] = {
+    name: {field.name: field.default for field in msgspec.structs.fields(kind)} for name, kind in STORED.items()
+}
+
+
+def log(options: LogOptions, console: Console) -> int:
+    """Print the events that fit every filter; with `follow`, also those that are still to come.
+
+    Raises:
+        InvalidInputError: a type is not one, a time cannot be read, or there is no event to tell the causes of.
+    """
+    _check(options)
+    wanted = _filter(options, datetime.now(UTC))
+    with reading(options.database, console) as journal:
+        if journal is None:
+            return ExitCode.SUCCESS
+        if options.why is not None:
+            as_page(why(journal, options.why), options.output_format, console)
+            return ExitCode.SUCCESS
+        with doing_whole() as whole:  # a line is printed whole, or not at all
+            for entry in islice(_found(journal, wanted, options), options.limit):
+                whole(partial(console.write, _told(entry, options.output_format)))
+    return ExitCode.SUCCESS
+
+
+def pause(seconds: float) -> None:
+    """Wait: nobody tells another process that something was written."""
+    sleep(seconds)
+
+
+def moment(text: str, now: datetime) -> datetime:
+    """Return the time that is meant by `2026-11-21T08:30`, which is local if it says no zone, or by `15m` before now.
+
+    Raises:
+        InvalidInputError: it is neither.
+    """
+    span = _SPAN.fullmatch(text.strip())
+    try:
+        if span is not None:
+            return now - timedelta(**{_UNITS[span[2]]: float(span[1])})
+        return datetime.fromisoformat(text.strip()).astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{text!r} is no time; say 2026-11-21T08:30, or 15m, 2h, 7d for so long ago") from error
+
+
+def told_of(entry: LogEntry) -> str:
+    """Return what the event says, on one line."""
+    text = msgspec.json.encode(_telling(entry)).decode()
+    return harmless(text if len(text) <= _LINE else f"{text[: _LINE - 1]}…")
+
+
+def _check(options: LogOptions) -> None:
+    """Refuse what does not go together."""
+    if options.reverse and options.follow:
+        raise typer.TyperException("--reverse ends with the oldest event, and --follow does not end; give one of them")
+    if options.last is not None and (options.reverse or options.limit is not None):
+        raise typer.TyperException("--last says which events and in which order; give no --limit and no --reverse")
+    alone = LogOptions(database=options.database, output_format=options.output_format, why=options.why)
+    if options.why is not None and options != alone:
+        raise typer.TyperException("--why is about one event; give no filters with it")
+    if options.lineage and options.session is None:
+        raise typer.TyperException("--lineage is that of a session; name it with --session")
+
+
+def _filter(options: LogOptions, now: datetime) -> Filter:
+    return Filter(
+        session=options.session,
+        lineage=options.lineage,
+        agent=options.agent,
+        types=frozenset(name.strip().replace("_", "-") for name in options.types),
+        since=None if options.since is None else moment(options.since, now),
+        until=None if options.until is None else moment(options.until, now),
+        text=options.text,
+        after=options.after,
+    )
+
+
+def _found(journal: SqliteJournal, wanted: Filter, options: LogOptions) -> Iterator[LogEntry]:
+    if options.last is not None:
+        head = journal.head()
+        yield from last_entries(journal, msgspec.structs.replace(wanted, before=head + 1), options.last)
+        wanted = msgspec.structs.replace(wanted, after=max(wanted.after, head))
+    if options.follow:
+        yield from follow(journal, wanted, pause=lambda: pause(_PAUSE))
+    elif options.last is None:
+        yield from entries_of(journal, wanted, backwards=options.reverse)
+
+
+def _told(entry: LogEntry, form: ListFormat) -> str:
+    if form is ListFormat.JSON:
+        return as_line(entry)
+    when = entry.time.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")
+    return f"{entry.position:>6}  {when}  {harmless(entry.stream)}  {entry.type}  {told_of(entry)}\n"
+
+
+def _telling(entry: LogEntry) -> Fields:
+    """Return the fields that say something on a line: not those that are as always, nor the session's id again."""
+    usual = _USUAL.get(entry.type, {})
+    return {
+        name: value
+        for name, value in entry.data.items()
+        if not (value == usual.get(name, msgspec.NODEFAULT) or (name == "session_id" and value == entry.session_id))
+    }
+
+
+_WIDEST: Final = 500
+
+
+def in_words(entry: LogEntry) -> str:
+    """Return what the event says, on one line; as its fields have it if there are no words for it."""
+    words = _WORDS.get(entry.type)
+    return told_of(entry) if words is None else harmless(" ".join(words(entry.data).split()))
+
+
+def _said(content: object) -> str:
+    """Return the text of a message's blocks, the calls in it as calls, and of other blocks what they are."""
+    return " ".join(_block(block) for block in content if is_object(block)) if is_array(content) else ""
+
+
+def _block(block: dict[Any, Any]) -> str:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "tool_use", "name": str(name), "input": arguments}:
+            return f"→ {call_line(name, arguments, _WIDEST)}"
+        case _:
+            return f"[{block.get('type')}]"
+
+
+def _tokens(usage: object) -> str:
+    match usage:
+        case {"input_tokens": int(given), "output_tokens": int(written)}:
+            return f" ({given:,} tokens in, {written:,} out)"
+        case _:
+            return ""
+
+
+def _by(person: object) -> str:
+    return f"by {person}" if person else ""
+
+
+def _result(data: Any) -> str:  # noqa: ANN401 - fields are any JSON
+    return f"{data['name']}: {'error: ' if data['is_error'] else ''}{result_lines(data['result'], _WIDEST)[0]}"
+
+
+def _turn(data: Any) -> str:  # noqa: ANN401 - likewise
+    cost = "" if data["cost"] is None else f", cost {data['cost']:.6g}"
+    return f"{data['outcome']} after {data['duration']:.1f} s{_tokens(data['usage'])}{cost}"
+
+
+def _nothing(_: object) -> str:
+    return ""
+
+
+_WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
+    "session-created": lambda data: f"with image {data['image_id']}",
+    "session-branched": lambda data: f"from {data['origin']}",
+    "session-deleted": _nothing,
+    "agent-started": _nothing,
+    "agent-stopped": lambda data: data["reason"],
+    "message-accepted": lambda data: f"You: {_said(data['content'])}",
+    "turn-started": _nothing,
+    "turn-continued": _nothing,
+    "turn-interrupted": lambda data: data["reason"],
+    "turn-failed": lambda data: data["failure"]["message"],
+    "turn-completed": _turn,
+    "answer-recorded": lambda data: (
+        f"{_said(data['content'])}{' (cut short)' if data['partial'] else ''}{_tokens(data['usage'])}"
+    ),
+    "tools-requested": _nothing,
+    "results-recorded": lambda data: f"{len(data['content'])} for the model",
+    "step-started": lambda data: f"request {data['step']} to the model",
+    "context-compressed": lambda data: f"{data['replaced']} messages summarised: {data['summary']}",
+    "human-approve-required": lambda data: ", ".join(
+        call_line(call["name"], call["arguments"], _WIDEST) for call in data["calls"]
+    ),
+    "human-prompt-required": lambda data: data["prompt"],
+    "human-select-required": lambda data: data["prompt"],
+    "tool-pending": lambda data: f"{len(data['ids'])} for a person",
+    "tool-approved": lambda data: _by(data["by"]),
+    "tool-edited": lambda data: f"{on_one_line(data['edited'])} {_by(data['by'])}",
+    "tool-rejected": lambda data: ": ".join(filter(None, (_by(data["by"]), data["reason"]))),
+    "human-responded": lambda data: f"{on_one_line(data['value'])} {_by(data['by'])}",
+    "tool-started": lambda data: data["name"],
+    "tool-result": _result,
+    "warning": lambda data: data["message"],
+}

@@ -1,0 +1,113 @@
+"""`projections` and `rebuild`: the tables that follow the log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+
+from reenact._runtime import VIEWS, codec
+from reenact.actors.journal.lock import writer_of
+from reenact.actors.journal.opening import file_of
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.cli.commands.sessions import progress_line, reading
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import ExitCode
+from reenact.cli.output.lines import as_line
+from reenact.cli.parsing.options import ListFormat, ProjectionsOptions, RebuildOptions
+from reenact.cli.settings.code_import import imported, taken_apart
+from reenact.cli.settings.environment import default_database, given
+from reenact.domain.errors import ConfigurationError, LogLockedError
+from reenact.domain.legible import harmless
+from reenact.projections.errors import ProjectionNotFoundError
+from reenact.projections.generations import NAME, ProjectionStatus, seen
+from reenact.projections.read_model.queries import KeptReadModel
+from reenact.projections.views.declared import Projection
+from reenact.projections.views.projections import Projections
+
+
+def projections(options: ProjectionsOptions, console: Console) -> int:
+    """Print how the projections are; return 1 if one has stopped."""
+    with reading(options.database, console) as journal:
+        if journal is None:
+            return ExitCode.SUCCESS
+        path = journal.path
+        is_run = writer_of(path) is not None
+        code = ExitCode.SUCCESS
+        for status in seen(Path(f"{path}.projections"), Path(f"{path}{VIEWS}"), head=journal.head(), is_run=is_run):
+            console.write(_shown(status, options.output_format))
+            if status.health == "stopped":
+                code = ExitCode.UNEXPECTED
+    return code
+
+
+def rebuild(options: RebuildOptions, console: Console) -> int:
+    """Make the tables of one projection anew.
+
+    Raises:
+        ConfigurationError: there is no log, somebody has it open to write, or the class cannot be found.
+        ProjectionFailedError: an event cannot be projected; the tables are as they were.
+    """
+    path = file_of(options.database or given(console.environ, "REENACT_DB") or default_database(console.environ))
+    if not os.path.exists(path):  # noqa: PTH110 - a path as it was given
+        raise ConfigurationError(f"there is no log at {path}; --db names another")
+    chosen = [] if options.name in (None, NAME) else [_find(options.name or "", options.places)]
+    try:
+        journal = SqliteJournal.open(path, codec(), closed=True)
+    except LogLockedError as error:
+        call = f"runtime.projections.rebuild({repr(options.name) if chosen else ''})"
+        raise ConfigurationError(f"{error}; or have it do this itself, by {call}") from error
+    with journal, progress_line(console) as report:
+        if chosen:
+            with Projections.open(f"{journal.path}{VIEWS}", journal, chosen) as own:
+                own.rebuild(options.name, progress=report)
+                (status,) = own.status()
+        else:
+            tables = Path(f"{journal.path}.projections")
+            kept = KeptReadModel(tables, journal)
+            with kept.model, closing(kept):
+                kept.rebuild(report)
+                status = kept.status(journal.head())
+    console.write(_shown(status, options.output_format))
+    return ExitCode.SUCCESS
+
+
+def _shown(status: ProjectionStatus, form: ListFormat) -> str:
+    if form is ListFormat.JSON:
+        return as_line(status)
+    line = f"{status.name}  version {status.version}  position {status.position}  lag {status.lag}  {status.health}"
+    if status.rebuild is not None:
+        line += f"  new tables at {status.rebuild.done} of {status.rebuild.total}"
+    failure = status.failure
+    if failure is not None:
+        what = "" if failure.position is None else f"{failure.event_type} at {failure.position} ({failure.stream}): "
+        line += f"  {what}{failure.reason}"
+    return f"{harmless(line)}\n"
+
+
+def _find(name: str, places: Sequence[str]) -> Projection:
+    found = [one for place in places for one in _projections_at(place)]
+    for one in found:
+        if one.name == name:
+            return one
+    if not places:
+        raise ConfigurationError(f"say where the class of the projection {name!r} is: --projections FILE.py")
+    raise ProjectionNotFoundError(name)
+
+
+def _projections_at(place: str) -> Iterator[Projection]:
+    where, name = taken_apart(place)
+    option = "--projections"
+    module = imported(where, option)
+    if name and not hasattr(module, name):
+        raise ConfigurationError(f"{option} {place}: {where} has no {name!r}")
+    for value in [getattr(module, name)] if name else list(vars(module).values()):
+        if isinstance(value, Projection):
+            yield value
+        elif isinstance(value, type) and issubclass(value, Projection) and value is not Projection:
+            try:
+                yield value()
+            except TypeError as error:
+                if name:
+                    raise ConfigurationError(f"{option} {place}: {error}; name an instance") from error

@@ -1,0 +1,102 @@
+"""`serve`: lets other programs use the runtime until somebody ends it."""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Mapping
+from datetime import timedelta
+
+from reenact._runtime import Runtime
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.actors.feed.retention import Retention
+from reenact.cli.chat.answering import answering
+from reenact.cli.chat.talk import check_policy, image_of
+from reenact.cli.commands.sessions import log_to_write
+from reenact.cli.interrupts import stopping
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import ExitCode, ServerEndedError
+from reenact.cli.parsing.options import ServeOptions
+from reenact.cli.settings.configuration import KNOWN_PRICES, check_file, check_price, read_prices
+from reenact.cli.settings.environment import given
+from reenact.cli.settings.tools import functions_of
+from reenact.domain.errors import ConfigurationError
+from reenact.server import Server
+from reenact.server.access import is_exposed, read_tokens
+
+LOOK_AROUND = 1.0
+"""Seconds after which to see whether the server is still there."""
+
+
+def serve(options: ServeOptions, console: Console) -> int:
+    """Serve until told to end; then end what runs, and return the exit code."""
+    if options.token_file is not None:
+        check_file(options.token_file, f"--token-file {options.token_file}")
+    tokens = () if options.token_file is None else read_tokens(options.token_file)
+    if options.token_file is not None and is_exposed(options.token_file):
+        console.warn(f"others may read or change the tokens in {options.token_file}; chmod 600 keeps them to yourself")
+    with console.guarding_output():
+        image, prices = image_of(options), read_prices(options.prices)
+        check_policy(options, image)
+        answerer, llm = answering(_environ(options, console.environ))
+        if answerer.mock is None:
+            prices = {**KNOWN_PRICES, **prices}
+        model = options.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+        try:
+            if image.cost_limit is not None and answerer.mock is None:
+                check_price(model, prices, "what sessions cost has a limit (--max-cost)")
+            runtime = Runtime.open(
+                log_to_write(options.database, console),
+                environment=answerer,
+                llm=llm,
+                tools=functions_of(image.tools),
+                prices=prices,
+                default_image=image,
+                retention=_retention(options),
+            )
+        except BaseException:
+            answerer.dispose()
+            raise
+        stop = threading.Event()
+        with (
+            stopping(stop.set),
+            runtime,
+            Server(
+                runtime,
+                options.host,
+                options.port,
+                tokens=tokens,
+                origins=options.origins,
+                host_names=options.host_names,
+            ) as server,
+        ):
+            console.say(answerer.name(model))
+            # What is there now stays: the collector, which holds up everybody, has less to look at without it.
+            gc.collect()
+            gc.freeze()
+            console.write(f"listening on {server.url}\n")
+            while not stop.wait(LOOK_AROUND):
+                if server.wait(0):
+                    raise ServerEndedError("the server has ended by itself")
+    return ExitCode.SUCCESS
+
+
+def _retention(options: ServeOptions) -> Retention:
+    usual = Retention()
+    try:
+        return Retention(
+            deltas=usual.deltas if options.keep_deltas is None else timedelta(hours=options.keep_deltas),
+            consumers=usual.consumers if options.keep_consumers is None else timedelta(hours=options.keep_consumers),
+        )
+    except (ValueError, OverflowError) as error:
+        raise ConfigurationError(f"--keep-deltas and --keep-consumers are hours: {error}") from error
+
+
+def _environ(options: ServeOptions, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the variables with what the options say in their place; a scenario is the mock's."""
+    said = dict(environ)
+    if options.mock or options.scenario is not None:
+        said["MOCK_LLM"] = "true"
+    if options.scenario is not None:
+        said["MOCK_SCENARIO"] = options.scenario
+    return said

@@ -1,0 +1,180 @@
+"""`sessions` and `branch`; opening the log to read or to write, and the progress line."""
+
+from __future__ import annotations
+
+import contextlib
+import stat
+import time
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from reenact._runtime import SharedRuntime, codec
+from reenact.actors.journal.opening import file_of
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import ExitCode
+from reenact.cli.output.lines import as_line
+from reenact.cli.parsing.options import BranchOptions, ListFormat, SessionsOptions
+from reenact.cli.render.control_characters import visible
+from reenact.cli.settings.environment import default_database, given
+from reenact.domain.errors import ConfigurationError, LogUnusableError, SessionNotFoundError
+from reenact.domain.messages import Message
+from reenact.domain.session import SessionInfo
+from reenact.projections.log import OnProgress, Progress
+from reenact.projections.read_model.queries import ReadModel
+
+_FIRST_WORDS = 60
+
+
+class _Listed(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as a program reads it."""
+
+    id: str
+    created_at: datetime
+    container_id: str
+    image_id: str
+    messages: int
+    first_words: str
+    waiting: int
+    """Calls that wait for a person."""
+
+
+def sessions(options: SessionsOptions, console: Console) -> int:
+    """Print the sessions of the log, the newest first."""
+    with reading(options.database, console) as journal:
+        if journal is None:
+            return ExitCode.SUCCESS
+        with ReadModel.of(journal) as model:
+            for session in model.sessions():
+                messages, waiting = model.messages(session.id), len(model.pending(session.id))
+                if options.output_format is ListFormat.JSON:
+                    console.write(as_line(_listed(session, messages, waiting)))
+                else:
+                    console.write(f"{session_line(session, messages, waiting)}\n")
+    return ExitCode.SUCCESS
+
+
+@contextmanager
+def reading(database: str | None, console: Console) -> Generator[SqliteJournal | None]:
+    """Open the log for reading; None if there is none yet where it is by default."""
+    path = log_to_read(database, console)
+    if path is None:
+        yield None
+        return
+    with SqliteJournal.open(file_of(path), codec(), read_only=True) as journal:
+        yield journal
+
+
+def log_to_read(database: str | None, console: Console) -> str | None:
+    """Return the path or URL of the log; None, having said so, if there is none yet where it is by default."""
+    named = database or given(console.environ, "REENACT_DB")
+    path = named or str(default_database(console.environ))
+    if named is None and not Path(path).exists():
+        console.say(f"there is no log yet; the first conversation begins one in {path}")
+        return None
+    return path
+
+
+def log_to_write(database: str | None, console: Console) -> str:
+    """Return which log is meant; the directory of the default one is made."""
+    named = database or given(console.environ, "REENACT_DB")
+    if named is not None:
+        with contextlib.suppress(OSError, ValueError):
+            if stat.S_ISCHR(Path(named).stat().st_mode):
+                raise LogUnusableError(f"{named} is a device, which keeps nothing; choose a file")
+        return named
+    path = default_database(console.environ)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"{path.parent} cannot be made ({error.strerror}); name a log with --db") from error
+    return str(path)
+
+
+def session_line(session: SessionInfo, messages: Sequence[Message], waiting: int) -> str:
+    """Return a line for people: id, beginning, how many messages there are, what it is about, and if it waits."""
+    began = session.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
+    count = f"{len(messages)} message{'' if len(messages) == 1 else 's'}"
+    waits = "  (waits for you)" if waiting else ""
+    return f"{session.id}  {began}  {count:>12}  {first_words(messages)}{waits}".rstrip()
+
+
+def first_words(messages: Sequence[Message]) -> str:
+    """Return what the conversation began with, as it fits on a line."""
+    text = visible(" ".join(messages[0].text.split())) if messages else ""
+    return text if len(text) <= _FIRST_WORDS else f"{text[: _FIRST_WORDS - 1]}…"
+
+
+def _listed(session: SessionInfo, messages: Sequence[Message], waiting: int) -> _Listed:
+    return _Listed(
+        id=session.id,
+        created_at=session.created_at,
+        container_id=session.container_id,
+        image_id=session.image_id,
+        messages=len(messages),
+        first_words=first_words(messages),
+        waiting=waiting,
+    )
+
+
+def branch(options: BranchOptions, console: Console) -> int:
+    """Create the branch, and print its id.
+
+    Raises:
+        ReenactError: as `Sessions.branch` does.
+    """
+    with reading(options.database, console) as log:  # where there is none, none is begun
+        if log is None:
+            raise SessionNotFoundError(options.session)
+    with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
+        session = runtime.sessions.branch(
+            options.session,
+            at=options.at,
+            edit=options.edit,
+            model=options.model,
+            system_prompt=options.system_prompt,
+            new_session_id=options.new_id,
+        )
+    as_json = options.output_format is ListFormat.JSON
+    console.write(as_line(session) if as_json else f"{visible(session.id)}\n")
+    return ExitCode.SUCCESS
+
+
+_PAUSE: Final = 0.1
+"""Seconds between two changes of the line."""
+
+
+@contextmanager
+def progress_line(console: Console) -> Generator[OnProgress]:
+    """Return what shows progress on standard error, if that is a terminal, and clears it away at the end."""
+    if not console.err.isatty():
+        yield _nobody_watches
+        return
+    shown, last = "", 0.0
+
+    def show(progress: Progress) -> None:
+        nonlocal shown, last
+        now = time.monotonic()
+        if now - last < _PAUSE:
+            return
+        of = "" if progress.total is None else f" of {progress.total:,}"
+        line = f"{progress.phase}: {progress.done:,}{of}"
+        console.err.write(f"\r{line:<{len(shown)}}")
+        console.err.flush()
+        shown, last = line, now
+
+    try:
+        yield show
+    finally:
+        if shown:
+            console.err.write(f"\r{'':<{len(shown)}}\r")
+            console.err.flush()
+
+
+def _nobody_watches(progress: Progress) -> None:
+    """Show nothing."""

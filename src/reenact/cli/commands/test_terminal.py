@@ -1,0 +1,174 @@
+"""`test-terminal`: runs tests of programs at a terminal from files, and writes reports."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Final, TypeVar, get_args
+
+import msgspec
+
+from reenact.cli.commands.sessions import progress_line
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import ExitCode
+from reenact.cli.parsing.options import TestTerminalOptions
+from reenact.domain.errors import ConfigurationError
+from reenact.projections.log import Progress
+from reenact.terminal.cases.loading import CaseFile, command_line, load_cases, load_config
+from reenact.terminal.cases.runner import asked_for, run_cases
+from reenact.terminal.config import ReportFormat, TerminalTestConfig
+from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.matching.shown import on_a_line
+from reenact.terminal.report.generator import ReportGenerator, ReportOptions
+from reenact.terminal.report.results import TestResult, TestSuiteResult
+from reenact.terminal.screen.model import engine_named
+from reenact.terminal.script.plain import Plain
+
+T = TypeVar("T")
+_FILES: Final = {"junit": "junit.xml", "html": "report.html", "json": "report.json", "console": "report.txt"}
+"""What reports are called in the configuration's `outputDir`; that for the console is printed."""
+
+
+def run_tests(options: TestTerminalOptions, console: Console) -> int:
+    """Run the tests in the files and print what became of them; exit with 1 if any of them did not pass.
+
+    Raises:
+        ConfigurationError: a file or an argument cannot be used, no test is left to run, or a report cannot be written.
+    """
+    with _as_configuration():
+        base = TerminalTestConfig() if options.config is None else load_config(options.config)
+        reports = [_report(text) for text in options.reports]
+        # A file that is named twice, as by two patterns of a shell, is run once.
+        names = {Path(name).absolute(): name for name in reversed(options.files)}
+        every = asked_for([load_cases(name, base) for name in reversed(names.values())])
+        files = [_chosen(file, options) for file in every]
+        config = _of_the_run(files, base)
+        for engine in {file.config.engine for file in files}:
+            engine_named(engine)
+        total = sum(len(file.cases) for file in files)
+        if total == 0:
+            what = "there is no test in these files"
+            raise ConfigurationError(what if options.filter is None else f"{what} with {options.filter!r} in its name")
+        reports = reports if options.reports else list(_configured(config))
+        for wanted in reports:
+            _make_room(wanted)
+        with _shown(console, total) as progress:
+            results = run_cases(
+                files,
+                config,
+                workers=options.workers,
+                retries=options.retries,
+                progress=progress,
+                keep=None if options.keep is None else Path(options.keep),
+            )
+        generator = ReportGenerator()
+        generator.print_console(results, console.out)
+        for wanted in reports:
+            generator.generate(results, wanted)
+    return ExitCode.SUCCESS if _all_well(results) else ExitCode.UNEXPECTED
+
+
+@contextmanager
+def _as_configuration() -> Generator[None]:
+    """Say of what is wrong with files and arguments what the command line says of its own."""
+    try:
+        yield
+    except TerminalTestError as error:
+        if error.type is not TerminalTestErrorType.INVALID_CONFIG:
+            raise
+        raise ConfigurationError(on_a_line(error.message)) from error
+
+
+def _report(text: str) -> ReportOptions:
+    name, _, path = text.partition("=")
+    known = get_args(ReportFormat)
+    if name not in known or not path:
+        raise ConfigurationError(f"--report is FORMAT=PATH, with one of {', '.join(known)}, not {text!r}")
+    return ReportOptions(format=msgspec.convert(name, ReportFormat), output_path=path)
+
+
+def _make_room(report: ReportOptions) -> None:
+    """Find out that a report cannot be written before the tests are run, and not behind that."""
+    path = Path(report.output_path or "")
+    try:
+        if path.is_dir():
+            raise IsADirectoryError(0, "it is a directory")
+        if path.exists() and not path.is_file():
+            return
+        directory = path.resolve().parent
+        directory.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=directory):
+            pass
+    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, links that lead in a circle
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        raise ConfigurationError(f"--report: the report cannot be written to {str(path)!r}: {why}") from error
+
+
+def _configured(config: TerminalTestConfig) -> Iterator[ReportOptions]:
+    for format_ in config.reporting.formats:
+        if format_ != "console":
+            yield ReportOptions(format=format_, output_path=Path(config.reporting.output_dir, _FILES[format_]))
+
+
+def _chosen(file: CaseFile, options: TestTerminalOptions) -> CaseFile:
+    """Return the file with the tests that are wanted, and the command that is."""
+    wanted = (options.filter or "").casefold()
+    cases = tuple(case for case in file.cases if wanted in f"{file.name} {case.name}".casefold())
+    config = file.config
+    if options.command is not None:
+        config = msgspec.structs.replace(config, cli_command=_command(options.command))
+    return msgspec.structs.replace(file, cases=cases, config=config)
+
+
+def _command(line: str) -> str:
+    """Return the command line for tests that run elsewhere: a program in this directory is found from there."""
+    here = Path.cwd()
+    try:
+        program, *arguments = command_line(Plain(line), here)
+    except TerminalTestError as error:
+        raise ConfigurationError(f"--command: {error.message}") from error
+    return shlex.join([str(here / program) if os.sep in program else program, *arguments])
+
+
+def _of_the_run(files: Sequence[CaseFile], base: TerminalTestConfig) -> TerminalTestConfig:
+    """Return what holds for all of the run, which a file may say if no other one says anything else."""
+    return msgspec.structs.replace(
+        base,
+        parallel=_agreed("parallel", files, lambda config: config.parallel, base),
+        reporting=_agreed("reporting", files, lambda config: config.reporting, base),
+    )
+
+
+def _agreed(
+    name: str, files: Iterable[CaseFile], part: Callable[[TerminalTestConfig], T], base: TerminalTestConfig
+) -> T:
+    said = {part(file.config): file.file for file in files if part(file.config) != part(base)}
+    if len(said) > 1:
+        names = " and ".join(on_a_line(str(name)) for name in said.values())
+        raise ConfigurationError(f"{names} do not agree on {name}; say it in one file for all, with --config")
+    return next(iter(said), part(base))
+
+
+@contextmanager
+def _shown(console: Console, total: int) -> Generator[Callable[[TestResult], None]]:
+    """Show how far it is, to people."""
+    if console.in_ci:
+        yield lambda _: None
+        return
+    with progress_line(console) as show:
+        done = 0
+
+        def tell(_: TestResult) -> None:
+            nonlocal done
+            done += 1
+            show(Progress(phase="tests", done=done, total=total))
+
+        yield tell
+
+
+def _all_well(results: Iterable[TestSuiteResult]) -> bool:
+    return not any(suite.failed or suite.errors for suite in results)

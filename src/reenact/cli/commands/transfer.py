@@ -1,0 +1,101 @@
+"""`export` and `import`: the log, or some of its sessions, in a file that nobody can change unseen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import BinaryIO, TextIO
+
+import msgspec
+import typer
+
+from reenact.audit import Exported, Imported, Redaction, export_log, import_log, read_redaction
+from reenact.cli.commands.sessions import log_to_write, progress_line
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import ExitCode
+from reenact.cli.output.lines import as_line
+from reenact.cli.parsing.options import ExportOptions, ImportOptions, ListFormat
+from reenact.cli.settings.configuration import check_file
+from reenact.cli.settings.environment import default_database, given
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.legible import harmless
+
+
+def export(options: ExportOptions, console: Console) -> int:
+    """Write the file, and say what it holds.
+
+    Raises:
+        ReenactError: it cannot be written; nothing is there under its name.
+    """
+    log = options.database or given(console.environ, "REENACT_DB") or str(default_database(console.environ))
+    is_output = options.file == "-"
+    if options.hash_key is not None and options.redact is None and not options.redact_secrets:
+        raise typer.TyperException("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
+    if is_output and options.output_format is ListFormat.JSON:
+        raise typer.TyperException("standard output has the export; give a file, or no --output-format")
+    with progress_line(console) as progress:
+        exported = export_log(
+            log,
+            _binary(console.out) if is_output else options.file,
+            sessions=options.sessions or None,
+            redaction=_redaction(options),
+            feeds=not options.no_feeds,
+            progress=progress,
+        )
+    if is_output:
+        console.say(harmless(_exported(exported, "standard output")))
+    elif options.output_format is ListFormat.JSON:
+        console.write(as_line({"file": options.file, **msgspec.to_builtins(exported)}))
+    else:
+        console.write(f"{harmless(_exported(exported, options.file))}\n")
+    return ExitCode.SUCCESS
+
+
+def _binary(stream: TextIO) -> BinaryIO:
+    """Return what takes the bytes of the stream."""
+    buffer: BinaryIO | None = getattr(stream, "buffer", None)
+    if buffer is None:
+        raise ConfigurationError("there is no standard output that takes bytes; name a file")
+    return buffer
+
+
+def _redaction(options: ExportOptions) -> Redaction | None:
+    if options.redact is None and not options.redact_secrets:
+        return None
+    if options.redact is not None:
+        check_file(options.redact, f"--redact {options.redact}")
+    key = None if options.hash_key is None else _read_key(options.hash_key)
+    return Redaction(hash_key=key) if options.redact is None else read_redaction(options.redact, hash_key=key)
+
+
+def _read_key(file: str) -> bytes:
+    check_file(file, f"the key {file}")
+    try:
+        return Path(file).read_bytes().strip()
+    except OSError as error:
+        raise ConfigurationError(f"the key {file} cannot be read: {error.strerror}; name another file") from error
+
+
+def _exported(exported: Exported, file: str) -> str:
+    redacted = f"; {exported.redacted} of them say less than the log" if exported.redacted else ""
+    return f"{file}: {exported.events} events, {exported.rows} rows{redacted}"
+
+
+def import_(options: ImportOptions, console: Console) -> int:
+    """Take the file in, and say what was new of it.
+
+    Raises:
+        ReenactError: it cannot be taken in; if it is the file's fault, nothing was.
+    """
+    log = log_to_write(options.database, console)
+    with progress_line(console) as progress:
+        imported = import_log(console.input() if options.file == "-" else options.file, log, progress=progress)
+    if options.output_format is ListFormat.JSON:
+        console.write(as_line({"log": log, **msgspec.to_builtins(imported)}))
+    else:
+        console.write(f"{harmless(_imported(imported, log))}\n")
+    return ExitCode.SUCCESS
+
+
+def _imported(imported: Imported, log: str) -> str:
+    there = f"; {imported.events_there} events were there already" if imported.events_there else ""
+    return f"{log}: {imported.events} new events, {imported.rows} new rows{there}"

@@ -1,0 +1,1 @@
+"""The line editor: keys, completion, history, and the keyboard while nobody types."""

@@ -1,0 +1,335 @@
+"""The line editor of the chat, drawn at a terminal that may change its width, with a menu of what can be typed."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import textwrap
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TextIO, TypeAlias
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import AnyFormattedText
+from prompt_toolkit.history import DummyHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input
+from prompt_toolkit.layout import BufferControl
+from prompt_toolkit.layout.processors import Processor, TabsProcessor, Transformation, TransformationInput
+from prompt_toolkit.layout.screen import Screen
+from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
+from prompt_toolkit.utils import get_cwidth
+
+from reenact.cli.editor.completing import Choices, Offering, may_offer
+from reenact.cli.editor.history import FileHistory, NoHistoryError
+from reenact.cli.editor.keyboard import PlainEditor, be_quiet_again, forget, typed_input
+from reenact.cli.editor.keys import close_on_escape, keys_of_questions
+from reenact.cli.interrupts import leaving_first
+from reenact.cli.output.console import Console
+from reenact.cli.output.logs import FLOOR, FOR_LATER
+from reenact.cli.settings.environment import given, is_dumb, state_directory
+
+Editor: TypeAlias = PromptSession[str] | PlainEditor
+
+_logger: Final = logging.getLogger("reenact.cli.editing")
+_PROMPT: Final = "> "
+_MARGIN: Final = "· "
+_NARROW: Final = 8
+"""Columns below which all of them are for the text."""
+_ESCAPE: Final = 0.1
+"""Seconds after which Esc is no more the beginning of what another key sends."""
+_GONE: Final = frozenset({errno.EIO, errno.ENXIO, errno.EBADF, errno.EPIPE})
+_STYLE: Final = Style(
+    [
+        ("prompt", "bold"),
+        ("prompt-continuation", "nobold dim"),
+        ("completion-menu", "bg:default fg:default"),
+        ("completion-menu.completion", "bg:default fg:default"),
+        ("completion-menu.completion.current", "bg:default fg:default reverse"),
+        ("completion-menu.meta.completion", "bg:default fg:default dim"),
+        ("completion-menu.meta.completion.current", "bg:default fg:default reverse"),
+        ("scrollbar.background", "bg:default"),
+        ("scrollbar.button", "bg:ansibrightblack"),
+        ("validation-toolbar", "bg:default fg:ansiyellow"),
+        ("control-character", "fg:default reverse"),
+        ("aborting", "fg:default dim"),
+        ("exiting", "fg:default dim"),
+    ]
+)
+
+
+def editor_of_questions(console: Console, choices: Choices | None = None) -> Editor:
+    """Return an editor of many lines whose history outlives it, and which offers the choices."""
+    terminal, history = console.terminal or console.err, _history(console)
+    if is_dumb(console.environ):
+        return PlainEditor(typed_input(), terminal, history)
+    drawing = Drawing.at(terminal, console)
+    editor = lines_editor(typed_input(), drawing, history, console.environ, choices)
+    drawing.watch(editor)
+    return editor
+
+
+def editor_of_decisions(console: Console) -> Editor:
+    """Return an editor for answers of a line that are to be given anew each time."""
+    terminal = console.terminal or console.err
+    if is_dumb(console.environ):
+        return PlainEditor(typed_input(), terminal, DummyHistory())
+    drawing = Drawing.at(terminal, console)
+    editor: PromptSession[str] = PromptSession(
+        history=DummyHistory(),
+        prompt_continuation="",
+        input_processors=[_Tabs()],
+        enable_suspend=True,
+        style=_STYLE,
+        include_default_pygments_style=False,
+        input=typed_input(),
+        output=drawing,
+    )
+    editor.app.ttimeoutlen = _ESCAPE
+    drawing.watch(editor)
+    return editor
+
+
+def lines_editor(
+    typed: Input, output: Output, history: History, environ: Mapping[str, str], choices: Choices | None
+) -> PromptSession[str]:
+    """Return an editor of many lines that reads the input and draws at the output."""
+    editor: PromptSession[str] = PromptSession(
+        multiline=True,
+        history=history,
+        search_ignore_case=True,
+        validate_while_typing=False,
+        completer=None if choices is None else Offering(choices),
+        complete_while_typing=Condition(lambda: may_offer(editor.default_buffer.document)),
+        key_bindings=keys_of_questions(environ),
+        prompt_continuation=lambda _width, _line, wraps: _margin(editor, wraps),
+        input_processors=[_Tabs()],
+        enable_suspend=True,
+        style=_STYLE,
+        include_default_pygments_style=False,
+        input=typed,
+        output=output,
+    )
+    editor.app.ttimeoutlen = _ESCAPE
+    close_on_escape(editor.app.key_processor, editor.default_buffer)
+    place_menu(editor, len(_PROMPT))
+    return editor
+
+
+def read_question(editor: Editor) -> str:
+    """Have a text typed, and return exactly that; what has nothing but blanks is no text, and returned as empty.
+
+    Raises:
+        EOFError: the person leaves.
+        KeyboardInterrupt: it was Ctrl+C.
+    """
+    try:
+        text = _read(editor, _PROMPT, "")
+    finally:
+        if isinstance(editor.history, FileHistory):
+            editor.history.write()
+    return text if text.strip() else ""
+
+
+def has_typed(editor: Editor) -> bool:
+    """Return whether Ctrl+C has cleared a text; a terminal that edits lines itself does not tell."""
+    return not isinstance(editor, PlainEditor) and bool(editor.default_buffer.text)
+
+
+def read_line(editor: Editor, prompt: str, default: str = "") -> str:
+    """Have a line typed, or the default changed, and return it without blanks around it.
+
+    Raises:
+        EOFError: the person leaves.
+        KeyboardInterrupt: it was Ctrl+C.
+    """
+    return _read(editor, prompt, default).strip()
+
+
+def forget_what_was_typed(editor: Editor) -> None:
+    """Drop what was typed before anything was asked: it is no answer."""
+    forget(editor.typed if isinstance(editor, PlainEditor) else editor.input)
+
+
+def _read(editor: Editor, prompt: str, default: str) -> str:
+    if isinstance(editor, PlainEditor):
+        with FLOOR.taken():
+            return editor.read(prompt, is_multiline=prompt == _PROMPT)
+    application = editor.app
+    asked: list[None] = []
+
+    def leave() -> None:
+        asked.append(None)
+        if application.loop is not None:
+            application.loop.call_soon_threadsafe(exit_once)
+
+    def exit_once() -> None:
+        if asked and application.future is not None and not application.future.done():
+            application.exit(exception=EOFError)
+
+    def begin() -> None:
+        asyncio.get_running_loop().set_exception_handler(_keep_for_later)
+        exit_once()
+
+    def message() -> AnyFormattedText:
+        return [("class:prompt", _fitting(prompt, editor.output.get_size().columns))]
+
+    try:
+        with FLOOR.taken(), leaving_first(leave):
+            return editor.prompt(message, default=default, pre_run=begin, set_exception_handler=False)
+    except OSError as error:
+        if error.errno in _GONE:  # the terminal has hung up
+            raise EOFError from error
+        raise
+    finally:
+        be_quiet_again()
+
+
+def _keep_for_later(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Keep what a key has raised in the log of errors: whoever types goes on typing."""
+    error = context.get("exception")
+    _logger.error("the editor: %s", context.get("message"), exc_info=error, extra=FOR_LATER)
+
+
+def _fitting(prompt: str, columns: int) -> str:
+    """Return the prompt on lines of the terminal, with room for an answer behind the last one."""
+    if prompt == _PROMPT:
+        return prompt if columns >= _NARROW else ""
+    lines = textwrap.wrap(prompt, max(1, columns - 1)) or [""]
+    return "\n".join([*lines[:-1], f"{lines[-1]} " if len(lines[-1]) + _NARROW <= columns else f"{lines[-1]}\n"])
+
+
+def _margin(editor: PromptSession[str], wraps: int) -> str:
+    if editor.output.get_size().columns < _NARROW:
+        return ""
+    return " " * len(_MARGIN) if wraps else _MARGIN
+
+
+def _history(console: Console) -> History:
+    try:
+        return FileHistory(state_directory(console.environ) / "history", console.warn)
+    except NoHistoryError as error:
+        console.warn(f"what is typed will not be remembered: {error}")
+        return InMemoryHistory()
+
+
+class _Tabs(Processor):
+    """Shows a tab as blanks; lines without one cost nothing."""
+
+    def __init__(self) -> None:
+        blank: Callable[[], str] = lambda: " "  # noqa: E731 - a character, each time
+        self._tabs = TabsProcessor(char1=blank, char2=blank)
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        """Return the line as it is shown."""
+        fragments = transformation_input.fragments
+        if any("\t" in fragment[1] for fragment in fragments):
+            return self._tabs.apply_transformation(transformation_input)
+        return Transformation(fragments)
+
+
+_ROWS: Final = 8
+"""Rows that what is offered may take."""
+_BESIDE: Final = 1
+"""Rows for a word about what was typed."""
+
+
+def place_menu(editor: PromptSession[str], prompt: int) -> None:
+    """Let what is offered take no more rows than there are, behind a prompt of so many columns.
+
+    Where there is no row for it nothing is offered: what nobody sees cannot be chosen.
+    """
+    buffer = editor.default_buffer
+
+    def begin() -> int | None:
+        offered = buffer.complete_state
+        if offered is None or not offered.completions:
+            return None
+        return max(0, offered.original_document.cursor_position + offered.completions[0].start_position)
+
+    def make_room(_: object) -> None:
+        offered = buffer.complete_state
+        if offered is None:
+            editor.reserve_space_for_menu = 0
+            return
+        size = editor.output.get_size()
+        typed = 1 + (prompt + get_cwidth(buffer.document.text_before_cursor)) // max(1, size.columns)
+        room = size.rows - typed - _BESIDE
+        if room < 1:
+            buffer.complete_state = None
+        editor.reserve_space_for_menu = 0 if room < 1 else typed + min(_ROWS, room, len(offered.completions))
+
+    for control in editor.layout.find_all_controls():
+        if isinstance(control, BufferControl) and control.buffer is buffer:
+            control.menu_position = begin
+    buffer.on_completions_changed += make_room
+    editor.app.before_render += make_room
+
+
+_NEVER_WRAP_ANEW: Final = ("linux", "rxvt", "screen", "st", "vt")
+
+
+class Drawing(Vt100_Output):
+    """A terminal on which an editor is drawn."""
+
+    _drawn: tuple[Screen, Point] | None = None
+    _wraps_anew = True
+
+    @classmethod
+    def at(cls, terminal: TextIO, console: Console) -> Drawing:
+        """Return the terminal as the environment describes it."""
+        drawing = cls(
+            terminal,
+            cls.from_pty(terminal).get_size,
+            term=console.environ.get("TERM"),
+            default_color_depth=_colours(console.environ),
+            enable_cpr=False,  # a simple terminal never answers where its cursor is, and would be waited for
+        )
+        drawing._wraps_anew = _wraps_anew(console.environ)
+        return drawing
+
+    def watch(self, editor: PromptSession[str]) -> None:
+        """Take note of what is drawn each time."""
+
+        def look(application: Application[str]) -> None:
+            screen = application.renderer.last_rendered_screen
+            if screen is None or application.is_done:
+                self._drawn = None
+            else:
+                self._drawn = screen, screen.get_cursor_position(application.layout.current_window)
+
+        editor.app.after_render += look
+
+    def erase_down(self) -> None:
+        """Erase all from the beginning of what was drawn: it begins further up if its rows were wrapped meanwhile."""
+        drawn, self._drawn = self._drawn, None
+        if drawn is not None and self._wraps_anew:
+            screen, cursor = drawn
+            self.cursor_up(rows_above(screen, cursor, self.get_size().columns) - cursor.y)
+        super().erase_down()
+
+
+def rows_above(screen: Screen, cursor: Point, columns: int) -> int:
+    """Return how many rows are above the cursor once a terminal of so many columns has wrapped what was drawn."""
+    ends = (
+        max((x + cell.width for x, cell in screen.data_buffer[y].items() if cell.char != " "), default=0)
+        for y in range(cursor.y)
+    )
+    return sum(max(1, -(-end // columns)) for end in ends) + cursor.x // columns
+
+
+def _wraps_anew(environ: Mapping[str, str]) -> bool:
+    if "TMUX" in environ:
+        return True
+    return "XTERM_VERSION" not in environ and not environ.get("TERM", "").startswith(_NEVER_WRAP_ANEW)
+
+
+def _colours(environ: Mapping[str, str]) -> ColorDepth:
+    if environ.get("NO_COLOR"):
+        return ColorDepth.DEPTH_1_BIT
+    wanted = given(environ, "PROMPT_TOOLKIT_COLOR_DEPTH")
+    return ColorDepth(wanted) if wanted in {depth.value for depth in ColorDepth} else ColorDepth.DEPTH_4_BIT

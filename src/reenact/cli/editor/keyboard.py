@@ -1,0 +1,360 @@
+"""The keyboard: quiet while an answer streams, with what is typed kept for the editor; and plain lines without one."""
+
+from __future__ import annotations
+
+import array
+import codecs
+import contextlib
+import errno
+import fcntl
+import os
+import select
+import sys
+import termios
+import time
+from collections.abc import Generator
+from typing import Final, TextIO
+
+from prompt_toolkit.application.current import get_app_session
+from prompt_toolkit.history import History
+from prompt_toolkit.input.base import Input
+from prompt_toolkit.input.posix_utils import PosixStdinReader
+from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
+from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding import KeyPress
+from prompt_toolkit.keys import Keys
+
+from reenact.cli.interrupts import around_stops
+from reenact.cli.output.console import Console
+from reenact.cli.settings.environment import is_dumb
+
+_INPUT, _LOCAL, _CHARACTERS = 0, 3, 6
+_PASTES_ARE_MARKED: Final = b"\x1b[?2004h"
+_PASTES_ARE_NOT_MARKED: Final = b"\x1b[?2004l"
+_GONE: Final = frozenset({errno.EIO, errno.ENXIO})
+_quiet: Final[list[_Keyboard]] = []
+
+
+@contextlib.contextmanager
+def quiet_keyboard(console: Console) -> Generator[None]:
+    """Let the terminal neither show nor edit what is typed, nor take Enter for the end of a line; signals stay.
+
+    What is typed is found by the editor that reads next, whatever Ctrl+C has ended meanwhile. A paste keeps its marks,
+    so that it stays one. All is as it was at the end, whatever happened, and while the process is stopped (Ctrl+Z).
+    Nothing is done without a terminal, and at one that edits lines itself because it understands no sequences.
+    """
+    if sys.stdin is None or not sys.stdin.isatty() or is_dumb(console.environ):
+        yield
+        return
+    keyboard = _Keyboard(sys.stdin.fileno(), console.terminal)
+    try:
+        _quiet.append(keyboard)
+        keyboard.quieten()
+        _keep(keyboard.typed_already())
+        with around_stops(keyboard.leave, keyboard.come_back):
+            yield
+    finally:
+        try:
+            keyboard.restore()
+        except BaseException:
+            keyboard.restore()  # a signal came in between; it comes once
+            raise
+        finally:
+            _quiet.remove(keyboard)
+
+
+def is_hung_up() -> bool:
+    """Return whether the terminal at standard input, where there was one, is gone: its window was closed."""
+    if sys.stdin is None:
+        return False
+    try:
+        termios.tcgetattr(sys.stdin.fileno())
+    except termios.error as error:
+        return error.args[0] in _GONE
+    except (OSError, ValueError):  # it is no file
+        return False
+    return False
+
+
+def be_quiet_again() -> None:
+    """Make the keyboard as quiet as it was before a program had it for itself; without `quiet_keyboard` do nothing."""
+    if _quiet:
+        _quiet[-1].quieten_again()
+
+
+def typed_ahead() -> TypedAhead | None:
+    """Return what reads the keyboard while nobody is asked; None if there is none that is quiet."""
+    typed = typed_input()
+    return TypedAhead(typed) if _quiet and isinstance(typed, Vt100Input) else None
+
+
+class TypedAhead:
+    """Reads what is typed between `begin` and `end`, and keeps it for the editor that reads next."""
+
+    def __init__(self, typed: Vt100Input) -> None:
+        self._typed = typed
+        self._keys: list[KeyPress] = []
+
+    @property
+    def descriptors(self) -> list[int]:
+        """The keyboard, to be waited for; none if it is another program's at present, or gone."""
+        descriptor = self._typed.fileno()
+        with contextlib.suppress(OSError):
+            if not self._typed.closed and os.tcgetpgrp(descriptor) == os.getpgrp():
+                return [descriptor]
+        return []
+
+    @property
+    def text(self) -> str:
+        """What the keys have written, as far as that can be told before the editor has them."""
+        text = ""
+        for key in self._keys:
+            if key.key == Keys.Backspace:
+                text = text[:-1]
+            elif key.key == Keys.ControlU:
+                text = text[: text.rfind("\n") + 1]
+            elif key.key in (Keys.ControlM, Keys.ControlJ):
+                text += "\n"
+            elif key.key == Keys.BracketedPaste or len(key.key) == 1:
+                text += key.data
+        return text
+
+    def begin(self) -> None:
+        """Take what was typed already."""
+        self._keys = get_typeahead(self._typed)
+
+    def read(self) -> None:
+        """Take what is typed now; what begins like a sequence is waited for."""
+        self._keys += self._typed.read_keys()
+
+    def is_escape(self) -> bool:
+        """Take what has begun like a sequence and not gone on; return whether it is Esc alone, which is not kept."""
+        keys = self._typed.flush_keys()
+        if [key.key for key in keys] == [Keys.Escape]:
+            return True
+        self._keys += keys
+        return False
+
+    def end(self) -> None:
+        """Leave all of it to the editor that reads next."""
+        store_typeahead(self._typed, self._keys)
+        self._keys = []
+
+
+class _Keyboard:
+    """The terminal behind a descriptor; `obeys` is where it obeys sequences."""
+
+    def __init__(self, descriptor: int, obeys: TextIO | None) -> None:
+        self._descriptor = descriptor
+        self._obeys = obeys
+        self._before = termios.tcgetattr(descriptor)
+        self._left: list[int | list[bytes | int]] | None = None
+
+    def quieten(self) -> None:
+        """Set the modes in which nothing is shown and everything is kept."""
+        modes = termios.tcgetattr(self._descriptor)
+        modes[_LOCAL] &= ~(termios.ECHO | termios.ECHONL | termios.ICANON | termios.IEXTEN)
+        modes[_LOCAL] |= termios.NOFLSH  # Ctrl+C ends an answer, and takes nothing of what was typed ahead
+        modes[_INPUT] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
+        modes[_CHARACTERS] = [*modes[_CHARACTERS]]
+        modes[_CHARACTERS][termios.VMIN], modes[_CHARACTERS][termios.VTIME] = 1, 0
+        termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)
+        self._say(_PASTES_ARE_MARKED)
+
+    def restore(self) -> None:
+        """Set the modes that were found."""
+        self._say(_PASTES_ARE_NOT_MARKED)
+        self._set(self._before)
+
+    def leave(self) -> None:
+        """Set the modes that were found, while the process is stopped."""
+        with contextlib.suppress(termios.error):
+            self._left = termios.tcgetattr(self._descriptor)
+        self.restore()
+
+    def come_back(self) -> None:
+        """Set the modes that were left, or those that are ours if a shell has set its own."""
+        left, self._left = self._left, None
+        with contextlib.suppress(OSError, termios.error):
+            if left is not None and self._is_ours():
+                self._set(left)
+            if termios.tcgetattr(self._descriptor)[_LOCAL] & termios.ICANON:
+                self.quieten_again()
+
+    def quieten_again(self) -> None:
+        """Set the modes in which nothing is shown, unless another process has the terminal now, or it is gone."""
+        with contextlib.suppress(OSError, termios.error):
+            if self._is_ours():
+                self.quieten()
+
+    def typed_already(self) -> bytes:
+        """Return what was typed before the keyboard was quiet, when Enter still was the end of a line."""
+        waiting = array.array("i", [0])
+        try:
+            fcntl.ioctl(self._descriptor, termios.FIONREAD, waiting)
+            typed = os.read(self._descriptor, waiting[0]) if waiting[0] else b""
+        except OSError:
+            return b""
+        return typed.replace(b"\n", b"\r")
+
+    def _is_ours(self) -> bool:
+        return os.tcgetpgrp(self._descriptor) == os.getpgrp()
+
+    def _set(self, modes: list[int | list[bytes | int]]) -> None:
+        with contextlib.suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)
+
+    def _say(self, sequence: bytes) -> None:
+        if self._obeys is not None:
+            with contextlib.suppress(OSError, ValueError):
+                os.write(self._obeys.fileno(), sequence)  # past what the stream holds, which may be in use right now
+
+
+def _keep(typed: bytes) -> None:
+    """Keep what was typed for the editor that reads next."""
+    if typed:
+        keys: list[KeyPress] = []
+        Vt100Parser(keys.append).feed(typed.decode("utf-8", "surrogateescape"))
+        store_typeahead(get_app_session().input, keys)
+
+
+NEW_LINE: Final = (Keys.Escape, Keys.ControlM)
+"""The keys of a new line: Alt+Enter, as which Enter with Shift or Ctrl is read."""
+_NOT_TYPED: Final = frozenset({Keys.Vt100MouseEvent, Keys.CPRResponse})
+"""What no key sends, and nobody has asked a terminal for: where the mouse is, and the cursor."""
+_ENTER_WITH_MORE: Final = frozenset({"\x1b[13;2u", "\x1b[13;5u", "\x1b[27;2;13~", "\x1b[27;5;13~"})
+_LOCAL_MODES: Final = 3
+_AT_ONCE: Final = 64 * 1024
+_SILENCE: Final = 0.05
+"""Seconds without a key after which somebody has stopped typing."""
+_LONGEST: Final = 2.0
+"""Seconds after which what still comes is taken for an answer: a key may be stuck."""
+
+
+def typed_input() -> Input:
+    """Return what is typed at standard input; all editors share it, so that none of it is lost between them."""
+    return understood(get_app_session().input)
+
+
+def understood(typed: Input) -> Input:
+    """Return the input, changed so that it knows more keys, and the end of a terminal."""
+    if isinstance(typed, Vt100Input) and not isinstance(typed.vt100_parser, _Parser):
+        typed.vt100_parser = _Parser(typed.vt100_parser.feed_key_callback)
+        typed.stdin_reader = _Reader(typed.stdin_reader.stdin_fd)
+    return typed
+
+
+def forget(typed: Input) -> None:
+    """Drop what was typed until now, and what still comes without a pause, or belongs to a paste that has begun."""
+    clear_typeahead(typed)
+    if not isinstance(typed, Vt100Input):
+        return
+    until = time.monotonic() + _LONGEST
+    with contextlib.suppress(OSError, termios.error):
+        if termios.tcgetattr(typed.fileno())[_LOCAL_MODES] & termios.ICANON:
+            termios.tcflush(typed.fileno(), termios.TCIFLUSH)  # of a line without an end nothing can be read
+        while (pause := _pause(typed, until)) > 0 and select.select([typed.fileno()], [], [], pause)[0]:
+            typed.read_keys()
+    typed.flush_keys()
+    typed.vt100_parser.reset()
+
+
+def _pause(typed: Vt100Input, until: float) -> float:
+    """Return for how many seconds the next key is waited for; 0 if it is not."""
+    left = 0.0 if typed.closed else max(0.0, until - time.monotonic())
+    parser = typed.vt100_parser
+    return left if isinstance(parser, _Parser) and parser.is_in_paste else min(_SILENCE, left)
+
+
+class _Parser(Vt100Parser):
+    """Knows Enter with Shift or Ctrl from Enter alone, where the terminal does; what is no key does nothing."""
+
+    @property
+    def is_in_paste(self) -> bool:
+        """Whether a paste has begun whose end is still to come."""
+        return self._in_bracketed_paste
+
+    def _get_match(self, prefix: str) -> Keys | tuple[Keys, ...] | None:
+        if prefix in _ENTER_WITH_MORE:
+            return NEW_LINE
+        match = super()._get_match(prefix)
+        return Keys.Ignore if match in _NOT_TYPED else match
+
+
+class _Reader(PosixStdinReader):
+    """Takes a terminal that has hung up, or was closed, for the end of the input."""
+
+    def __init__(self, stdin_fd: int) -> None:
+        super().__init__(stdin_fd)
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="surrogateescape")
+
+    def read(self, count: int = _AT_ONCE) -> str:
+        """Return what is there; it is empty if nothing is, and if there will be nothing any more."""
+        if self.closed:
+            return ""
+        try:
+            if not select.select([self.stdin_fd], [], [], 0)[0]:
+                return ""
+            data = os.read(self.stdin_fd, count)
+        except OSError as error:
+            if error.errno in {errno.EINTR, errno.EAGAIN}:
+                return ""
+            data = b""
+        self.closed = not data
+        return self._decoder.decode(data)
+
+
+_MORE = "… "
+
+
+class PlainEditor:
+    """Reads lines as the terminal sends them; a backslash at the end of one makes the next a part of the same text."""
+
+    def __init__(self, typed: Input, output: TextIO, history: History) -> None:
+        self.typed = typed
+        self.history = history
+        self._output = output
+
+    def read(self, prompt: str, *, is_multiline: bool) -> str:
+        """Ask for a text.
+
+        Raises:
+            EOFError: the input has ended.
+            KeyboardInterrupt: it was Ctrl+C.
+        """
+        self._show(prompt)
+        try:
+            line = self._line()
+            while is_multiline and ends_with_backslash(line):
+                self._show(_MORE)
+                line = f"{line[:-1]}\n{self._line()}"
+        except (EOFError, KeyboardInterrupt):
+            self._show("\n")
+            raise
+        if line:
+            self.history.append_string(line)
+        return line
+
+    def _show(self, text: str) -> None:
+        self._output.write(text)
+        self._output.flush()
+
+    def _line(self) -> str:
+        line = b""
+        while not line.endswith(b"\n"):
+            try:
+                data = os.read(self.typed.fileno(), _AT_ONCE)
+            except OSError as error:  # the terminal has hung up
+                raise EOFError from error
+            if not data and not line:
+                raise EOFError
+            if not data:
+                break
+            line += data
+        return line.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+
+def ends_with_backslash(line: str) -> bool:
+    r"""Return whether a backslash at the end of the line asks for another one; `\\` is a backslash that does not."""
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1

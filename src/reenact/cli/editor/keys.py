@@ -1,0 +1,139 @@
+"""The keys of the editor beyond those of readline, and `$EDITOR`."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from prompt_toolkit.application.run_in_terminal import run_in_terminal
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, get_common_complete_suffix
+from prompt_toolkit.document import Document
+from prompt_toolkit.enums import DEFAULT_BUFFER
+from prompt_toolkit.filters import has_focus
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyProcessor
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.validation import ValidationError
+
+from reenact.cli.editor.keyboard import NEW_LINE, ends_with_backslash
+from reenact.cli.interrupts import interrupts_are_for_others
+from reenact.cli.settings.environment import given
+from reenact.domain.legible import harmless
+
+
+def keys_of_questions(environ: Mapping[str, str]) -> KeyBindings:
+    """Return the keys: Enter sends, and there are others for new lines, for what is offered, and for `$EDITOR`."""
+    keys = KeyBindings()
+    typing = has_focus(DEFAULT_BUFFER)
+
+    @keys.add(Keys.ControlM, filter=typing)
+    def enter(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.complete_state is not None and buffer.complete_state.current_completion is not None:
+            buffer.complete_state = None
+        elif _asks_for_a_line(buffer):
+            buffer.delete_before_cursor()
+            buffer.insert_text("\n")
+        else:
+            buffer.validate_and_handle()
+
+    @keys.add(*NEW_LINE, filter=typing)
+    @keys.add(Keys.ControlJ, filter=typing)
+    def new_line(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    @keys.add(Keys.ControlI, filter=typing)
+    def tab(event: KeyPressEvent) -> None:
+        complete(event.current_buffer)
+
+    @keys.add(Keys.Backspace, filter=typing)
+    def backspace(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if buffer.selection_state is not None:
+            buffer.cut_selection()
+        elif not buffer.delete_before_cursor(event.arg):
+            event.app.output.bell()
+        if buffer.complete_while_typing():
+            buffer.start_completion()
+
+    @keys.add(Keys.ControlX, Keys.ControlE, filter=typing)
+    def outside(event: KeyPressEvent) -> None:
+        edit_outside(event.current_buffer, environ)
+
+    return keys
+
+
+def complete(buffer: Buffer) -> None:
+    """Add what all that is offered has in common; if that is nothing, go to the next of it."""
+    offered = buffer.complete_state
+    if offered is not None and offered.current_completion is not None:
+        buffer.complete_next()
+        return
+    completions = [*buffer.completer.get_completions(buffer.document, CompleteEvent(completion_requested=True))]
+    common = get_common_complete_suffix(buffer.document, completions)
+    if common:
+        buffer.insert_text(common)
+    elif offered is not None:
+        buffer.complete_next()
+    else:
+        buffer.start_completion()
+
+
+def close_on_escape(keys: KeyProcessor, buffer: Buffer) -> None:
+    """Let Esc close what is offered at once; alone it does nothing else, with another key it is a part of that."""
+
+    def look(_: object) -> None:
+        if buffer.complete_state is not None and [one.key for one in keys.key_buffer] == [Keys.Escape]:
+            buffer.complete_state = None
+            buffer.on_completions_changed.fire()
+            if not keys.input_queue:
+                keys.key_buffer.clear()
+
+    keys.after_key_press += look
+
+
+def _asks_for_a_line(buffer: Buffer) -> bool:
+    document = buffer.document
+    return document.is_cursor_at_the_end_of_line and ends_with_backslash(document.current_line_before_cursor)
+
+
+_NAMED_BY: Final = ("VISUAL", "EDITOR")
+_NAME_ONE: Final = "Set VISUAL or EDITOR to the editor that Ctrl+X Ctrl+E is to open."
+
+
+def edit_outside(buffer: Buffer, environ: Mapping[str, str]) -> None:
+    """Open the text in the editor that `VISUAL` or `EDITOR` names; a line below it says why it stays as it is."""
+    named = next((found for name in _NAMED_BY if (found := given(environ, name))), None)
+    if named is None:
+        _tell(buffer, _NAME_ONE)
+        return
+
+    def edit() -> None:
+        try:
+            with interrupts_are_for_others():
+                text = _edited(buffer.text, named)
+        except (OSError, ValueError) as error:
+            _tell(buffer, f"{named} cannot be used: {error}")
+        except subprocess.CalledProcessError as error:
+            _tell(buffer, f"{named} ended with {error.returncode}; the text is as it was.")
+        else:
+            buffer.document = Document(text, len(text))
+
+    run_in_terminal(edit)
+
+
+def _edited(text: str, editor: str) -> str:
+    with tempfile.TemporaryDirectory(prefix="reenact-") as directory:  # which nobody else can look into
+        file = Path(directory, "message.md")
+        file.write_bytes(text.encode("utf-8", "surrogateescape"))
+        subprocess.run([*shlex.split(editor), str(file)], check=True)  # noqa: S603 - it is theirs
+        return file.read_bytes().decode().removesuffix("\n")
+
+
+def _tell(buffer: Buffer, what: str) -> None:
+    buffer.validation_error = ValidationError(message=harmless(what))

@@ -1,0 +1,1 @@
+"""Extensions in a conversation: skills, commands, agents and hooks."""

@@ -1,0 +1,91 @@
+"""What extensions add to a conversation, and a conversation without any."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reenact.actors.environment.api import EnvironmentFactory
+from reenact.cli.chat.answering import Answering
+from reenact.cli.chat.attending import Attending
+from reenact.cli.chat.conversation import Conversation
+from reenact.cli.output.answers import Answer
+from reenact.cli.output.console import Console
+from reenact.cli.parsing.options import TalkOptions
+from reenact.cli.settings.environment import home_directory
+from reenact.domain.image import Image
+
+if TYPE_CHECKING:
+    from reenact.cli.extensions.extended import Extended
+
+
+_FOLDER = ".reenact"
+
+
+class Extending:
+    """A conversation without extensions, and what there is to add to one."""
+
+    def image(self, image: Image, *, goes_on: bool) -> Image:
+        """Return what a new session is created with; of one that `goes_on` only the functions of its tools matter."""
+        return image
+
+    def environment(self, answerer: Answering) -> EnvironmentFactory:
+        """Return what makes the environments."""
+        return answerer
+
+    def begin(self, conversation: Conversation) -> None:
+        """Take note of the conversation, which begins now."""
+
+    def ask(self, attending: Attending, question: str) -> Answer:
+        """Ask what was typed, and return when there is an answer, or something waits for a person."""
+        return attending.ask(question)
+
+    def ask_as_it_is(self, attending: Attending, text: str) -> Answer:
+        """Ask what was typed likewise, though it may look like a command: it calls none."""
+        return attending.ask(text)
+
+    def end(self) -> None:
+        """End what runs beside the conversation, at once. Idempotent."""
+
+    def asked_from(self, session_id: str) -> Sequence[str]:
+        """Return the sessions of agents that were asked from this session in this run."""
+        return ()
+
+    def is_command(self, line: str) -> bool:
+        """Return whether the line calls a command that is not built in."""
+        return False
+
+    def commands(self) -> Mapping[str, str]:
+        """Return how each command that runs is typed, and what it does; nothing in it can drive a terminal."""
+        return {}
+
+    def agents(self) -> Mapping[str, str]:
+        """Return each agent as `@name`, and what it is for, likewise."""
+        return {}
+
+    def help(self) -> Mapping[str, str]:
+        """Return what else can be typed, what it does, and why not if it does not run; likewise."""
+        return {}
+
+
+def extending(options: TalkOptions, console: Console, *, asks: bool = False) -> Extending | Extended:
+    """Return what the extensions of the user and the project add, having said what is wrong with them.
+
+    If it `asks`, a person is asked whether hooks of the project may run.
+    """
+    folders = (home_directory(console.environ) / _FOLDER, project_directory(console) / _FOLDER)
+    if not any(map(os.path.lexists, folders)):
+        return Extending()
+    from reenact.cli.extensions.extended import extended  # noqa: PLC0415 - where there are none, nobody waits for it
+
+    return extended(options, console, asks=asks)
+
+
+def project_directory(console: Console) -> Path:
+    """Return the project: the current directory, or that of the user if it is gone or cannot be told."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return home_directory(console.environ)

@@ -1,0 +1,119 @@
+"""Letting an agent answer in a session of its own, and its answer become that of a turn in the person's session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.cli.chat.attending import Attending
+from reenact.cli.chat.conversation import Conversation
+from reenact.cli.commands.sessions import reading
+from reenact.cli.extensions.delegated_answers import AGENTS, Brought, Desk, usage_of_agents
+from reenact.cli.output.answers import Answer, unasked
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import ExitCode, Problem
+from reenact.cli.parsing.options import TalkOptions
+from reenact.cli.settings.configuration import KNOWN_PRICES, check_price, read_prices
+from reenact.cli.settings.environment import given
+from reenact.domain.content import check_content
+from reenact.domain.errors import ConfigurationError, SessionNotFoundError
+from reenact.domain.image import Definition
+from reenact.domain.messages import text_of
+from reenact.domain.turns import COST_LIMIT
+from reenact.extensions import agents
+from reenact.extensions.agents import Agent
+from reenact.extensions.skills import Skill
+from reenact.projections.read_model.queries import ReadModel
+
+
+class Delegation:
+    """Asks agents; `model` is that of this run, in the place of those that sessions were created with, if any."""
+
+    def __init__(self, options: TalkOptions, console: Console, skills: Mapping[str, Skill]) -> None:
+        self.desk = Desk()
+        self.model: Callable[[], str | None] = lambda: None
+        self.asked: dict[str, list[str]] = {}
+        """The sessions of agents that were asked in this run, by those in which they were."""
+        self.is_mocked: Callable[[], bool] = lambda: False
+        self._options = options
+        self._console = console
+        self._skills = tuple(skills.values())
+
+    def ask(self, attending: Attending, agent: Agent, message: str, whole: str) -> Answer:
+        """Return the agent's answer to the message, with which a turn of the conversation has answered the `whole`."""
+        conversation = attending.conversation
+        session = self._definition(conversation)
+        refusal = self._refusal(agent, session, conversation)
+        if refusal is not None:
+            return unasked(conversation.shown_id, refusal)
+        conversation.run()
+        missing = agents.missing_tools(agent, session)
+        if missing:
+            self._console.warn(f"@{agent.name} is to have tools that are not here: {', '.join(missing)}")
+        image = agents.image_of(agent, session, self._skills)
+        with Conversation.beside(conversation, image, container=AGENTS) as own:
+            self._console.say(f"@{agent.name} answers in session {own.session_id}")
+            self.desk.children.add(own.session_id)
+            self.asked.setdefault(conversation.session_id, []).append(own.session_id)
+            answer = attending.in_conversation(own).ask(message)
+        if answer.problem is not None or answer.waits:
+            return answer
+        self.desk.put(
+            conversation.session_id,
+            Brought(
+                asked=text_of(check_content(attending.content_of(whole))),
+                name=agent.name,
+                text=answer.text,
+                session=answer.session_id,
+            ),
+        )
+        brought = attending.quietly().ask(whole)
+        kept = {name: getattr(brought, name) for name in ("session_id", "agent_id", "turn_id", "waits", "problem")}
+        return msgspec.structs.replace(answer, **kept, duration=answer.duration + brought.duration)
+
+    def _refusal(self, agent: Agent, session: Definition, conversation: Conversation) -> Problem | None:
+        """Return why the agent is not asked, if it would cost what the session may not, or nobody knows what."""
+        limit = session.cost_limit
+        if limit is None:
+            return None
+        spent = 0.0 if conversation.is_new else self._spent(conversation)
+        if limit.is_exceeded(spent) and limit.on_exceeded != "warn":
+            who = "the session, with the agents asked from it,"
+            what = f"{who} has spent {spent:.6g}, and may spend {limit.max_total:.6g} (--max-cost)"
+            return Problem(ExitCode.USAGE, COST_LIMIT, f"@{agent.name} is not asked: {what}")
+        asked = agent.model or session.model or given(self._console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+        if agent.model is None and self.is_mocked():
+            return None
+        try:
+            check_price(
+                asked,
+                {**KNOWN_PRICES, **read_prices(self._options.prices)},
+                "what its session costs has a limit (--max-cost)",
+            )
+        except ConfigurationError as error:
+            return Problem(ExitCode.USAGE, ConfigurationError.code, f"@{agent.name} is not asked: {error}")
+        return None
+
+    def _spent(self, conversation: Conversation) -> float:
+        """Return what the session and the agents asked from it have cost."""
+        session_id, runtime = conversation.session_id, conversation.runtime
+        others = usage_of_agents(runtime, session_id, self.asked.get(session_id, ()))
+        return runtime.sessions.usage(session_id).cost + sum(usage.cost for _, usage in others)
+
+    def _definition(self, conversation: Conversation) -> Definition:
+        """Return what the session was created with, but for the model of this run."""
+        created = conversation.created or self._recorded(conversation)
+        return msgspec.structs.replace(created, model=self.model() or created.model)
+
+    def _recorded(self, conversation: Conversation) -> Definition:
+        with reading(self._options.database, self._console) as journal:
+            if journal is None:
+                raise SessionNotFoundError(conversation.session_id)
+            with ReadModel.of(journal) as model:
+                session = model.session(conversation.session_id)
+                found = None if session is None else model.image_revision(session.image_id, session.image_revision)
+        if found is None:
+            raise SessionNotFoundError(conversation.session_id)
+        return found

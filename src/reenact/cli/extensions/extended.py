@@ -1,0 +1,343 @@
+"""A conversation with extensions: skills in its image, commands and agents in what is typed, hooks around it."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from difflib import get_close_matches
+from typing import Any, Final
+
+import msgspec
+
+from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory
+from reenact.cli.chat.answering import Answering
+from reenact.cli.chat.attending import Attending
+from reenact.cli.chat.conversation import IMAGE, Conversation
+from reenact.cli.extensions.base import Extending, project_directory
+from reenact.cli.extensions.delegated_answers import DelegatingEnvironment, Desk
+from reenact.cli.extensions.delegation import Delegation
+from reenact.cli.extensions.trust import loaded, may_trust, not_in_force, untrusted, why_not
+from reenact.cli.interrupts import interrupting
+from reenact.cli.output.answers import Answer, unasked
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import INTERRUPTED, ExitCode, Problem, timed_out
+from reenact.cli.parsing.options import TalkOptions
+from reenact.domain.image import Image, define
+from reenact.domain.legible import harmless
+from reenact.extensions import agents, commands
+from reenact.extensions.firing import Hooks
+from reenact.extensions.guarding import GuardedToolbox
+from reenact.extensions.loading import Extensions
+from reenact.extensions.skill_tool import skill_tool
+from reenact.extensions.skills import TOOL, with_skills
+from reenact.extensions.verdicts import Verdict
+
+_TOLD: Final = 5
+"""So many problems are told one by one."""
+_OF_TOOLS: Final = ("PreToolUse", "PostToolUse")
+
+
+def extended(options: TalkOptions, console: Console, *, asks: bool) -> Extended:
+    """Return what the extensions add, having said what is wrong with them, and what does not run."""
+    extensions = loaded(console)
+    if not asks:
+        _warn_in_a_line(extensions, console)
+        return Extended(extensions, options, console, asks=False)
+    for problem in extensions.problems[:_TOLD]:
+        console.warn(f"passed over: {harmless(problem.told())}")
+    if len(extensions.problems) > _TOLD:
+        console.warn(f"{len(extensions.problems) - _TOLD} more are passed over; `reenact extensions` lists them")
+    withheld = extensions.withheld
+    if withheld is not None:
+        if may_trust(withheld, console):
+            extensions = extensions.trusted()
+        else:
+            console.warn(why_not(withheld))
+    return Extended(extensions, options, console, asks=True)
+
+
+def _warn_in_a_line(extensions: Extensions, console: Console) -> None:
+    """Say on one line what is wrong, for a script that is run again and again."""
+    problems, withheld = extensions.problems, extensions.withheld
+    if not problems:
+        if withheld is not None:
+            console.warn(why_not(withheld))
+        return
+    if withheld is None and len(problems) == 1:
+        console.warn(f"passed over: {harmless(problems[0].told())}")
+        return
+    count = "1 extension is" if len(problems) == 1 else f"{len(problems)} extensions are"
+    beside = "" if withheld is None else f", and {not_in_force(withheld)}"
+    console.warn(f"{count} passed over{beside}; `reenact extensions` says why")
+
+
+class Extended(Extending):
+    """What these extensions add."""
+
+    def __init__(self, extensions: Extensions, options: TalkOptions, console: Console, *, asks: bool) -> None:
+        self._extensions = extensions
+        self._withheld = extensions.untrusted
+        self._options = options
+        self._console = console
+        self._hooks = Hooks(
+            extensions.hooks, environ=console.environ, cwd=project_directory(console), warn=console.warn
+        )
+        self._delegation = Delegation(options, console, extensions.skills)
+        self._asks = asks
+        self._context = ""
+        self._patience = Patience(options.timeout)
+        self._unbegun: Problem | None = None
+
+    def image(self, image: Image, *, goes_on: bool) -> Image:
+        """Return the image with the skills in its system prompt, and the tool that loads them."""
+        skills = self._extensions.skills
+        if skills:
+            if any(spec.name == TOOL for spec in define(image, IMAGE).tools):
+                self._console.warn(f"--tools has a tool named {TOOL!r}, so that the model cannot load skills")
+            else:
+                prompt = image.system_prompt if goes_on else with_skills(image.system_prompt, skills.values())
+                tools = (*image.tools, skill_tool(skills))
+                image = msgspec.structs.replace(image, tools=tools, system_prompt=prompt)
+        return image
+
+    def environment(self, answerer: Answering) -> EnvironmentFactory:
+        """Return what makes environments whose tools are under the eyes of hooks, and which bring answers back."""
+        self._delegation.model = lambda: answerer.model
+        self._delegation.is_mocked = lambda: answerer.mock is not None
+        return _Factory(answerer, self._hooks, self._delegation.desk)
+
+    def begin(self, conversation: Conversation) -> None:
+        """Tell the hooks; what they say goes to the model with the first message, whose time they take."""
+        source = "startup" if conversation.is_new else "resume"
+        began = time.monotonic()
+        self._patience = Patience(self._options.timeout)
+        self._context, self._unbegun = "", None
+        verdict = self._tell("SessionStart", conversation, about=source, facts={"source": source})
+        self._patience.spend(time.monotonic() - began)
+        if isinstance(verdict, Verdict):
+            self._context = verdict.context
+        elif not self._asks:
+            self._unbegun = verdict
+        elif verdict != INTERRUPTED:
+            self._console.warn(f"the hooks for SessionStart were ended: {verdict.message}")
+
+    def end(self) -> None:
+        """End the hooks."""
+        self._hooks.end()
+
+    def ask(self, attending: Attending, question: str) -> Answer:
+        """Ask what was typed: of the agent that it is for, as the command says that it calls, if no hook refuses it.
+
+        The time that hooks take is of that which the answer may take.
+        """
+        return self._ask(attending, question, self._untrusted(question) or self._expanded(question))
+
+    def ask_as_it_is(self, attending: Attending, text: str) -> Answer:
+        """Ask what was typed likewise, though it may look like a command: it calls none."""
+        return self._ask(attending, text, text)
+
+    def _ask(self, attending: Attending, question: str, expanded: str | Problem) -> Answer:
+        conversation = attending.conversation
+        conversation.must_be_free()
+        unbegun, self._unbegun = self._unbegun, None
+        if unbegun is not None:
+            self._patience = Patience(self._options.timeout)
+            return unasked(conversation.shown_id, unbegun)
+        if isinstance(expanded, Problem):
+            return unasked(conversation.shown_id, expanded)
+        try:
+            return self._asked(attending, question, expanded)
+        finally:
+            self._patience = Patience(self._options.timeout)
+
+    def _asked(self, attending: Attending, question: str, expanded: str) -> Answer:
+        conversation = attending.conversation
+        began = time.monotonic()
+        facts = {"prompt": question} if expanded == question else {"prompt": question, "expanded_prompt": expanded}
+        verdict = self._tell("UserPromptSubmit", conversation, facts=facts)
+        self._patience.spend(time.monotonic() - began)
+        if isinstance(verdict, Problem):
+            return unasked(conversation.shown_id, verdict)
+        if verdict.refusal is not None:
+            refusal = harmless(" ".join(verdict.refusal.split()))
+            refused = Problem(ExitCode.USAGE, "refused_by_hook", f"a hook refuses the prompt: {refusal}")
+            return unasked(conversation.shown_id, refused)
+        added = (_introduced(self._context), _introduced(verdict.context))
+        self._context = ""
+        answer = self._answered(attending.within(self._patience.left), expanded, *added)
+        self._patience.spend(answer.duration)
+        if answer.problem is None and not answer.waits:
+            ended = self._tell("Stop", conversation, facts={"stop_hook_active": False})
+            if isinstance(ended, Problem) and ended != INTERRUPTED:
+                self._console.warn(f"the hooks for Stop were ended: {ended.message}")
+        elif answer.problem is not None and answer.problem.code == ExitCode.TIMEOUT:
+            answer = msgspec.structs.replace(answer, problem=self._patience.over())
+        return answer
+
+    def asked_from(self, session_id: str) -> Sequence[str]:
+        """Return the sessions of agents that were asked from this session in this run."""
+        return tuple(self._delegation.asked.get(session_id, ()))
+
+    def is_command(self, line: str) -> bool:
+        """Return whether the line calls one of the commands."""
+        called = commands.called(line)
+        return called is not None and (called[0] in self._extensions.commands or called[0] in self._withheld)
+
+    def commands(self) -> Mapping[str, str]:
+        """Return how each command that runs is typed, and what it does."""
+        return {
+            harmless(command.usage): harmless(command.description)
+            for command in self._extensions.commands.values()
+            if command.name not in self._extensions.hidden
+        }
+
+    def agents(self) -> Mapping[str, str]:
+        """Return each agent as `@name`, and what it is for."""
+        return {f"@{agent.name}": harmless(agent.description) for agent in self._extensions.agents.values()}
+
+    def help(self) -> Mapping[str, str]:
+        """Return the commands and the agents, also those commands that cannot be called."""
+        hidden = {
+            f"/{name}": f"built in; yours in {harmless(self._extensions.commands[name].path)} has another's name"
+            for name in self._extensions.hidden
+            if name in self._extensions.commands
+        }
+        withheld = {
+            f"/{name}": "does not run: `reenact extensions trust` trusts the project" for name in self._withheld
+        }
+        agents = {f"{name} MESSAGE": what for name, what in self.agents().items()}
+        return {**self.commands(), **hidden, **withheld, **agents}
+
+    def _untrusted(self, line: str) -> Problem | None:
+        """Return why the line is not asked, if it calls a command that nobody has trusted."""
+        called = commands.called(line)
+        withheld = self._extensions.withheld
+        if called is None or withheld is None or called[0] not in self._withheld:
+            return None
+        return untrusted(called[0], withheld)
+
+    def _expanded(self, line: str) -> str:
+        called = commands.called(line)
+        if called is None or called[0] in self._extensions.hidden:
+            return line
+        command = self._extensions.commands.get(called[0])
+        return line if command is None else command.message(called[1])
+
+    def _answered(self, attending: Attending, line: str, *added: str) -> Answer:
+        """Ask what the line says, with what hooks add behind it."""
+        whole = _joined(line, *added)
+        called = agents.called(line)
+        if called is None or not self._extensions.agents:
+            return attending.ask(whole)
+        name, message = called
+        agent = self._extensions.agents.get(name)
+        if agent is None:
+            near = get_close_matches(name, self._extensions.agents, n=1)
+            meant = f"; there is @{near[0]}" if near else ""
+            self._console.say(f"there is no agent @{name}, so the message goes to the model as it is{meant}")
+            return attending.ask(whole)
+        return self._delegation.ask(attending, agent, _joined(message, *added), whole)
+
+    def _tell(
+        self, event: str, conversation: Conversation, *, about: str = "", facts: Mapping[str, Any]
+    ) -> Verdict | Problem:
+        return tell(self._hooks, event, conversation.session_id, about=about, facts=facts, patience=self._patience)
+
+
+class _Factory:
+    """Makes the environments: with hooks around their tools, and, in a session of the person's, with the desk."""
+
+    def __init__(self, answerer: Answering, hooks: Hooks, desk: Desk) -> None:
+        self._answerer = answerer
+        self._hooks = hooks
+        self._desk = desk
+
+    def create(self, config: EnvironmentConfig) -> Environment:
+        """Return a new environment, not yet connected."""
+        if config.tools is not None and self._hooks.listen_to(*_OF_TOOLS):
+            guarded = GuardedToolbox(config.tools, self._hooks, config.session_id)
+            config = msgspec.structs.replace(config, tools=guarded)
+        if config.session_id in self._desk.children:
+            return self._answerer.create_as_it_is(config)
+        return DelegatingEnvironment(self._answerer.create(config), config.session_id, self._desk)
+
+    def dispose(self) -> None:
+        """Release what the environments share. Idempotent."""
+        self._answerer.dispose()
+
+
+def _introduced(context: str) -> str:
+    """Return what hooks have to say, so that the model does not take it for the person's words."""
+    return context and f"A hook adds:\n{context}"
+
+
+def _joined(*texts: str) -> str:
+    return "\n\n".join(filter(None, texts))
+
+
+_LOOK_AROUND: Final = 0.2
+"""Seconds after which to wake up: a signal that comes just before somebody begins to wait does not end the wait."""
+
+
+class Patience:
+    """The seconds that are left of `--timeout`, None if there is no end to them."""
+
+    def __init__(self, seconds: float | None) -> None:
+        self._all = seconds
+        self._spent = 0.0
+
+    @property
+    def left(self) -> float | None:
+        """How many are left."""
+        return None if self._all is None else max(0.0, self._all - self._spent)
+
+    def spend(self, seconds: float) -> None:
+        """Take away so many."""
+        self._spent += seconds
+
+    def over(self) -> Problem:
+        """Return the problem that none are left."""
+        return timed_out(self._all or 0.0)
+
+
+def tell(
+    hooks: Hooks, event: str, session_id: str, *, about: str = "", facts: Mapping[str, Any], patience: Patience
+) -> Verdict | Problem:
+    """Return what the hooks make of the event, or why they were ended before: Ctrl+C, or there was no time left.
+
+    They are told on another thread, so that a request to end is obeyed here at once, and none begins unseen.
+    """
+    if not hooks.listen_to(event):
+        return Verdict()
+    stop = threading.Event()
+    told: Future[Verdict] = Future()
+
+    def fire() -> None:
+        try:
+            told.set_result(hooks.fire(event, session_id, about=about, facts=facts, stop=stop))
+        except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+            told.set_exception(error)
+
+    try:
+        with interrupting(stop.set):
+            threading.Thread(target=fire, name=f"reenact-hooks-{event}", daemon=True).start()
+            verdict = _awaited(told, patience.left)
+        if verdict is None:
+            return patience.over()
+        return INTERRUPTED if stop.is_set() else verdict
+    finally:
+        stop.set()
+
+
+def _awaited(told: Future[Verdict], seconds: float | None) -> Verdict | None:
+    """Return what the hooks say, None if they take longer."""
+    deadline = None if seconds is None else time.monotonic() + seconds
+    while True:
+        left = _LOOK_AROUND if deadline is None else min(_LOOK_AROUND, deadline - time.monotonic())
+        try:
+            return told.result(max(0.0, left))
+        except TimeoutError:
+            if deadline is not None and time.monotonic() >= deadline:
+                return None

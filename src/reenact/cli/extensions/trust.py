@@ -1,0 +1,145 @@
+"""Loads the extensions, and asks whether a person trusts the hooks and commands of a project."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from reenact.cli.chat.commands import WORDS
+from reenact.cli.extensions.base import project_directory
+from reenact.cli.output.console import Console
+from reenact.cli.output.exact import SHOWN, show
+from reenact.cli.output.failures import ExitCode, Problem
+from reenact.cli.parsing.options import TrustOptions
+from reenact.cli.settings.environment import home_directory, state_directory
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.legible import harmless
+from reenact.extensions.hooks import Hook
+from reenact.extensions.loading import Extensions, Withheld, load, withheld_of
+from reenact.extensions.trust import Trust
+
+_QUESTION: Final = "Do you trust them? [y]es, [n]o: "
+_TRUSTED: Final = "{} is trusted with what it has now, until any of that is changed"
+_WIDTH: Final = 100
+"""Columns of what nobody is asked about."""
+
+
+def loaded(console: Console) -> Extensions:
+    """Return the extensions of the user and of the project."""
+    return load(
+        home_directory(console.environ),
+        project_directory(console),
+        is_trusted=_trust(console).covers,
+        reserved={word.removeprefix("/") for word in WORDS},
+    )
+
+
+def may_trust(withheld: Withheld, console: Console) -> bool:
+    """Ask the person whether these hooks may run and these commands be called, and remember it if they may."""
+    from rich.console import Console as Screen  # noqa: PLC0415 - as the line editor, loaded when somebody is asked
+
+    from reenact.cli.editor.editor import editor_of_decisions, forget_what_was_typed, read_line  # noqa: PLC0415 - likewise
+
+    screen = Screen(file=console.terminal or console.err, highlight=False, markup=False, soft_wrap=True)
+
+    def say(line: str, style: str | None = None) -> None:
+        screen.print(line, style=style, soft_wrap=False)
+
+    def show_most(most: int | None) -> None:
+        say(_headline(withheld), "bold")
+        show(_content(withheld), screen.width, most, write=screen.print, say=say)
+        say(_headline(withheld), "bold")
+
+    editor = editor_of_decisions(console)
+    show_most(SHOWN)
+    forget_what_was_typed(editor)
+    try:
+        while (answer := read_line(editor, _QUESTION).casefold()) in {"v", "view"}:
+            show_most(None)
+    except (EOFError, KeyboardInterrupt):
+        return False
+    if answer not in {"y", "yes"}:
+        return False
+    _trust(console).add(Path(withheld.project), withheld.digest)
+    return True
+
+
+def trust(options: TrustOptions, console: Console) -> int:
+    """Trust the hooks and commands of a project as they are now, or trust it no more, and return the exit code.
+
+    A person is shown them and asked, unless they have said yes already; where there is none they are listed.
+
+    Raises:
+        ConfigurationError: there are none there that could run, or it cannot be remembered.
+    """
+    project = Path(os.path.realpath(project_directory(console) / (options.project or "")))
+    if options.untrust:
+        was_trusted = _trust(console).remove(project)
+        console.say(f"{harmless(str(project))} is {'no longer' if was_trusted else 'not'} trusted")
+        return ExitCode.SUCCESS
+    withheld, problems = withheld_of(project)
+    if withheld is None:
+        why = f"; {problems[0].told()}" if problems else ""
+        raise ConfigurationError(f"there are no hooks or commands in {project} that could run{why}")
+    if console.has_person and not console.in_ci and not options.yes:
+        if not may_trust(withheld, console):
+            console.say(f"{harmless(str(project))} is not trusted with what it has now")
+            return ExitCode.UNEXPECTED
+        console.say(_TRUSTED.format(harmless(str(project))) + ".")
+        return ExitCode.SUCCESS
+    _trust(console).add(project, withheld.digest)
+    console.say(_TRUSTED.format(harmless(str(project))) + ":")
+
+    def say(line: str, _style: str | None = None) -> None:
+        console.say(line)
+
+    show(_content(withheld), _WIDTH, None, write=say, say=say)
+    return ExitCode.SUCCESS
+
+
+def _headline(withheld: Withheld) -> str:
+    """Return what there is to trust, in words that are all ours."""
+    hooks, commands = len(withheld.hooks), len(withheld.commands)
+    of_hooks = f"{hooks} hook{'s'[: hooks != 1]}, command lines that run by themselves"
+    of_commands = f"{commands} command{'s'[: commands != 1]}, texts that are sent as yours when you call them"
+    return f"The project has {', and '.join(([of_hooks] if hooks else []) + ([of_commands] if commands else []))}."
+
+
+def _content(withheld: Withheld) -> dict[str, Any]:
+    """Return all that is trusted, as a value that can be shown whole."""
+    content: dict[str, Any] = {"project": withheld.project}
+    if withheld.hooks:
+        content["hooks"] = [_hook(hook) for hook in withheld.hooks]
+    if withheld.commands:
+        content["commands"] = {f"/{name}": command.body for name, command in withheld.commands.items()}
+    return content
+
+
+def _hook(hook: Hook) -> dict[str, Any]:
+    matcher = {"matcher": hook.matcher} if hook.matcher else {}
+    return {"event": hook.event, **matcher, "command": hook.command, "timeout": hook.timeout}
+
+
+def why_not(withheld: Withheld) -> str:
+    """Return that something does not run, why not, and what to do about it."""
+    return f"{not_in_force(withheld)}; `reenact extensions` lists them, `reenact extensions trust` trusts them"
+
+
+def not_in_force(withheld: Withheld) -> str:
+    """Return that something does not run, and why not."""
+    what = " and ".join(name for name, some in (("hooks", withheld.hooks), ("commands", withheld.commands)) if some)
+    return f"the {what} in {harmless(withheld.project)} do not run, for nobody has trusted them"
+
+
+def untrusted(name: str, withheld: Withheld) -> Problem:
+    """Return the problem that a command was called which nobody has trusted."""
+    message = (
+        f"/{name} is a command of the project {harmless(withheld.project)}, which nobody has trusted, so the model is "
+        "not asked; `reenact extensions` says where the command is, `reenact extensions trust` trusts the project"
+    )
+    return Problem(ExitCode.USAGE, "untrusted_command", message)
+
+
+def _trust(console: Console) -> Trust:
+    return Trust(state_directory(console.environ))

@@ -1,0 +1,1 @@
+"""Where results, messages and failures go, and in which form."""

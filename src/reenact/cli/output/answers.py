@@ -1,0 +1,348 @@
+"""Answers, gathered from the events of their turns, in three forms: text, one JSON object, or a stream of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+from msgspec import structs
+from rich.cells import cell_len, set_cell_size
+
+from reenact.cli.output.console import Console
+from reenact.cli.output.exact import on_one_line, plain_or_quoted
+from reenact.cli.output.failures import Problem, problem_of_turn
+from reenact.cli.output.lines import as_line
+from reenact.cli.parsing.options import OutputFormat
+from reenact.domain.events import (
+    AssistantMessage,
+    Envelope,
+    ErrorMessage,
+    EventData,
+    TextDelta,
+    ToolEdited,
+    ToolResult,
+    ToolStarted,
+    TurnCompleted,
+)
+from reenact.domain.legible import harmless
+from reenact.domain.loop.calls import content_of
+from reenact.domain.loop.ledger import sum_of
+from reenact.domain.messages import StopDetails, ToolUseBlock, Usage
+from reenact.domain.people import PendingCall
+from reenact.domain.session_state import REFUSAL, plus_cost
+from reenact.domain.tools import is_object
+from reenact.domain.turns import COST_LIMIT, MAX_STEPS, REJECTED, REPEATED
+
+BETWEEN_MESSAGES = "\n\n"
+"""What stands between two messages of one answer: before and after the calls of tools."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a question; it `waits` while a person has to decide about a call, and then has no problem."""
+
+    session_id: str
+    agent_id: str = ""
+    turn_id: str | None = None
+    text: str = ""
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
+    usage: Usage = {}
+    cost: float | None = None
+    duration: float = 0.0
+    tool_calls: tuple[CallMade, ...] = ()
+    waits: bool = False
+    problem: Problem | None = None
+
+    def then(self, later: Answer) -> Answer:
+        """Return this answer and what came of it after a person's decision, as one."""
+        return msgspec.structs.replace(
+            later,
+            turn_id=later.turn_id or self.turn_id,
+            text=BETWEEN_MESSAGES.join(filter(None, (self.text, later.text))),
+            usage=sum_of(self.usage, later.usage) if self.usage else later.usage,
+            cost=plus_cost(self.cost, later.cost),
+            duration=self.duration + later.duration,
+            tool_calls=tuple({call.id: call for call in (*self.tool_calls, *later.tool_calls)}.values()),
+        )
+
+
+def unasked(session_id: str, problem: Problem) -> Answer:
+    """Return the answer to what was not asked."""
+    return Answer(session_id=session_id, problem=problem)
+
+
+class Hearing:
+    """Gathers an answer from what is heard of it, until the last of its turns is over."""
+
+    def __init__(self, session_id: str, agent_id: str, turn_ids: Sequence[str], pending: Iterable[PendingCall]) -> None:
+        """Begin with the turns that belong to the answer, and the calls that were asked for earlier."""
+        self.agent_id = agent_id
+        self._session_id = session_id
+        self._turn_ids = turn_ids
+        self._calls = Calls(pending)
+        self._text: list[str] = []
+        self._failure: Problem | None = None
+
+    def is_own(self, event: Envelope) -> bool:
+        """Return whether the event is of a turn that belongs to the answer."""
+        return event.context.turn_id in self._turn_ids
+
+    def hear(self, event: Envelope, why_ended: Problem) -> Answer | None:
+        """Take in an event of the session; return the answer once it is over.
+
+        `why_ended` is what ended the turn if the turn says no more than that it was interrupted.
+        """
+        self._calls.hear(event.data)  # a call may be answered while no turn is under way
+        if not self.is_own(event):
+            return None
+        match event.data:
+            case AssistantMessage(message=message) if message.text:
+                self._text.append(message.text)
+            case ErrorMessage():
+                self._failure = problem_of_turn(event.data.type, event.data.message)
+            case TurnCompleted(turn_id=turn_id, outcome=outcome) if turn_id == self._turn_ids[-1]:
+                is_whole = outcome in ("completed", "waiting")
+                problem = None if is_whole else self._failure or why_ended
+                return self._answer(event.data, waits=outcome == "waiting", problem=problem)
+            case _:
+                pass
+        return None
+
+    def stopped(self) -> Answer:
+        """Return the answer that is over without a turn: a person wanted no more of it."""
+        over = TurnCompleted(turn_id="", outcome="interrupted", stop_reason=REJECTED)
+        return self._answer(over, waits=False, problem=None)
+
+    def _answer(self, turn: TurnCompleted, *, waits: bool, problem: Problem | None) -> Answer:
+        return Answer(
+            session_id=self._session_id,
+            agent_id=self.agent_id,
+            turn_id=turn.turn_id or None,
+            text=BETWEEN_MESSAGES.join(self._text),
+            stop_reason=turn.stop_reason,
+            stop_sequence=turn.stop_sequence,
+            stop_details=turn.stop_details,
+            usage=turn.usage,
+            cost=turn.cost,
+            duration=turn.duration,
+            tool_calls=self._calls.made,
+            waits=waits,
+            problem=problem,
+        )
+
+
+_LIMITS: Final = {
+    COST_LIMIT: "The session has spent what it may spend (--max-cost), so its agent has stopped.",
+    MAX_STEPS: "The model was asked as often as it may be for one prompt (--max-turns), so the agent has stopped.",
+    REPEATED: "The model asked for the same calls with the same results again and again, so the agent has stopped.",
+}
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
+    """What a program reads at the end. `cost` is null if no prices are known."""
+
+    success: bool
+    result: str | None = None
+    session_id: str | None = None
+    agent_id: str | None = None
+    turn_id: str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
+    usage: Usage | None = None
+    cost: float | None = None
+    duration: float | None = None
+    tool_calls: tuple[CallMade, ...] = ()
+    error: Problem | None = None
+
+
+class Output(Protocol):
+    """Where an answer goes."""
+
+    def hear(self, event: Envelope, *, is_own: bool) -> None:
+        """Print what the form has for an event; `is_own` for one of the turn that is printed."""
+        ...
+
+    def end(self, answer: Answer) -> None:
+        """Print what comes after the last event."""
+        ...
+
+
+class TextOutput:
+    """The text of the answer, as it comes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last = "\n"
+        self._between = False
+
+    def hear(self, event: Envelope, *, is_own: bool) -> None:
+        """Print the text of a delta."""
+        if is_own and isinstance(event.data, AssistantMessage):
+            self._between = self._between or bool(event.data.message.text)
+        if is_own and isinstance(event.data, TextDelta) and event.data.text:
+            between, self._between = BETWEEN_MESSAGES if self._between else "", False
+            self._console.write(f"{between}{event.data.text}")
+            self._last = event.data.text[-1]
+
+    def end(self, answer: Answer) -> None:
+        """End the line, and say why the answer is not whole."""
+        if self._last != "\n":
+            self._console.write("\n")
+        self._last, self._between = "\n", False
+        _tell(answer, self._console)
+
+
+class JsonOutput:
+    """One object, at the end."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def hear(self, event: Envelope, *, is_own: bool) -> None:
+        """Print nothing."""
+
+    def end(self, answer: Answer) -> None:
+        """Print the object; a failure is told to people as well."""
+        write_result(self._console, result_of(answer))
+        _tell(answer, self._console)
+
+
+class StreamJsonOutput(JsonOutput):
+    """Every event of the session when it happens, each an object on a line of its own, and then the same object."""
+
+    def hear(self, event: Envelope, *, is_own: bool) -> None:
+        """Print the envelope."""
+        self._console.write(as_line(event))
+
+
+def output(form: OutputFormat, console: Console) -> Output:
+    """Return where an answer goes that is wanted in this form."""
+    match form:
+        case OutputFormat.TEXT:
+            return TextOutput(console)
+        case OutputFormat.JSON:
+            return JsonOutput(console)
+        case OutputFormat.STREAM_JSON:
+            return StreamJsonOutput(console)
+
+
+def result_of(answer: Answer) -> Result:
+    """Return the answer as the object that a program reads."""
+    same = {name: value for name, value in structs.asdict(answer).items() if name in Result.__struct_fields__}
+    same |= {"session_id": answer.session_id or None, "agent_id": answer.agent_id or None}
+    text = None if answer.problem is not None and not answer.text else answer.text
+    return Result(**same, success=answer.problem is None, result=text, error=answer.problem)
+
+
+def why_ended(answer: Answer) -> str | None:
+    """Return the limit, or the refusal, that ended an answer, in words, or None."""
+    if answer.stop_reason != REFUSAL:
+        return _LIMITS.get(answer.stop_reason or "")
+    details = answer.stop_details or StopDetails()
+    category = f" ({details.category})" if details.category else ""
+    explanation = f": {details.explanation}" if details.explanation else "."
+    return f"The model refused to answer{category}{explanation}"
+
+
+def write_result(console: Console, result: Result) -> None:
+    """Print the object on a line of its own."""
+    if result.error is not None:
+        error = structs.replace(result.error, message=console.without_key(result.error.message))
+        result = structs.replace(result, error=error)
+    console.write(as_line(result))
+
+
+def _tell(answer: Answer, console: Console) -> None:
+    """Tell people why the answer is not whole."""
+    reason = why_ended(answer)
+    if answer.problem is not None:
+        console.report(answer.problem, session_id=answer.session_id or None, turn_id=answer.turn_id)
+    elif reason is not None:
+        console.warn(reason)
+
+
+_WIDTH: Final = 200
+_LINES: Final = 3
+"""So many lines of a result are shown."""
+
+
+class CallMade(msgspec.Struct, frozen=True, kw_only=True):
+    """A call that the model asked for, and its answer; `result` is null while there is none."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+    result: Any = None
+    is_error: bool = False
+
+
+class Calls:
+    """Takes note of calls as they are heard of."""
+
+    def __init__(self, pending: Iterable[PendingCall] = ()) -> None:
+        """Take note of those that were asked for earlier, and wait for a person."""
+        self._made = {call.id: CallMade(id=call.id, name=call.name, input=call.arguments) for call in pending}
+
+    @property
+    def made(self) -> tuple[CallMade, ...]:
+        """The calls, in the order in which the model asked for them."""
+        return tuple(self._made.values())
+
+    def hear(self, event: EventData) -> None:
+        """Take note of what an event says of a call."""
+        match event:
+            case AssistantMessage(message=message):
+                for block in message.content:
+                    if isinstance(block, ToolUseBlock):
+                        self._made[block.id] = CallMade(id=block.id, name=block.name, input=block.input)
+            case ToolEdited():
+                self._change(event.id, input=event.edited)
+            case ToolStarted() if event.id not in self._made:
+                self._made[event.id] = CallMade(id=event.id, name=event.name, input=event.input)
+            case ToolResult():
+                self._change(event.id, result=event.result, is_error=event.is_error)
+            case _:
+                pass
+
+    def _change(self, call_id: str | None, **changes: Any) -> None:  # noqa: ANN401 - fields differ in type
+        if call_id is not None and call_id in self._made:
+            self._made[call_id] = msgspec.structs.replace(self._made[call_id], **changes)
+
+
+def call_line(name: str, arguments: object, width: int) -> str:
+    """Return the call on one line of at most so many columns."""
+    inside = (
+        ", ".join(f"{plain_or_quoted(str(key))}: {on_one_line(value)}" for key, value in arguments.items())
+        if is_object(arguments)
+        else on_one_line(arguments)
+    )
+    return cut(f"{plain_or_quoted(name)}({inside})", width)
+
+
+def told(call: PendingCall) -> str:
+    """Return a line that says what waits for a person."""
+    what = call_line(call.name, call.arguments, _WIDTH) if call.prompt is None else harmless(call.prompt)
+    return f"{harmless(call.id)}  {what}"
+
+
+def result_lines(result: object, width: int) -> list[str]:
+    """Return the first lines of a result, each of at most so many columns, and how many there are more."""
+    content = content_of(result)
+    text = content if isinstance(content, str) else "\n".join(map(_block, content))
+    lines = [harmless(line) for line in text.rstrip().splitlines()] or ["(nothing)"]
+    more = len(lines) - _LINES
+    shown = [cut(line, width) for line in lines[:_LINES]]
+    return shown if more <= 0 else [*shown, f"… {more} more line{'' if more == 1 else 's'}"]
+
+
+def cut(line: str, width: int) -> str:
+    """Return the line with at most so many columns; an ellipsis stands for what is left out."""
+    return line if cell_len(line) <= width else f"{set_cell_size(line, max(width - 1, 1)).rstrip()}…"
+
+
+def _block(block: Mapping[str, Any]) -> str:
+    text = block.get("text")
+    return text if isinstance(text, str) else f"[{block.get('type')}]"

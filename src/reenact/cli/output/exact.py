@@ -1,0 +1,283 @@
+"""Values shown exactly, to the last character: nothing in them can hide, move the cursor, or pass for something else.
+
+A short text stands in quotes. Any other one stands below its name as it reads, with a bar before each of its lines; a
+row with a colon goes on with the row above, behind a blank, or without one where that ends with a backslash.
+Characters that would mislead are escapes of JSON. An item of a list has a dash before it. What is nested very deeply is
+JSON, in pieces between bars. However deep a value is, nothing here fails of it.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from rich.cells import cell_len
+
+from reenact.domain.legible import in_ascii, seen, tokens
+from reenact.domain.tools import is_array, is_object
+
+Escape: TypeAlias = Callable[[str, str], str]
+"""Tells how a character is written behind what stands before it."""
+
+_NARROWEST: Final = 16
+"""Columns that a piece of text has at least, however deep it stands."""
+_STEP: Final = "  "
+_DEEPEST: Final = 50
+"""What is nested more deeply in a value is shown as JSON."""
+_BAR: Final = "|"
+_LINE, _MORE = "| ", ": "
+_NEEDS_LINES: Final = re.compile(r'["\\\n]')
+_AFTER_BACKSLASH: Final = frozenset(" \\bfrtu")
+"""What makes a backslash before it look like an escape."""
+_BLANK: Final = "\\u0020"
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_RIGHT_TO_LEFT: Final = frozenset({"R", "AL", "AN"})
+
+
+def escaped(text: str) -> str:
+    """Return the text with every character that cannot be seen, or is not what it seems, as an escape of JSON."""
+    return "".join(tokens(text, seen))
+
+
+def quoted(text: str) -> str:
+    """Return the text in quotes, escaped."""
+    return f'"{escaped(text)}"'
+
+
+def plain_or_quoted(name: str) -> str:
+    """Return a name as it is if it is as names are, else in quotes."""
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)
+
+
+def may_be_reordered(value: object) -> bool:
+    """Return whether the value has letters that are written from right to left: a terminal may show them elsewhere."""
+    left = [value]
+    while left:
+        one = left.pop()
+        if isinstance(one, str):
+            if any(unicodedata.bidirectional(letter) in _RIGHT_TO_LEFT for letter in one):
+                return True
+        elif is_object(one):
+            left += [*one, *one.values()]
+        elif is_array(one):
+            left += one
+    return False
+
+
+def lines_of(arguments: Mapping[str, Any], width: int, escape: Escape = seen) -> list[str]:
+    """Return the arguments of a call as lines of so many columns, whole."""
+    lines = [line for name, value in arguments.items() for line in _named(name, value, "", width, escape)]
+    return lines or ["no arguments"]
+
+
+def on_one_line(value: object) -> str:
+    """Return the JSON value as JSON on one line, whole; what it says can be read again as JSON."""
+    return "".join(_json(value, seen))
+
+
+def _json(value: object, escape: Escape) -> Iterator[str]:
+    """Yield the value as JSON, character by character where it is a text."""
+    left: list[Iterator[object]] = [iter([value])]
+    """What is still to be written of each value that is open; what stands there as `_Written` is as it is."""
+    while left:
+        for one in left[-1]:
+            if isinstance(one, _Written):
+                yield one
+            elif isinstance(one, str):
+                yield from ('"', *tokens(one, escape), '"')
+            elif is_object(one):
+                left.append(_members(one))
+                break
+            elif is_array(one):
+                left.append(_items(one))
+                break
+            else:
+                yield msgspec.json.encode(one).decode()
+        else:
+            left.pop()
+
+
+class _Written(str):
+    """What stands in JSON between values."""
+
+    __slots__ = ()
+
+
+def _members(value: Mapping[Any, Any]) -> Iterator[object]:
+    yield _Written("{")
+    for number, (name, one) in enumerate(value.items()):
+        if number:
+            yield _Written(", ")
+        yield str(name)
+        yield _Written(": ")
+        yield one
+    yield _Written("}")
+
+
+def _items(value: Sequence[Any]) -> Iterator[object]:
+    yield _Written("[")
+    for number, one in enumerate(value):
+        if number:
+            yield _Written(", ")
+        yield one
+    yield _Written("]")
+
+
+def _named(name: str, value: object, margin: str, width: int, escape: Escape) -> Iterator[str]:
+    shown = name
+    if not _PLAIN_NAME.fullmatch(name):
+        *begun, last = _pieces(name, max(_NARROWEST, width - len(margin)) - len('"": ') - 1, escape)
+        yield from (f'{margin}"{piece}"' for piece in begun)
+        shown = f'"{last}"'
+    if (is_object(value) or is_array(value)) and value:
+        yield f"{margin}{shown}:"
+        yield from _parts(value, margin + _STEP, width, escape)
+    else:
+        yield from _leaf(f"{margin}{shown}: ", value, width, escape)
+
+
+def _parts(value: dict[Any, Any] | list[Any], margin: str, width: int, escape: Escape) -> Iterator[str]:
+    if len(margin) > _DEEPEST * len(_STEP):
+        margin = margin[: width // 4]
+        pieces = _in_pieces(_json(value, escape), max(_NARROWEST, width - len(margin)) - 2 * len(_BAR))
+        yield from (f"{margin}{_BAR}{piece}{_BAR}" for piece in pieces)
+        return
+    if is_object(value):
+        for name, one in value.items():
+            yield from _named(str(name), one, margin, width, escape)
+        return
+    for one in value:
+        if (is_object(one) or is_array(one)) and one:
+            yield f"{margin}-"
+            yield from _parts(one, margin + _STEP, width, escape)
+        else:
+            yield from _leaf(f"{margin}- ", one, width, escape)
+
+
+def _leaf(head: str, value: object, width: int, escape: Escape) -> Iterator[str]:
+    if not isinstance(value, str):
+        yield head + msgspec.json.encode(value).decode()
+        return
+    written = "".join(tokens(value, escape))
+    if not _NEEDS_LINES.search(value) and cell_len(head) + cell_len(written) + len('""') <= width:
+        yield f'{head}"{written}"'
+        return
+    yield head.rstrip()
+    margin = " " * (len(head) - len(head.lstrip(" "))) + _STEP
+    margin = margin[: max(0, width - _NARROWEST)]
+    for line in value.split("\n"):
+        mark = _LINE
+        for row in _rows([*_as_text(line, escape)], max(_NARROWEST, width - len(margin)) - len(_LINE)):
+            yield f"{margin}{mark}{row}".rstrip()
+            mark = _MORE
+
+
+def _as_text(line: str, escape: Escape) -> Iterator[str]:
+    """Yield the characters of a line as they are, and as escapes where they would mislead.
+
+    A backslash is doubled only where it would be taken for the beginning of an escape, or for the end of a row.
+    """
+    shown = line.removesuffix(" ")
+    backslash = ""
+    for token in tokens(shown, lambda character, before: '"' if character == '"' else escape(character, before)):
+        if backslash:
+            yield backslash * 2 if token[0] in _AFTER_BACKSLASH else backslash + token
+            is_taken = token[0] not in _AFTER_BACKSLASH
+            backslash = ""
+            if is_taken:
+                continue
+        if token == "\\\\":  # noqa: S105 - a backslash
+            backslash = "\\"
+        else:
+            yield token
+    if backslash:
+        yield backslash * 2
+    if shown != line:
+        yield _BLANK
+
+
+def _rows(written: Sequence[str], width: int) -> Iterator[str]:
+    """Yield a line in rows. Where it is broken between words the blank is left out; in a word there is a backslash."""
+    row: list[str] = []
+    columns = 0
+    for token in written:
+        columns += cell_len(token)
+        row.append(token)
+        if columns < width:
+            continue
+        blank = next((at for at in range(len(row) - 1, 0, -1) if row[at] == " " != row[at - 1]), None)
+        if blank is not None:
+            yield "".join(row[:blank])
+            row = row[blank + 1 :]
+        elif len(row) > 1:
+            yield "".join(row[:-1]) + "\\"
+            row = row[-1:]
+        columns = sum(map(cell_len, row))
+    yield "".join(row)
+
+
+def _pieces(text: str, width: int, escape: Escape) -> Iterator[str]:
+    """Yield the text, escaped, in pieces of so many columns; a line end is the last of its piece."""
+    is_told = False
+    for piece in _in_pieces(tokens(text, escape), width):
+        is_told = True
+        yield piece
+    if not is_told:
+        yield ""
+
+
+def _in_pieces(written: Iterable[str], width: int) -> Iterator[str]:
+    piece, columns = "", 0
+    for token in written:
+        wide = cell_len(token)
+        if piece and columns + wide > width:
+            yield piece
+            piece, columns = "", 0
+        piece, columns = piece + token, columns + wide
+        if token == "\\n":  # noqa: S105 - a line end
+            yield piece
+            piece, columns = "", 0
+    if piece:
+        yield piece
+
+
+SHOWN: Final = 20
+"""So many lines are shown without being asked for."""
+MARGIN: Final = "  "
+_REORDERED: Final = "Some of it is written from right to left, and may be shown in another order. In ASCII it is:"
+
+Say: TypeAlias = Callable[..., object]
+"""Says a line that is ours, perhaps in a style."""
+
+
+def show(value: Mapping[str, Any], width: int, most: int | None, *, write: Callable[[str], object], say: Say) -> None:
+    """Write the lines of a value, at most so many, in a margin; say what else there is to know of them.
+
+    What a terminal may show in another order is written in ASCII too.
+    """
+    for escape in (seen, in_ascii) if may_be_reordered(value) else (seen,):
+        if escape is in_ascii:
+            say(_REORDERED)
+        lines = lines_of(value, width - len(MARGIN), escape)
+        shown = lines if most is None or len(lines) <= most + 1 else lines[:most]
+        for line in shown:
+            write(f"{MARGIN}{line}")
+        if len(shown) < len(lines):
+            say(f"… {len(lines) - len(shown)} more lines, press v to view", "yellow")
+
+
+_WORD: Final = re.compile(r"\s*\S+")
+
+
+def in_rows(line: str, width: int) -> str:
+    """Return the line, broken between words only: what no row has room for, such as an id, can be copied whole."""
+    rows = [""]
+    for word in _WORD.findall(line):
+        if rows[-1] and cell_len(f"{rows[-1]}{word}") > width >= cell_len(word.lstrip()):
+            rows.append(word.lstrip())
+        else:
+            rows[-1] += word
+    return "\n".join(rows)

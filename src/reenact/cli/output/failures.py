@@ -1,0 +1,226 @@
+"""Failures: the exit code by the type of the failure, never by its text, and a hint what may help."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+from typer import TyperException
+
+from reenact.cli.settings.environment import given
+from reenact.domain.errors import (
+    AlreadyExistsError,
+    AuthenticationError,
+    ConfigurationError,
+    InvalidInputError,
+    LLMError,
+    LogLockedError,
+    LogUnusableError,
+    NotFoundError,
+    ReenactError,
+    RequestTimeoutError,
+    ServerUnreachableError,
+    SessionLockedError,
+)
+
+
+class ExitCode(IntEnum):
+    """The exit codes; the last three are 128 and the number of the signal, as shells have it."""
+
+    SUCCESS = 0
+    UNEXPECTED = 1
+    USAGE = 2
+    AUTHENTICATION = 3
+    NETWORK = 4
+    TIMEOUT = 5
+    INTERRUPTED = 130
+    CLOSED_PIPE = 141
+    QUIT = 131
+    TERMINATED = 143
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Why there is no result, or no whole one: the exit code, the stable name of the failure, and words for people."""
+
+    code: int
+    type: str
+    message: str
+
+
+class NothingToContinueError(ConfigurationError):
+    """There is no session that could be continued."""
+
+    code = "nothing_to_continue"
+
+
+class NoInputError(ConfigurationError):
+    """There is nobody and nothing that says anything."""
+
+    code = "no_input"
+
+
+class WaitsForPersonError(ReenactError):
+    """The session goes on when a person has decided about its calls, and takes up no question before."""
+
+    code = "waiting_for_human_input"
+
+    def __init__(self, session_id: str, calls: int) -> None:
+        what = "a call waits" if calls == 1 else f"{calls} calls wait"
+        super().__init__(
+            f"{what} for a person in session {session_id}, which takes up nothing else before; "
+            f"`reenact --resume {session_id}` asks about what waits, and /pending does"
+        )
+        self.session_id = session_id
+
+
+class AnswerLostError(ReenactError):
+    """The agent ended without a word about the turn, because the log could not be written."""
+
+    code = "answer_lost"
+
+
+class ServerEndedError(ReenactError):
+    """The server does not listen any more, and nobody has told it to end."""
+
+    code = "server_ended"
+
+
+class OutputLostError(ReenactError, OSError):
+    """Standard output takes nothing more, though somebody may still read it."""
+
+    code = "output_lost"
+
+    def __init__(self, why: str) -> None:
+        super().__init__(f"standard output cannot be written: {why}; what was said so far is in the log")
+
+
+class TerminatedError(BaseException):
+    """The process was asked to end; `code` is what it ends with."""
+
+    def __init__(self, code: ExitCode = ExitCode.TERMINATED) -> None:
+        super().__init__()
+        self.code = code
+
+
+_USAGE: Final = (
+    InvalidInputError,
+    NotFoundError,
+    AlreadyExistsError,
+    LogLockedError,
+    LogUnusableError,
+    SessionLockedError,
+    WaitsForPersonError,
+)
+
+_OF_KINDS: Final[Mapping[type[ReenactError], ExitCode]] = {
+    AuthenticationError: ExitCode.AUTHENTICATION,
+    ServerUnreachableError: ExitCode.NETWORK,
+    RequestTimeoutError: ExitCode.TIMEOUT,
+}
+
+OF_TURNS: Final[Mapping[str, ExitCode]] = {
+    "authentication_error": ExitCode.AUTHENTICATION,
+    "permission_error": ExitCode.AUTHENTICATION,
+    "api_connection_error": ExitCode.NETWORK,
+    "api_error": ExitCode.NETWORK,
+    "incomplete_stream": ExitCode.NETWORK,
+    "overloaded_error": ExitCode.NETWORK,
+    "rate_limit_error": ExitCode.NETWORK,
+    "rate_limit_exceeded": ExitCode.NETWORK,
+    "timeout_error": ExitCode.NETWORK,
+    "billing_error": ExitCode.USAGE,
+    "invalid_request_error": ExitCode.USAGE,
+    "not_found_error": ExitCode.USAGE,
+    "request_too_large": ExitCode.USAGE,
+    "driver_error": ExitCode.UNEXPECTED,
+}
+
+"""The types of failed turns, as `error` events have them; any other is unexpected."""
+UNEXPECTED: Final = "internal_error"
+"""The type of a failure that nobody has thought of."""
+INTERRUPTED: Final = Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted")
+UNAPPROVED: Final = Problem(
+    ExitCode.USAGE,
+    "unapproved_tool_calls",
+    "the model went on to ask for calls that no person is there to approve; --allowed-tools NAMES allows them",
+)
+
+
+def problem_of_turn(error_type: str, message: str) -> Problem:
+    """Return the problem that a failed turn is; `error_type` is that of its `error` event.
+
+    A silence of the network or a 504 is a failure of the network: the exit code for time says that the caller's own
+    patience, `--timeout`, has ended.
+    """
+    return Problem(OF_TURNS.get(error_type, ExitCode.UNEXPECTED), error_type, printable(message))
+
+
+def problem_of(error: BaseException) -> Problem:
+    """Return the problem that an exception is."""
+    match error:
+        case TyperException():
+            return Problem(ExitCode.USAGE, "invalid_arguments", printable(error.format_message()))
+        case KeyboardInterrupt():
+            return INTERRUPTED
+        case TerminatedError(code=code):
+            return Problem(code, "terminated", "terminated")
+        case LLMError():
+            return problem_of_turn(error.type, error.message)
+        case ReenactError():
+            return Problem(code_of_kind(type(error)), error.code, printable(str(error)))
+        case _:
+            return Problem(ExitCode.UNEXPECTED, UNEXPECTED, printable(f"{type(error).__name__}: {error}"))
+
+
+def timed_out(seconds: float) -> Problem:
+    """Return the problem that there was no answer within the time that was allowed."""
+    return Problem(ExitCode.TIMEOUT, "timeout", f"there was no whole answer within {seconds:g} s")
+
+
+def printable(text: str) -> str:
+    """Return the text as UTF-8 can hold it: an argument that is not, comes with lone surrogates."""
+    return text.encode("utf-8", "replace").decode()
+
+
+def code_of_kind(kind: type[ReenactError]) -> ExitCode:
+    """Return the exit code that errors of this kind have."""
+    if issubclass(kind, _USAGE):
+        return ExitCode.USAGE
+    return next((code for known, code in _OF_KINDS.items() if issubclass(kind, known)), ExitCode.UNEXPECTED)
+
+
+_KEY: Final = "ANTHROPIC_API_KEY"
+_URL: Final = "ANTHROPIC_BASE_URL"
+_PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
+_LATER: Final = "the trouble is on the side of the API, or on the way to it: try again later"
+_HINTS: Final = {
+    "authentication_error": "{where} refuses the key in {key}: is it whole, still valid, and one for this address?",
+    "permission_error": "the key in {key} may not do this: ask for the permission, or choose another --model",
+    "billing_error": "see to the account that the key in {key} belongs to: its credit, or its plan",
+    "not_found_error": "is there a model of this name (--model, ANTHROPIC_MODEL), and is it asked for at {where}?",
+    "invalid_request_error": (
+        "the API does not take the request as it is: see --model, --system-prompt, --tools and {url}"
+    ),
+    "request_too_large": "the conversation is too large for a request: begin a new one, or say less at once",
+    "rate_limit_error": "more was asked than the account allows for now: try again later",
+    "rate_limit_exceeded": "more was asked than the account allows for now: try again later",
+    "overloaded_error": _LATER,
+    "api_error": _LATER,
+    "timeout_error": _LATER,
+    "incomplete_stream": "what came is kept: ask again, with --continue",
+    "storage_error": "see whether the disk that the log is on is full, or fails",
+    "session_not_found": "`reenact sessions` lists those that there are",
+    "api_connection_error": "see to the network, and to {variables}",
+}
+
+
+def hint_of(error_type: str, environ: Mapping[str, str]) -> str | None:
+    """Return what may help against a failure of this type; None if its message says all there is to say."""
+    hint = _HINTS.get(error_type)
+    if hint is None:
+        return None
+    where = f"the API that {_URL} names" if given(environ, _URL) else "the API"
+    set_ones = [name for name in (_URL, *_PROXIES) if given(environ, name)]
+    return hint.format(key=_KEY, url=_URL, where=where, variables=", ".join(set_ones) or _URL)

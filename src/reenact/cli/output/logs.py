@@ -1,0 +1,205 @@
+"""Log records as words, as lines of JSON and with tracebacks, and the lock of the terminal that they wait for."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from logging import LogRecord
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from reenact.cli.output.failures import printable
+from reenact.domain.legible import harmless
+
+Conceal: TypeAlias = Callable[[str], str]
+"""Returns a text without the secrets in it."""
+
+FOR_LATER: Final[Mapping[str, object]] = {"is_for_later": True}
+"""What a record has as `extra` that people at a terminal are not to be told of: it is kept with its traceback."""
+_FACTS: Final = ("code", "type", "hint", "session_id", "agent_id", "turn_id")
+"""What a record may say of itself beside its message, under these names."""
+_MARGIN: Final = "  "
+_ERRORS_SIZE: Final = 1024 * 1024
+
+
+class _Formatter(logging.Formatter):
+    """Keeps secrets out of whatever is logged."""
+
+    def __init__(self, conceal: Conceal) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+        self._conceal = conceal
+
+    def traceback(self, record: logging.LogRecord) -> str:
+        return self.formatException(record.exc_info) if record.exc_info else ""
+
+
+class Words(_Formatter):
+    """For people: words that a terminal shows and does not obey, and the traceback only if they ask for it.
+
+    What a message has behind its first line is indented, so that it cannot be taken for a message of its own.
+    """
+
+    def __init__(self, conceal: Conceal, errors: Path, *, debug: bool) -> None:
+        super().__init__(conceal)
+        self._errors = errors
+        self._debug = debug
+
+    def format(self, record: logging.LogRecord) -> str:
+        message = self._conceal(record.getMessage())
+        if record.levelno > logging.INFO:
+            message = f"reenact: {record.levelname.lower()}: {message}"
+        lines = [message, getattr(record, "hint", None)]
+        if record.exc_info:
+            lines.append(
+                self._conceal(self.traceback(record)) if self._debug else f"{self._errors} says where; so does --debug"
+            )
+        return f"\n{_MARGIN}".join(map(harmless, "\n".join(filter(None, lines)).split("\n")))
+
+
+class Lines(_Formatter):
+    """For machines: a JSON object a line. Its fields are in the documentation, and stay."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        from reenact.cli.output.lines import as_line  # noqa: PLC0415 - whoever asks for help need not wait for it
+
+        fields: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        fields |= {name: vars(record)[name] for name in _FACTS if vars(record).get(name) is not None}
+        if record.exc_info:
+            fields["traceback"] = self.traceback(record)
+        return as_line({name: self._told(value) for name, value in fields.items()}).removesuffix("\n")
+
+    def _told(self, value: object) -> object:
+        return value if isinstance(value, int | float) else printable(self._conceal(str(value)))
+
+
+class Whole(_Formatter):
+    """For later: everything."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._conceal(super().format(record))
+
+
+class Told(logging.Handler):
+    """Writes to standard error, or to what is in its place; where nothing can be written, that is no failure."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._write = write
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except Exception:  # noqa: BLE001 - a library that logs arguments which its message does not take
+            record.msg, record.args = f"{record.msg} {record.args}", None
+            line = self.format(record)
+        self._write(f"{line}\n")
+
+
+class Tracebacks(RotatingFileHandler):
+    """Keeps what comes with a traceback; a file that cannot be written is no failure of the command."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            path, maxBytes=_ERRORS_SIZE, backupCount=1, encoding="utf-8", errors="backslashreplace", delay=True
+        )
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and record.exc_info[0] is not None:
+            with contextlib.suppress(OSError):
+                Path(self.baseFilename).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                super().emit(record)
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging calls
+        """Do nothing: standard error has told already."""
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # what could not be written is written once more
+            super().close()
+
+
+OF_TOOLS: Final = "tool"
+"""What the record of a tool that has failed has of its own: the name of the tool."""
+
+
+class Floor:
+    """The one terminal of the process. Who writes there a line at a time holds the `lock` meanwhile."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.told = 0
+        """How often something that was logged has been written."""
+        self._takers = 0
+        self._pages = 0
+        self._waiting: list[Callable[[], None]] = []
+
+    def take(self) -> None:
+        """Have what is logged wait: a line, or a text of several, has begun."""
+        with self.lock:
+            self._takers += 1
+
+    def give(self) -> None:
+        """Write what has waited, once nobody else has the terminal."""
+        with self.lock:
+            self._takers -= 1
+            while self._waiting and not self._takers:
+                self._tell(self._waiting.pop(0))
+
+    @contextmanager
+    def taken(self) -> Generator[None]:
+        """Have what is logged wait meanwhile."""
+        self.take()
+        try:
+            yield
+        finally:
+            self.give()
+
+    @contextmanager
+    def showing_calls(self) -> Generator[None]:
+        """Tell nothing meanwhile of tools that fail: their results are shown, and say so."""
+        self._pages += 1
+        try:
+            yield
+        finally:
+            self._pages -= 1
+
+    def is_shown(self, record: LogRecord) -> bool:
+        """Return whether a person sees anyhow what the record says."""
+        return self._pages > 0 and OF_TOOLS in vars(record)
+
+    def between(self, write: Callable[[], None]) -> None:
+        """Write, or have it written as soon as nobody has the terminal."""
+        with self.lock:
+            if self._takers:
+                self._waiting.append(write)
+            else:
+                self._tell(write)
+
+    def _tell(self, write: Callable[[], None]) -> None:
+        self.told += 1
+        write()
+
+
+FLOOR: Final = Floor()
+
+
+class Between(Told):
+    """Writes what is logged where an answer, or what is typed, is not broken by it."""
+
+    def createLock(self) -> None:  # noqa: N802 - the name that logging calls
+        """Have one lock with all that is written there, so that nobody waits for two in two orders."""
+        self.lock = FLOOR.lock  # pyright: ignore[reportAttributeAccessIssue] - typeshed has a lock of one kind only
+
+    def emit(self, record: LogRecord) -> None:
+        """Write the record, now or as soon as it can be."""
+        FLOOR.between(partial(super().emit, record))

@@ -1,0 +1,248 @@
+"""Completing the command line: what may stand where a person has pressed Tab, and the scripts of shells that ask.
+
+It is asked while somebody types: it is quick, changes nothing, and prints nothing where it cannot tell. The command
+answers with a line that says whether files are meant as well, and then, a line each, with what may be typed, a tab, and
+words about it. What may be typed has no character that means anything to a shell.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TextIO, TypeAlias
+
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import ExitCode
+from reenact.cli.output.streams import forget
+from reenact.cli.parsing.commands import ALWAYS, options_of
+from reenact.cli.parsing.help_page import commands_of
+from reenact.cli.parsing.options import CompletionOptions, Shell
+from reenact.cli.settings.environment import default_database, given, preferred_database
+from reenact.domain.legible import shortened
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_.=-]+")
+"""What means nothing to any shell; other names are not offered."""
+_KINDS: Final = re.compile(r"[A-Z]{2,}")
+_SESSIONS: Final = frozenset({"SESSION", "ID"})
+_FILES: Final = frozenset({"FILE", "PATH", "DIR"})
+_BREAKS: Final = re.compile(r"[=:@]+")
+"""What bash takes a word apart at."""
+_WIDEST: Final = 60
+
+Choice: TypeAlias = tuple[str, str]
+"""What may be typed, and words about it."""
+
+
+def print_script(options: CompletionOptions, console: Console) -> int:
+    """Print what the shell is to run so that it completes the command line."""
+    program = "reenact" if shutil.which("reenact") else f"{shlex.quote(sys.executable)} -m reenact"
+    console.write(_SCRIPTS[options.shell].replace("@PROGRAM@", program).lstrip("\n"))
+    return ExitCode.SUCCESS
+
+
+def complete(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str], out: TextIO) -> int:
+    """Print what may stand in the place of the last word, which may be empty; never fails."""
+    with contextlib.suppress(Exception, KeyboardInterrupt):
+        lines = list(answer(words, root, environ))
+        encoding = out.encoding or "utf-8"
+        out.write("".join(f"{line}\n" for line in lines).encode(encoding, "replace").decode(encoding))
+        try:
+            out.flush()
+        except OSError:  # nobody reads it, and the end of the process is not to stumble over it
+            forget(out)
+    return 0
+
+
+def answer(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str]) -> Iterator[str]:
+    """Yield whether files are meant, and each choice with words about it behind a tab."""
+    typed, kept = _joined(words or [""])
+    place = _Place(root, typed[:-1])
+    choices, files = place.choices(typed[-1], environ)
+    yield "files" if files else "words"
+    for value, about in choices:
+        if value.startswith(typed[-1]) and _PLAIN.fullmatch(value):
+            yield f"{value[kept:]}\t{shortened(' '.join(about.split()), _WIDEST)}"
+
+
+class _Place:
+    """Where in the command line something is to be typed: behind which command, and which option of it."""
+
+    def __init__(self, root: TyperGroup, words: Iterable[str]) -> None:
+        self._root = root
+        self._command: TyperCommand | TyperGroup = root
+        self._waiting: TyperOption | None = None
+        self._given: dict[str, str] = {}
+        self._arguments = 0
+        self._only_arguments = False
+        for word in words:
+            self._pass(word)
+
+    def choices(self, word: str, environ: Mapping[str, str]) -> tuple[list[Choice], bool]:
+        """Return what the word may become, and whether it may be a file."""
+        if self._waiting is not None:
+            return self._values(self._waiting.metavar, word, environ)
+        name, is_joined, value = word.partition("=")
+        if word.startswith("-") and not self._only_arguments:
+            if not is_joined:
+                return self._options(), False
+            option = options_of(self._command).get(name)
+            values, files = ([], False) if option is None else self._values(option.metavar, value, environ)
+            return [(f"{name}={one}", about) for one, about in values], files
+        if isinstance(self._command, TyperGroup) and not self._arguments:
+            return list(commands_of(self._command)), False
+        arguments = [one for one in self._command.params if isinstance(one, TyperArgument)]
+        at = min(self._arguments, len(arguments) - 1)
+        if at < 0 or (self._arguments > at and arguments[at].nargs == 1):
+            return [], False
+        return self._values(arguments[at].metavar, word, environ)
+
+    def _pass(self, word: str) -> None:
+        if self._waiting is not None:
+            self._give(self._waiting, word)
+            self._waiting = None
+        elif word == "--" and not self._only_arguments:
+            self._only_arguments = True
+        elif word.startswith("-") and len(word) > 1 and not self._only_arguments:
+            self._pass_option(word)
+        elif isinstance(self._command, TyperGroup) and word in self._command.commands:
+            command = self._command.commands[word]
+            if isinstance(command, TyperCommand | TyperGroup):
+                self._command = command
+        else:
+            self._arguments += 1
+
+    def _pass_option(self, word: str) -> None:
+        known = options_of(self._command)
+        name, is_joined, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
+        option = known.get(name)
+        if option is None:
+            return
+        if option.is_flag or is_joined:
+            self._give(option, value)
+        else:
+            self._waiting = option
+
+    def _give(self, option: TyperOption, value: str) -> None:
+        self._given[option.name] = value
+
+    def _options(self) -> list[Choice]:
+        known = options_of(self._command).items()
+        fresh = [(name, one.help or "") for name, one in known if one.multiple or one.name not in self._given]
+        return [*fresh, *((name, "Show this.") for name in ALWAYS)]
+
+    def _values(self, metavar: str | None, word: str, environ: Mapping[str, str]) -> tuple[list[Choice], bool]:
+        """Return the values that are meant by the word which stands for them in the help, and whether files are."""
+        kinds = set(_KINDS.findall(metavar or ""))
+        if metavar and not kinds:
+            return [(value, "") for value in metavar.split("|")], False
+        found: list[Choice] = []
+        if kinds & _SESSIONS:
+            with contextlib.suppress(Exception):
+                found += self._sessions(environ)
+        if "TYPE" in kinds:
+            found += _types(word)
+        if "COMMAND" in kinds:
+            found += commands_of(self._root)
+        return found, bool(kinds & _FILES)
+
+    def _sessions(self, environ: Mapping[str, str]) -> list[Choice]:
+        from reenact.cli.parsing.recent_sessions import recent_sessions  # noqa: PLC0415 - when they are asked for
+
+        named = self._given.get("database") or given(environ, "REENACT_DB") or preferred_database(environ)
+        return recent_sessions(named or str(default_database(environ)))
+
+
+def _types(word: str) -> list[Choice]:
+    """Return the types of events, written as the word is: subscribers and the log differ in what is between words."""
+    from reenact.domain.stored import STORED  # noqa: PLC0415 - when they are asked for
+
+    return [(name.replace("-", "_") if "_" in word else name, "") for name in sorted(STORED)]
+
+
+def _joined(words: Sequence[str]) -> tuple[list[str], int]:
+    """Return the words as they were before bash took them apart, and how much of the last one it has kept elsewhere."""
+    joined: list[str] = []
+    begun, kept = False, 0
+    for word in words:
+        is_break = _BREAKS.fullmatch(word) is not None
+        if joined and (is_break or begun):
+            kept = len(joined[-1]) + (len(word) if is_break else 0)
+            joined[-1] += word
+        else:
+            kept = 0
+            joined.append(word)
+        begun = is_break and bool(joined)
+    return joined, kept
+
+
+_BASH: Final = r"""
+_reenact_completion() {
+    local line value
+    local -i widest=0
+    local -a lines=() values=()
+    COMPREPLY=()
+    while IFS= read -r line; do
+        lines+=("$line")
+    done < <(env _REENACT_COMPLETE=bash @PROGRAM@ "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    (( ${#lines[@]} )) || return 0
+    for line in "${lines[@]:1}"; do
+        value=${line%%$'\t'*}
+        values+=("$value")
+        (( ${#value} > widest )) && widest=${#value}
+    done
+    if (( ${#values[@]} > 1 )) && [[ $COMP_TYPE -eq 63 || $COMP_TYPE -eq 33 ]]; then
+        for line in "${lines[@]:1}"; do
+            printf -v value '%-*s  %s' "$widest" "${line%%$'\t'*}" "${line#*$'\t'}"
+            COMPREPLY+=("$value")
+        done
+        compopt -o nosort 2>/dev/null
+    elif (( ${#values[@]} )); then
+        COMPREPLY=("${values[@]}")
+    elif [[ ${lines[0]} == files ]]; then
+        compopt -o default 2>/dev/null
+    fi
+    return 0
+}
+complete -F _reenact_completion reenact
+"""
+
+_ZSH: Final = r"""
+#compdef reenact
+_reenact() {
+    local line tab=$'\t'
+    local -a lines values shown
+    lines=("${(@f)$(env _REENACT_COMPLETE=zsh @PROGRAM@ ${words[2,CURRENT-1]} "$PREFIX" 2>/dev/null)}")
+    for line in ${lines[2,-1]}; do
+        values+=("${line%%$tab*}")
+        shown+=("${line/$tab/  }")
+    done
+    (( ${#values} )) && compadd -V reenact -l -d shown -a values
+    if [[ ${lines[1]} == files ]]; then
+        _files
+    fi
+}
+(( ${+functions[compdef]} )) || { autoload -Uz compinit && compinit -i }
+compdef _reenact reenact
+"""
+
+_FISH: Final = r"""
+function __reenact_complete
+    set -l words (commandline -opc)
+    set -l lines (env _REENACT_COMPLETE=fish @PROGRAM@ $words[2..-1] (commandline -ct) 2>/dev/null)
+    if test (count $lines) -gt 1
+        printf '%s\n' $lines[2..-1]
+    end
+    if test "$lines[1]" = files
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c reenact -f -a '(__reenact_complete)'
+"""
+
+_SCRIPTS: Final = {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}

@@ -1,0 +1,179 @@
+"""The page that `--help` prints: purpose, examples and options in groups, as wide as the terminal."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
+
+from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
+
+from reenact.cli.parsing.options import FORMER, GROUPS, OTHERS, OUTPUT
+
+Entry: TypeAlias = tuple[str, str]
+"""A term, and what it means."""
+Section: TypeAlias = tuple[str, Sequence[Entry]]
+_AnyCommand: TypeAlias = TyperCommand | TyperGroup
+
+HELP: Final = ("-h, --help", "Show this.")
+EXAMPLE: Final = "$ "
+"""What an example begins with in a docstring; what it does follows behind a #."""
+
+_WIDEST: Final = 100
+_NARROWEST: Final = 24
+_TERMS: Final = 28
+"""Columns of the longest term that has its meaning beside it."""
+_BESIDE: Final = 60
+"""Columns from which on meanings stand beside their terms."""
+_WORD: Final = re.compile(r"(?:\"[^\"]*\"|'[^']*'|\S)+")
+
+
+def manual(command: _AnyCommand, path: str, appendix: Sequence[Section] = (), *, width: int | None = None) -> str:
+    """Return the help of the command that is called by the path; the width is that of the terminal, or 80."""
+    columns = shutil.get_terminal_size().columns if width is None else width
+    page = _Page(max(_NARROWEST, min(columns, _WIDEST)))
+    summary, paragraphs, examples = taken_apart(command)
+    page.paragraph(summary)
+    page.usage(path, command)
+    for paragraph in paragraphs:
+        page.paragraph(paragraph)
+    page.examples(examples)
+    page.section("Arguments", list(_arguments(command)))
+    for title, options in groups_of(command):
+        page.section(title, options)
+    if isinstance(command, TyperGroup):
+        page.section("Commands", list(commands_of(command)))
+    for title, entries in appendix:
+        page.section(title, entries)
+    return page.text()
+
+
+def taken_apart(command: _AnyCommand) -> tuple[str, list[str], list[Entry]]:
+    """Return a command's summary, the paragraphs behind it, and its examples, each with what it does."""
+    paragraphs: list[str] = []
+    examples: list[Entry] = []
+    for block in re.split(r"\n\s*\n", (command.help or "").strip()):
+        lines = block.splitlines()
+        if lines and all(line.startswith(EXAMPLE) for line in lines):
+            examples += [_example(line.removeprefix(EXAMPLE)) for line in lines]
+        else:
+            paragraphs.append(" ".join(block.split()))
+    return paragraphs[0] if paragraphs else "", paragraphs[1:], examples
+
+
+def groups_of(command: _AnyCommand) -> Iterator[tuple[str, list[Entry]]]:
+    """Yield the groups of the command's options, without those that are hidden."""
+    options = [param for param in command.params if isinstance(param, TyperOption) and not param.hidden]
+    for title in GROUPS:
+        entries = [_entry(option) for option in options if (option.rich_help_panel or OTHERS) == title]
+        if title == OUTPUT:
+            entries.append(HELP)
+        if entries:
+            yield title, entries
+
+
+def spellings(option: TyperOption) -> list[str]:
+    """Return how the option may be written, the shortest first, without former spellings."""
+    return sorted((name for name in option.opts if name not in FORMER), key=len)
+
+
+def commands_of(group: TyperGroup) -> Iterator[Entry]:
+    """Yield the group's commands, and what each does in a sentence."""
+    for name, command in group.commands.items():
+        if isinstance(command, TyperCommand | TyperGroup) and not command.hidden:
+            yield name, _first_sentence(taken_apart(command)[0])
+
+
+def _entry(option: TyperOption) -> Entry:
+    value = "" if option.is_flag else f" {option.metavar or 'TEXT'}"
+    return f"{', '.join(spellings(option))}{value}", option.help or ""
+
+
+def _arguments(command: _AnyCommand) -> Iterator[Entry]:
+    for param in command.params:
+        if isinstance(param, TyperArgument) and not param.hidden:
+            yield param.metavar or param.name.upper(), param.help or ""
+
+
+def _example(line: str) -> Entry:
+    what, _, why = line.partition("  # ")
+    return what.strip(), why.strip()
+
+
+def _first_sentence(text: str) -> str:
+    return re.split(r"[.:;] |\.$", text, maxsplit=1)[0]
+
+
+class _Page:
+    """Text that is made line by line; no line is wider than it may be, unless a word is."""
+
+    def __init__(self, width: int) -> None:
+        self._width = width
+        self._lines: list[str] = []
+
+    def text(self) -> str:
+        return "\n".join(self._lines).strip("\n")
+
+    def paragraph(self, text: str) -> None:
+        if text:
+            self._lines += ["", *self._filled(text, "")]
+
+    def usage(self, path: str, command: _AnyCommand) -> None:
+        arguments = "".join(f" {term}" for term, _ in _arguments(command))
+        line = f"Usage: {path} [OPTIONS]{arguments}"
+        if isinstance(command, TyperGroup):
+            line += " [COMMAND …]"
+        self._lines += ["", *self._filled(line, "", "         ")]
+
+    def examples(self, examples: Sequence[Entry]) -> None:
+        """Add the examples, which work when they are copied: a comment behind each, or above it if there is no room."""
+        if not examples:
+            return
+        self._lines += ["", "Examples:"]
+        longest = max(len(what) for what, _ in examples)
+        beside = all(2 + longest + 4 + len(why) <= self._width for _, why in examples)
+        for what, why in examples:
+            if beside:
+                self._lines.append(f"  {what:<{longest}}{f'  # {why}' if why else ''}".rstrip())
+            else:
+                self._lines += self._filled(f"# {why}", "  ", "  # ") if why else []
+                self._lines += self._continued(what)
+
+    def section(self, title: str, entries: Sequence[Entry]) -> None:
+        if not entries:
+            return
+        self._lines += ["", f"{title}:"]
+        fitting = [len(term) for term, _ in entries if len(term) <= _TERMS]
+        column = 2 + max(fitting, default=0) + 2
+        for term, meaning in entries:
+            if self._width < _BESIDE:
+                self._lines += [f"  {term}", *self._filled(meaning, " " * 6)]
+                continue
+            lines = self._filled(meaning, " " * column)
+            if len(term) <= _TERMS and lines:
+                lines[0] = f"  {term}{lines[0][2 + len(term) :]}"
+                self._lines += lines
+            else:
+                self._lines += [f"  {term}", *lines]
+
+    def _continued(self, what: str) -> Iterable[str]:
+        """Yield the command line, on as many lines as it takes, each of which says that the next belongs to it."""
+        line = " "
+        for word in _WORD.findall(what):
+            if len(line) + 1 + len(word) + 2 > self._width and line.strip():
+                yield f"{line} \\"
+                line = "     "
+            line = f"{line} {word}"
+        yield line
+
+    def _filled(self, text: str, first: str, others: str | None = None) -> list[str]:
+        return textwrap.wrap(
+            text,
+            self._width,
+            initial_indent=first,
+            subsequent_indent=first if others is None else others,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )

@@ -1,0 +1,694 @@
+"""The options of the commands, each declared once: what the command line takes, its help, and the values read."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin
+
+import msgspec
+import typer
+from msgspec.structs import FieldInfo, fields
+
+from reenact.cli.output.console import Console
+from reenact.cli.settings.environment import preferred_database
+
+CONVERSATION: Final = "Conversation"
+TOOLS: Final = "Tools and limits"
+PLACES: Final = "Where things are"
+OUTPUT: Final = "Output"
+OTHERS: Final = "Options"
+GROUPS: Final = (CONVERSATION, OTHERS, TOOLS, PLACES, OUTPUT)
+"""The groups of options, in the order of the help."""
+FORMER: Final = frozenset({"--allow-tool", "--max-steps"})
+"""Former spellings: they are accepted, and not listed."""
+LARGEST_NUMBER: Final = 1_000_000_000
+_DIGITS: Final = re.compile(r"[0-9]{1,10}")
+
+Command: TypeAlias = Callable[[Console], int]
+"""A command with its options, ready to run; it returns the exit code."""
+Some = TypeVar("Some", bound="Options")
+Result = TypeVar("Result")
+
+
+class OutputFormat(StrEnum):
+    """How the answer to a prompt is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    STREAM_JSON = "stream-json"
+
+
+class ListFormat(StrEnum):
+    """How a list is printed: lines for people, or one JSON object a line."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Shell(StrEnum):
+    """A shell that can complete what is typed."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The options of a command: a field each, and in its annotation what typer is told, and what reads the text."""
+
+
+def option(text: str, value: str | None = None, *names: str, group: str = OTHERS, **more: Any) -> Any:  # noqa: ANN401 - as typer has it
+    """Return an option: its help, what stands for its value there, and how it is written if not as its field."""
+    return typer.Option(*names, metavar=value, help=text, rich_help_panel=group, **more)
+
+
+def argument(value: str, text: str) -> Any:  # noqa: ANN401 - as typer has it
+    """Return an argument: what stands for it in the help, and the help."""
+    return typer.Argument(metavar=value, help=text)
+
+
+def function_of(options: type[Options], run: str) -> Callable[..., Command | None]:
+    """Return the function that typer calls with what it has taken, to run `module:function` with the options.
+
+    What runs is imported then: who asks for help need not wait for it.
+    A group runs nothing if one of its commands runs.
+    """
+    module, _, name = run.partition(":")
+
+    def read(*, context: typer.Context, **taken: object) -> Command | None:
+        if context.invoked_subcommand is not None:
+            return None
+        made = made_of(options, {"database": context.obj, **taken})
+        return lambda console: getattr(importlib.import_module(f"reenact.cli.{module}"), name)(made, console)
+
+    return with_signature(read, options)
+
+
+def with_signature(function: Callable[..., Result], options: type[Options]) -> Callable[..., Result]:
+    """Return the function, for which typer now takes the options from the command line; its help is theirs."""
+    context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    taken = (_parameter(field) for field in fields(options) if _is_taken(field))
+    vars(function)["__signature__"] = Signature([context, *taken])
+    function.__doc__ = options.__doc__
+    return function
+
+
+def made_of(options: type[Some], taken: Mapping[str, Any]) -> Some:
+    """Return the options that typer has taken, or raise `TyperException` where one cannot be read."""
+    read: dict[str, object] = {}
+    for field in fields(options):
+        if field.name not in taken:
+            continue
+        value = taken[field.name]
+        if _is_taken(field):
+            kind, _, *readers = get_args(field.type)
+            value = tuple(value or ()) if get_origin(kind) is tuple else value
+            for reader in readers if value not in (None, ()) else ():
+                value = reader(f"--{field.name.replace('_', '-')}", value)
+        read[field.name] = value
+    return options(**read)
+
+
+def _is_taken(field: FieldInfo) -> bool:
+    """Return whether the command line may set the field."""
+    return get_origin(field.type) is Annotated
+
+
+def _parameter(field: FieldInfo) -> Parameter:
+    kind, told, *readers = get_args(field.type)
+    default = Parameter.empty if field.required else field.default
+    if get_origin(kind) is tuple:
+        kind, default = (list[str], default) if field.required else (list[str] | None, None)
+    elif readers:
+        kind = str | None
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
+
+
+def whole_number(option: str, text: str) -> int:
+    """Return a number of times; `TyperException` says that it is not from 1 to `LARGEST_NUMBER`."""
+    number = int(text) if _DIGITS.fullmatch(text) else 0
+    if not 1 <= number <= LARGEST_NUMBER:
+        raise typer.TyperException(f"{option} is a number from 1 on, at most {LARGEST_NUMBER:,}, not {text}")
+    return number
+
+
+def amount(option: str, text: str) -> float:
+    """Return an amount of money, or raise `TyperException`."""
+    number = _number(text)
+    if number < 0:
+        raise typer.TyperException(f"{option} is an amount of 0 or more, in the currency of --price, not {text}")
+    return number
+
+
+def seconds(option: str, text: str) -> float:
+    """Return a number of seconds, or raise `TyperException`."""
+    number = _number(text)
+    if number <= 0:
+        raise typer.TyperException(f"{option} is a number of seconds above 0, not {text}")
+    return number
+
+
+def names(option: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return names that are separated by commas or blanks; `TyperException` says that a text has none."""
+    found = [re.findall(r"[^,\s]+", text) for text in texts]
+    if not all(found):
+        text = texts[found.index([])]
+        raise typer.TyperException(f'{option} names tools, as in {option} "send_mail,mcp__files__*", not {text!r}')
+    return tuple(name for within in found for name in within)
+
+
+def _number(text: str) -> float:
+    """Return the number, or -1 for a text that is no finite one."""
+    try:
+        number = float(text)
+    except ValueError:
+        return -1
+    return number if math.isfinite(number) else -1
+
+
+def _database(context: typer.Context, value: str | None) -> str | None:
+    """Return the log of a subcommand: what is named behind it or before it, or else what the user prefers."""
+    if value is not None and not value.strip():
+        raise typer.TyperException("--db names a file, or a sqlite:/// URL, and not nothing")
+    if value or context.parent is None:
+        return value
+    before: str | None = context.obj
+    return before or preferred_database(os.environ)
+
+
+Database: TypeAlias = Annotated[
+    str | None,
+    option(
+        "The log: a file, or a sqlite:/// URL. Without it: REENACT_DB, or reenact.db in the user's data directory.",
+        "PATH|URL",
+        "--db",
+        group=PLACES,
+        callback=_database,
+    ),
+]
+Lines: TypeAlias = Annotated[
+    ListFormat, option("Lines for people (text), or one JSON object a line.", "text|json", group=OUTPUT)
+]
+Page: TypeAlias = Annotated[ListFormat, option("Text for people, or one JSON object.", "text|json", group=OUTPUT)]
+Tools: TypeAlias = Annotated[
+    tuple[str, ...],
+    option(
+        "Python functions that the agent may call: every @tool there, or the one named. Repeatable.",
+        "FILE.py|MODULE[:NAME]",
+        group=TOOLS,
+    ),
+]
+McpConfig: TypeAlias = Annotated[
+    str | None,
+    option('Servers with more tools: {"mcpServers": {NAME: {"command": …} or {"url": …}}}.', "FILE.json", group=TOOLS),
+]
+PolicyFile: TypeAlias = Annotated[
+    str | None, option("Which calls are denied, and which a person is asked about.", "FILE.json", group=TOOLS)
+]
+MaxTurns: TypeAlias = Annotated[
+    int | None,
+    option("Ask the model at most so often for one prompt.", "N", "--max-turns", "--max-steps", group=TOOLS),
+    whole_number,
+]
+MaxCost: TypeAlias = Annotated[
+    float | None,
+    option("Stop when the session has cost more; needs a price, known or of --price.", "AMOUNT", group=TOOLS),
+    amount,
+]
+Prices: TypeAlias = Annotated[
+    tuple[str, ...],
+    option(
+        "What a million tokens of a model cost, in and out, as claude-x=3,15, in the place of what is known. "
+        "Repeatable.",
+        "MODEL=IN,OUT",
+        "--price",
+        group=TOOLS,
+    ),
+]
+
+
+class TalkOptions(Options, frozen=True):
+    """Talk to an agent whose every event is kept.
+
+    With a terminal this is a chat. Without one, each line of standard input is a prompt. With -p it is one answer on
+    standard output, and nothing else there. What these options are when they are not given, settings.json may say:
+    `reenact settings`.
+
+    $ reenact  # a chat; Ctrl+D leaves
+    $ reenact -p "Name three colours"  # one answer
+    $ reenact --continue -p "And two more?"  # the newest session again
+    $ echo "1, 2, 3" | reenact -p "Explain this"  # and what it is about
+    $ reenact -p "Say hello" --output-format json  # for a program
+    $ reenact -p "Say hello" --max-turns 5 --timeout 60  # with limits
+    $ reenact --tools reenact:ask_user  # a chat with a tool
+    $ reenact log --last 10  # what has just happened
+
+    An agent with tools: write functions below `from reenact import tool`, each with `@tool` above it, into tools.py.
+    Calls that need approval, as @tool(intervention="required") or --policy say, are asked about in the chat. Where no
+    person is, they are rejected unless --allowed-tools names them.
+    """
+
+    prompt: Annotated[
+        str | None,
+        option(
+            "Answer this, and what standard input has, and exit; - takes all of it from there.",
+            "TEXT",
+            "--print",
+            "-p",
+            group=CONVERSATION,
+        ),
+    ] = None
+    continue_latest: Annotated[
+        bool, option("Go on with the newest session.", None, "--continue", "-c", group=CONVERSATION)
+    ] = False
+    resume: Annotated[
+        str | None,
+        option(
+            "Go on with this session; `reenact sessions` lists them, and in a chat so does --resume without ID.",
+            "ID",
+            "--resume",
+            "-r",
+            group=CONVERSATION,
+        ),
+    ] = None
+    model: Annotated[
+        str | None, option("The model; in a session that goes on, for this run only.", "NAME", group=CONVERSATION)
+    ] = None
+    system_prompt: Annotated[
+        str | None, option("The instructions; likewise, for this run only.", "TEXT", group=CONVERSATION)
+    ] = None
+    tools: Tools = ()
+    mcp_config: McpConfig = None
+    policy: PolicyFile = None
+    allowed_tools: Annotated[
+        tuple[str, ...],
+        option(
+            "The tools that may run where no person is to approve their calls, with commas between them; "
+            "* is a wildcard. Repeatable.",
+            "NAMES",
+            "--allowed-tools",
+            "--allow-tool",
+            group=TOOLS,
+        ),
+        names,
+    ] = ()
+    max_turns: MaxTurns = None
+    max_cost: MaxCost = None
+    prices: Prices = ()
+    timeout: Annotated[
+        float | None, option("Interrupt an answer that takes longer.", "SECONDS", group=TOOLS), seconds
+    ] = None
+    database: Database = None
+    output_format: Annotated[
+        OutputFormat,
+        option(
+            "Under -p and for lines of input: the answer as it comes (text), one JSON object, or every event when "
+            "it happens and then that object.",
+            "text|json|stream-json",
+            group=OUTPUT,
+        ),
+    ] = OutputFormat.TEXT
+    debug: Annotated[bool, option("Log more, and show tracebacks.", None, "--debug", group=OUTPUT)] = False
+    version: Annotated[bool, option("Print the version and exit.", None, "--version", group=OUTPUT)] = False
+    allowed_by_settings: bool = False
+    """Whether the allowed tools are named by settings, which are for all sessions."""
+    of_new: TalkOptions | None = None
+    """The options of sessions that are begun while one goes on, where settings make them others."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether the session is one that there is already."""
+        return self.continue_latest or self.resume is not None
+
+
+class SessionsOptions(Options, frozen=True):
+    """List the sessions, the newest first: id, beginning, messages, first words, and if one waits for a person.
+
+    $ reenact sessions  # `reenact --resume ID` goes on with one
+    $ reenact sessions --output-format json
+    """
+
+    database: Database = None
+    output_format: Lines = ListFormat.TEXT
+
+
+class ServeOptions(Options, frozen=True):
+    """Let other programs and web pages use the log and its agents, over WebSocket and HTTP.
+
+    Prints where it listens, and goes on until Ctrl+C or SIGTERM; exits with 0 then. Of settings.json only `db` is for
+    a server.
+
+    $ reenact serve --port 0  # on any port that is free
+    $ reenact serve --mock --db demo.db
+    """
+
+    host: Annotated[str, option("Where to listen; beyond this machine only with tokens.", "ADDRESS")] = "127.0.0.1"
+    port: Annotated[int, option("The port, 8000 unless it is given; 0 takes any that is free.", "N")] = 8000
+    token_file: Annotated[
+        str | None, option("Tokens that open the server, one a line; # begins a comment.", "FILE")
+    ] = None
+    origins: Annotated[
+        tuple[str, ...], option("Web pages from there may use the server, too. Repeatable.", "URL", "--origin")
+    ] = ()
+    host_names: Annotated[
+        tuple[str, ...], option("Clients may call the server by this name, too. Repeatable.", "NAME", "--host-name")
+    ] = ()
+    mock: Annotated[bool, option("Let the mock answer, as MOCK_LLM=true does.", None, "--mock")] = False
+    scenario: Annotated[str | None, option("Let the mock answer from this script, as MOCK_SCENARIO does.", "NAME")] = (
+        None
+    )
+    keep_deltas: Annotated[
+        float | None, option("Compact the deltas of turns that ended earlier than this, or 48.", "HOURS")
+    ] = None
+    keep_consumers: Annotated[
+        float | None, option("Forget clients that have not come for so long, or 24.", "HOURS")
+    ] = None
+    model: Annotated[str | None, option("The model of the image `chat`.", "NAME", group=CONVERSATION)] = None
+    system_prompt: Annotated[
+        str | None, option("The instructions of the image `chat`.", "TEXT", group=CONVERSATION)
+    ] = None
+    tools: Tools = ()
+    mcp_config: McpConfig = None
+    policy: PolicyFile = None
+    max_turns: MaxTurns = None
+    max_cost: MaxCost = None
+    prices: Prices = ()
+    database: Database = None
+
+
+class TestTerminalOptions(Options, frozen=True):
+    """Test programs at a terminal, by scripts in files.
+
+    Exits with 1 if any test fails or cannot be carried out. Needs `pip install 'reenact[terminal]'`.
+
+    $ reenact test-terminal tests.yaml
+    $ reenact test-terminal tests.yaml --retries 2 --report junit=junit.xml
+    """
+
+    files: Annotated[tuple[str, ...], argument("FILE ...", "Tests, as YAML or JSON.")]
+    config: Annotated[str | None, option("What holds for all of them, as YAML or JSON.", "FILE")] = None
+    workers: Annotated[int | None, option("Run so many at the same time; else the configuration's, 4.", "N", min=1)] = (
+        None
+    )
+    retries: Annotated[int, option("Try a test that fails again, so often at most.", "N", min=0)] = 0
+    reports: Annotated[
+        tuple[str, ...], option("Write junit, html, json or console there. Repeatable.", "FORMAT=PATH", "--report")
+    ] = ()
+    filter: Annotated[str | None, option("Run only what has this in the name of suite or test.", "TEXT")] = None
+    command: Annotated[str | None, option("What tests run that name no command themselves.", "LINE")] = None
+    keep: Annotated[str | None, option("Keep recordings and last screens of tests that fail there.", "DIR")] = None
+
+
+class BranchOptions(Options, frozen=True):
+    """Create a session that goes on with the history of another one, which stays as it is, and print its id.
+
+    Nothing is copied. reenact --resume ID talks in it.
+
+    $ reenact branch ses_1 --id ses_2  # from where it is now
+    $ reenact branch ses_1 --at 42 --edit "Say it in French"  # another question
+    """
+
+    session: Annotated[str, argument("SESSION", "The session's id; it may be deleted.")]
+    at: Annotated[int | None, option("Share the history up to this position of the log.", "POSITION")] = None
+    edit: Annotated[str | None, option("Say this instead of the last message up to there.", "TEXT")] = None
+    model: Annotated[str | None, option("Go on with this model.", "NAME")] = None
+    system_prompt: Annotated[str | None, option("Go on with these instructions.", "TEXT")] = None
+    new_id: Annotated[str | None, option("The id of the new session.", "NEW", "--id")] = None
+    database: Database = None
+    output_format: Page = ListFormat.TEXT
+
+
+class DiffOptions(Options, frozen=True):
+    """Say what changed in a session between two positions of the log, or what is different in two sessions.
+
+    Exits with 1 if there is any difference.
+
+    $ reenact diff ses_1 42 57  # between two positions of the log
+    $ reenact diff ses_1 ses_2  # between two sessions, as a branch and its origin
+    """
+
+    what: Annotated[
+        tuple[str, ...], argument("SESSION A B | LEFT[@A] RIGHT[@B]", "Two positions of a session, or two sessions.")
+    ]
+    database: Database = None
+    output_format: Page = ListFormat.TEXT
+
+
+class ExportOptions(Options, frozen=True):
+    """Write the log, or some of its sessions, to a file that anybody can read and `reenact import` verifies.
+
+    $ reenact export log.jsonl
+    $ reenact export shared.jsonl --session ses_1 --redact-secrets
+    """
+
+    file: Annotated[str, argument("FILE", "Where it goes; - is standard output.")]
+    sessions: Annotated[
+        tuple[str, ...], option("Only this one, with all that it needs; may be given again.", "ID", "--session")
+    ] = ()
+    redact: Annotated[str | None, option("What must not leave, and secrets by their form.", "POLICY.json")] = None
+    redact_secrets: Annotated[
+        bool, option("API keys, tokens, passwords in URLs and private keys do not leave.", None, "--redact-secrets")
+    ] = False
+    hash_key: Annotated[str | None, option("Mark equal values equally, by a hash with this key.", "FILE")] = None
+    no_feeds: Annotated[bool, option("Without what subscribers saw.", None, "--no-feeds")] = False
+    database: Database = None
+    output_format: Page = ListFormat.TEXT
+
+
+class ImportOptions(Options, frozen=True):
+    """Take what was exported into the log, or begin one with it: all of it, once it is verified, or nothing.
+
+    $ reenact import log.jsonl --db copy.db
+    """
+
+    file: Annotated[str, argument("FILE", "What was exported; - is standard input.")]
+    database: Database = None
+    output_format: Page = ListFormat.TEXT
+
+
+class LogOptions(Options, frozen=True):
+    """List the events of the log, also while it is being written.
+
+    $ reenact log --last 20
+    $ reenact log --follow --type turn_completed --output-format json
+    $ reenact log --since 2h --text weather
+    $ reenact log --why 42  # what an event follows from
+    """
+
+    database: Database = None
+    output_format: Lines = ListFormat.TEXT
+    session: Annotated[str | None, option("Only this session.", "ID")] = None
+    lineage: Annotated[
+        bool, option("With --session: also what a branch shares with its origin.", None, "--lineage")
+    ] = False
+    agent: Annotated[str | None, option("Only while this agent was live.", "AGENT")] = None
+    types: Annotated[tuple[str, ...], option("Only this type; may be given more than once.", "TYPE", "--type")] = ()
+    since: Annotated[str | None, option("Only from then on: 2026-11-21T08:30, or 15m, 2h, 7d.", "TIME")] = None
+    until: Annotated[str | None, option("Only up to then.", "TIME")] = None
+    text: Annotated[str | None, option("Only where this is said, in capitals or not.")] = None
+    after: Annotated[int, option("Only what comes behind this.", "POSITION")] = 0
+    limit: Annotated[int | None, option("No more than the first N.", "N", min=0, max=LARGEST_NUMBER)] = None
+    last: Annotated[int | None, option("No more than the last N.", "N", min=0, max=LARGEST_NUMBER)] = None
+    reverse: Annotated[bool, option("The newest first.", None, "--reverse")] = False
+    follow: Annotated[bool, option("Go on with what is still to come.", None, "--follow", "-f")] = False
+    why: Annotated[int | None, option("Why this event happened, and what followed from it.", "POSITION")] = None
+
+
+class ProjectionsOptions(Options, frozen=True):
+    """List the tables that follow the log: how far they are, and if something keeps them from going on.
+
+    Exits with 1 if one of them has stopped.
+
+    $ reenact projections
+    """
+
+    database: Database = None
+    output_format: Lines = ListFormat.TEXT
+
+
+class RebuildOptions(Options, frozen=True):
+    """Make the tables of a projection anew from the log, beside those that are read, and put them in their place.
+
+    A rebuilding that was cut short is gone on with. While a program has the log open to write, it is for that program
+    to do, with runtime.projections.rebuild().
+
+    $ reenact rebuild  # the runtime's tables
+    $ reenact rebuild words --projections words.py  # one of your own
+    """
+
+    name: Annotated[str | None, argument("[NAME]", "One of your own projections. Default: the runtime's tables.")] = (
+        None
+    )
+    places: Annotated[
+        tuple[str, ...],
+        option("Where the class of a projection of your own is. Repeatable.", "FILE.py|MODULE[:NAME]", "--projections"),
+    ] = ()
+    database: Database = None
+    output_format: Page = ListFormat.TEXT
+
+
+class ReplayOptions(Options, frozen=True):
+    """Decide recorded histories anew, as today's code does, and say where it parts from them; nothing is run.
+
+    Exits with 1 if any history is decided otherwise today.
+
+    $ reenact replay  # the whole log
+    $ reenact replay exports/  # the exports in a folder
+    """
+
+    what: Annotated[
+        tuple[str, ...],
+        argument(
+            "[SESSION ... | PATH ...]",
+            "Sessions; or exports (*.jsonl), logs (*.db), and folders of them. Without any: the whole log.",
+        ),
+    ] = ()
+    database: Database = None
+    output_format: Lines = ListFormat.TEXT
+
+
+class ShowOptions(Options, frozen=True):
+    """Show a session as it is, or was: its conversation, what is under way, what waits for people, and what it cost.
+
+    $ reenact show ses_1
+    $ reenact show ses_1 --at 42  # as it was at that position of the log
+    """
+
+    session: Annotated[str, argument("SESSION", "The session's id.")]
+    at: Annotated[int | None, option("As it was at this position of the log.", "POSITION")] = None
+    database: Database = None
+    output_format: Page = ListFormat.TEXT
+
+
+class CheckpointOptions(Options, frozen=True):
+    """Write where every stream and feed of the log ends: what is kept elsewhere tells later whether any was cut off.
+
+    A checkpoint is lines of JSON in either format, which is that of what is said of one in a file.
+
+    $ reenact checkpoint --output checkpoint.jsonl  # `reenact verify --checkpoint` holds the log to it
+    """
+
+    output: Annotated[str | None, option("Where to; standard output without it.", "FILE")] = None
+    database: Database = None
+    output_format: Page = ListFormat.TEXT
+
+
+class VerifyOptions(Options, frozen=True):
+    """Look for anything in the log that is not as it was written, also while it is being written.
+
+    The first bad record of every stream and feed is named. Exits with 1 if there is any.
+
+    $ reenact verify
+    $ reenact verify --checkpoint checkpoint.jsonl  # and is all of it still there?
+    """
+
+    checkpoint: Annotated[str | None, option("Hold the log to what `checkpoint` has written.", "FILE")] = None
+    database: Database = None
+    output_format: Page = ListFormat.TEXT
+
+
+class TrustOptions(Options, frozen=True):
+    """Let the hooks of a project run, and its commands be called.
+
+    At a terminal they are shown, and you are asked; where nobody is, they are listed. They are trusted as they are now:
+    when any of them changes, none runs until they are trusted again.
+
+    $ reenact extensions trust  # the current directory
+    $ reenact extensions trust ../project --untrust
+    """
+
+    project: Annotated[str | None, argument("PATH", "The project's folder; the current one without it.")] = None
+    untrust: Annotated[bool, option("Trust the project no more.", None, "--untrust")] = False
+    yes: Annotated[bool, option("Trust it without being asked.", None, "--yes")] = False
+
+
+class ExtensionsOptions(Options, frozen=True):
+    """List the skills, commands, agents and hooks in ~/.reenact and ./.reenact, and what there was passed over.
+
+    Exits with 1 if anything was.
+
+    $ reenact extensions
+    $ reenact extensions --output-format json
+    """
+
+    output_format: Page = ListFormat.TEXT
+
+
+class SettingsOptions(Options, frozen=True):
+    """Show what options are when they are not given, and where each of them comes from.
+
+    They come from the environment, from .reenact/settings.json of the current directory, and from
+    ~/.reenact/settings.json; the first of these that has one holds. A project's file may say no more than `model`,
+    `systemPrompt`, `maxTurns`, `maxCost`, `prices` and `timeout`. What is not heeded is listed, too.
+
+    $ reenact settings
+    $ reenact settings --output-format json
+    """
+
+    output_format: Page = ListFormat.TEXT
+    database: str | None = None
+    """The log that the command line names."""
+
+
+class CompletionOptions(Options, frozen=True):
+    """Print what lets a shell complete the command line with Tab.
+
+    No file is changed. Put the line for your shell into its startup file: ~/.bashrc, ~/.zshrc, or
+    ~/.config/fish/config.fish.
+
+    $ eval "$(reenact completion bash)"
+    $ eval "$(reenact completion zsh)"
+    $ reenact completion fish | source
+    """
+
+    shell: Annotated[Shell, argument("bash|zsh|fish", "The shell that is to complete.")]
+
+
+class HelpOptions(Options, frozen=True):
+    """Show the help of a command.
+
+    $ reenact help log
+    $ reenact help extensions trust
+    """
+
+    words: Annotated[tuple[str, ...], argument("[COMMAND]", "The command; without one, all of them.")] = ()
+
+
+COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
+    "sessions": (SessionsOptions, "commands.sessions:sessions"),
+    "branch": (BranchOptions, "commands.sessions:branch"),
+    "checkpoint": (CheckpointOptions, "commands.audit:checkpoint"),
+    "diff": (DiffOptions, "commands.audit:diff"),
+    "export": (ExportOptions, "commands.transfer:export"),
+    "import": (ImportOptions, "commands.transfer:import_"),
+    "log": (LogOptions, "commands.log:log"),
+    "projections": (ProjectionsOptions, "commands.projections:projections"),
+    "rebuild": (RebuildOptions, "commands.projections:rebuild"),
+    "replay": (ReplayOptions, "commands.audit:replay"),
+    "show": (ShowOptions, "commands.audit:show"),
+    "verify": (VerifyOptions, "commands.audit:verify"),
+    "extensions": (ExtensionsOptions, "extensions.page:extensions"),
+    "settings": (SettingsOptions, "settings.preferences:settings"),
+    "serve": (ServeOptions, "commands.serve:serve"),
+    "test-terminal": (TestTerminalOptions, "commands.test_terminal:run_tests"),
+    "completion": (CompletionOptions, "parsing.completion:print_script"),
+    "help": (HelpOptions, "app:print_help"),
+}
+"""The commands, with what each takes and what runs it."""
+
+
+def wants_json(arguments: Sequence[str]) -> bool:
+    """Return whether a command line, which may be a bad one, asks for JSON on standard output."""
+    asked = False
+    for place, argument in enumerate(arguments):
+        if argument == "--output-format":
+            asked = arguments[place + 1 : place + 2] in (["json"], ["stream-json"])
+        elif argument.startswith("--output-format="):
+            asked = argument.partition("=")[2] in ("json", "stream-json")
+    return asked

@@ -1,1 +1,0 @@
-"""Markdown on a terminal while it streams: what is written is never taken back."""

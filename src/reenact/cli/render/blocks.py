@@ -1,0 +1,265 @@
+"""Classifies the lines of Markdown as soon as they can be told: heading, item, quote, fence, row, rule or text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final
+
+from reenact.cli.render.flow import Margin, Run
+
+MOST: Final = 1000
+"""What cannot be told with so many characters is text."""
+MOST_OF_ROW: Final = 10_000
+"""So many characters a row of a table may have."""
+_DEEPEST: Final = 8
+"""So many quotes and items may begin on one line; what follows is text."""
+_CODE: Final = 4
+"""So many columns of indentation make a line code."""
+_TAB: Final = 4
+_SHORTEST_RULE: Final = 3
+_RULE: Final = re.compile(r"(?:-[ \t]*)+|(?:\*[ \t]*)+|(?:_[ \t]*)+")
+_HEADING: Final = re.compile(r"(#{1,6})(?:[ \t]+(?=[^ \t])|[ \t]*$)")
+_FENCE: Final = re.compile(r"(?P<fence>`{3,}(?=[^`]*$)|~{3,})[ \t]*(?P<info>.*)")
+_BULLET: Final = re.compile(r"[-+*](?=[ \t]|$)")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}[.)](?=[ \t]|$)")
+_TASK: Final = re.compile(r"\[([ xX])\](?=[ \t])")
+_UNTOLD: Final = re.compile(r"#{1,6}[ \t]*|`{1,2}|`{3,}[^`]*|~{1,2}|~{3,}.*|\+|[0-9]{1,9}[.)]?")
+"""What may become one thing or another when more comes."""
+_UNTOLD_TASK: Final = re.compile(r"\[(?:[ xX]\]?)?")
+_ROW: Final = "|"
+_QUOTE: Final = ">"
+
+BULLET, BAR, TO_DO, DONE = "•", "│", "☐", "☑"
+_IN_ASCII: Final = {BULLET: "*", BAR: "|", TO_DO: "[ ]", DONE: "[x]"}
+_BAR_STYLE: Final = "dim"
+_MARK_STYLE: Final = "cyan"
+
+
+class Kind(Enum):
+    """What a line is."""
+
+    BLANK = auto()
+    TEXT = auto()
+    HEADING = auto()
+    RULE = auto()
+    FENCE = auto()
+    ROW = auto()
+    CODE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """How a line begins: what it is, where its content is, and what stands before that on the screen."""
+
+    kind: Kind
+    at: int
+    margin: Margin = ()
+    hanging: Margin = ()
+    """What stands before the rest of the content where it does not fit on one line."""
+    bars: Margin = ()
+    """What of that belongs to its quotes."""
+    quotes: int = 0
+    indent: int = 0
+    """Columns before the first mark or character that is no quote's."""
+    items: tuple[int, ...] = ()
+    """The columns in which the content of each item begins that begins here."""
+    level: int = 0
+    fence: str = ""
+    info: str = ""
+
+
+class Lines:
+    """Tells of each line how it begins, with those before it in mind."""
+
+    def __init__(self, *, in_ascii: bool = False) -> None:
+        self._in_ascii = in_ascii
+        self._items: list[list[int]] = [[]]
+        self._before = Kind.BLANK
+
+    def begin(self, line: str, *, is_over: bool) -> Beginning | None:
+        """Return how a line begins of which so much has come, or None while that cannot be told.
+
+        Lines of which the same has come get the same answer, however they go on. Say `take` when it is used.
+        """
+        return _Reading(self, line, is_over=is_over).read()
+
+    def take(self, beginning: Beginning) -> None:
+        """Remember the line."""
+        self._before = beginning.kind
+        if beginning.kind is Kind.BLANK:
+            return
+        del self._items[beginning.quotes + 1 :]
+        self._items.extend([] for _ in range(beginning.quotes + 1 - len(self._items)))
+        items = self._items[-1]
+        while items and items[-1] > beginning.indent:
+            items.pop()
+        items.extend(beginning.items)
+        del items[:-_DEEPEST]
+
+    def is_deep(self, quotes: int, indent: int) -> bool:
+        """Return whether a line is indented too far, for where it stands, to be anything but code or text."""
+        items = self._items[quotes] if quotes < len(self._items) else []
+        return indent - max((column for column in items if column <= indent), default=0) >= _CODE
+
+    @property
+    def is_in_paragraph(self) -> bool:
+        """Whether the line before was text."""
+        return self._before is Kind.TEXT
+
+    def glyph(self, name: str) -> str:
+        """Return the character, or what stands for it where it cannot be shown."""
+        return _IN_ASCII[name] if self._in_ascii else name
+
+
+class _Reading:
+    """Reads the beginning of one line."""
+
+    def __init__(self, lines: Lines, line: str, *, is_over: bool) -> None:
+        self._lines = lines
+        self._line = line
+        self._length = len(line)
+        self._is_over = is_over
+        self._at = self._column = self._quotes = self._indent = 0
+        self._items: list[int] = []
+        self._margin: list[Run] = []
+        self._hanging: list[Run] = []
+        self._bars: Margin = ()
+
+    def read(self) -> Beginning | None:
+        is_item = False
+        for _ in range(_DEEPEST):
+            begun = self._at
+            blanks = self._skip_blanks()
+            rest = self._line[self._at : MOST]
+            if is_item:
+                self._items.append(self._column if rest else self._column - blanks + 1)
+            elif not self._items:
+                self._indent = self._column
+            if not rest:
+                return self._empty(blanks)
+            is_deep = not is_item and self._lines.is_deep(self._quotes, self._column)
+            if is_deep and not self._lines.is_in_paragraph:
+                if self._quotes:  # a tab would go on from where the bar stands
+                    self._add(" " * blanks)
+                else:
+                    self._at = begun
+                return self._told(Kind.CODE)
+            self._add(" " * blanks)
+            if is_deep:
+                return self._told(Kind.TEXT)
+            if is_item and rest[0] == "[":
+                return self._task(rest)
+            if rest[0] == _QUOTE:
+                self._take_quote()
+                is_item = False
+                continue
+            if self._is_untold(rest):
+                return None
+            beginning = self._block(rest)
+            if beginning is not None:
+                return beginning
+            is_item = self._takes_mark(rest)
+            if not is_item:
+                return self._told(Kind.TEXT)
+        return self._told(Kind.TEXT)
+
+    def _skip_blanks(self) -> int:
+        """Go to the next character that is no blank; return how many columns further it is."""
+        before = self._column
+        while self._at < min(self._length, MOST) and self._line[self._at] in " \t":
+            self._column += 1 if self._line[self._at] == " " else _TAB - self._column % _TAB
+            self._at += 1
+        return self._column - before
+
+    def _empty(self, blanks: int) -> Beginning | None:
+        if self._length > MOST:  # nothing but blanks and marks so far
+            self._add(" " * blanks)
+            return self._told(Kind.TEXT)
+        if not self._is_over:
+            return None
+        return self._told(Kind.TEXT if self._items else Kind.BLANK)
+
+    def _is_untold(self, rest: str) -> bool:
+        if self._is_over:
+            return False
+        if rest[0] == _ROW and not self._items:
+            return self._length <= MOST_OF_ROW
+        untold = _RULE.fullmatch(rest) or _UNTOLD.fullmatch(rest)
+        return untold is not None and self._length <= MOST
+
+    def _block(self, rest: str) -> Beginning | None:
+        """Return what takes the whole line, or None if nothing does."""
+        if rest[0] == _ROW:
+            is_row = not self._items and self._length <= MOST_OF_ROW
+            return self._told(Kind.ROW) if is_row else None
+        if self._length <= MOST:
+            if _RULE.fullmatch(rest) and sum(map(rest.count, "-*_")) >= _SHORTEST_RULE:
+                return self._told(Kind.RULE)
+            fence = _FENCE.fullmatch(rest)
+            if fence is not None:
+                return self._told(Kind.FENCE, fence=fence["fence"], info=fence["info"].strip())
+        heading = _HEADING.match(rest)
+        if heading is None or (heading.end() == len(rest) and self._length > MOST):
+            return None
+        self._at += heading.end()
+        return self._told(Kind.HEADING, level=len(heading[1]))
+
+    def _take_quote(self) -> None:
+        self._at += 1
+        if self._at < self._length and self._line[self._at] in " \t":
+            self._at += 1
+        self._quotes += 1
+        self._column = 0
+        self._items.clear()
+        for margin in (self._margin, self._hanging):
+            margin += [(self._lines.glyph(BAR), _BAR_STYLE), (" ", "")]
+        self._bars = tuple(self._hanging)
+
+    def _takes_mark(self, rest: str) -> bool:
+        """Take the mark of an item, if there is one."""
+        mark = _BULLET.match(rest) or _NUMBER.match(rest)
+        if mark is None:
+            return False
+        length = mark.end()
+        self._at += length
+        self._column += length
+        shown = self._lines.glyph(BULLET) if length == 1 else mark[0]
+        self._margin.append((shown, _MARK_STYLE))
+        self._hanging.append((" " * len(shown), ""))
+        return True
+
+    def _task(self, rest: str) -> Beginning | None:
+        """Take the box of a task, if there is one."""
+        if _UNTOLD_TASK.fullmatch(rest) and not self._is_over and self._length <= MOST:
+            return None
+        box = _TASK.match(rest)
+        if box is not None:
+            self._at += box.end()
+            shown = self._lines.glyph(TO_DO if box[1] == " " else DONE)
+            if self._margin[-2][0] == self._lines.glyph(BULLET):
+                del self._margin[-2:], self._hanging[-2:]
+            self._margin.append((shown, _MARK_STYLE))
+            self._hanging.append((" " * len(shown), ""))
+        return self._told(Kind.TEXT)
+
+    def _add(self, blanks: str) -> None:
+        if blanks:
+            self._margin.append((blanks, ""))
+            self._hanging.append((blanks, ""))
+
+    def _told(self, kind: Kind, *, level: int = 0, fence: str = "", info: str = "") -> Beginning:
+        return Beginning(
+            kind,
+            self._at,
+            tuple(self._margin),
+            tuple(self._hanging),
+            bars=self._bars,
+            quotes=self._quotes,
+            indent=self._indent if kind is not Kind.FENCE else self._column,
+            items=tuple(self._items),
+            level=level,
+            fence=fence,
+            info=info,
+        )

@@ -1,0 +1,295 @@
+"""Wraps words to lines of the width that the terminal has at the moment, with margins, styles and plain text."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+from collections.abc import Callable, Iterable
+from typing import Final, TypeAlias
+
+from rich.cells import cell_len
+from rich.console import COLOR_SYSTEMS
+from rich.console import Console as Screen
+from rich.style import Style
+
+from reenact.cli.render.control_characters import styled, unmasked, visible
+
+Run: TypeAlias = tuple[str, str]
+"""A text on one line, and its style."""
+Margin: TypeAlias = tuple[Run, ...]
+
+WIDE: Final = "\u3041-\u309f\u30a0-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
+"""Characters of scripts without blanks: a line may be broken between any two of them."""
+_OPENING: Final = "\u3008\u300a\u300c\u300e\u3010\u3014\uff08"
+_FOLLOWING: Final = (
+    "\u3001\u3002\uff0c\uff0e\uff01\uff1f\uff1a\uff1b\u3009\u300b\u300d\u300f\u3011\u3015\uff09"
+    "\u30fb\u30fc\u3005\u3041\u3043\u3045\u3047\u3049\u3063\u3083\u3085\u3087"
+    "\u30a1\u30a3\u30a5\u30a7\u30a9\u30c3\u30e3\u30e5\u30e7\u3099\u309a\u0300-\u036f\ufe00-\ufe0f\U000e0100-\U000e01ef"
+)
+"""What never begins a line."""
+_TAB: Final = 8
+_ATOMS: Final = re.compile(
+    rf"(?P<blanks>[ \t]+)|[{_OPENING}]*[{WIDE}][{_FOLLOWING}]*|(?:(?![{_OPENING}]*[{WIDE}])[^ \t])+"
+)
+_ASCII: Final = re.compile(r"(?P<blanks>[ \t]+)|[^ \t]+")
+BREAKABLE: Final = rf"(?![{_FOLLOWING}])[{WIDE}]"
+"""The pattern of a character before which a line may be broken if the one before it is of the same kind."""
+
+
+class Flow:
+    """Writes lines word by word; set `width` before writing. A word wider than a line is broken by the terminal."""
+
+    def __init__(self, pens: Pens, write: Callable[[str], object]) -> None:
+        self._pens = pens
+        self._write = write
+        self._width = 80
+        self._column = 0
+        self._start = 0
+        self._margin: Margin = ()
+        self._blanks: list[Run] = []
+        self._word: list[Run] = []
+        self._is_joined = False
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal."""
+        return self._width
+
+    @width.setter
+    def width(self, columns: int) -> None:
+        if columns != self._width:
+            self._width = columns
+            self._column = self._folded(self._column)
+
+    def begin(self, first: Margin = (), later: Margin = ()) -> None:
+        """Begin a line with a margin; where it is broken, it goes on behind the other one."""
+        self._margin = later
+        self._begin_row(first if cells_of(first) < self._width else self._narrow(first))
+
+    def put(self, runs: Iterable[Run], *, joined: bool = False) -> None:
+        """Write words. The last of them is whole, and the first too, unless it is `joined` to what stands there."""
+        self._is_joined = joined
+        for text, style in runs:
+            is_edge = True
+            for atom in (_ASCII if text.isascii() else _ATOMS).finditer(text):
+                if atom["blanks"]:
+                    self._end_word()
+                    self._blanks.append((atom[0], style))
+                    self._is_joined = False
+                else:
+                    if self._word and not (is_edge and _is_one_word(self._word[-1][0], atom[0])):
+                        self._end_word()
+                    self._word.append((atom[0], style))
+                is_edge = False
+        self._end_word()
+
+    def end(self) -> None:
+        """End the line."""
+        self._blanks.clear()
+        self._write("\n")
+        self._column = self._start = 0
+
+    @property
+    def room(self) -> int:
+        """The columns that are left on the line."""
+        return max(self._width - self._column, 1)
+
+    def draw(self, text: str, style: str) -> None:
+        """Write a part of a line that is not to be broken into words; tell `end` when the line is over."""
+        before, after = self._pens(style)
+        self._write(f"{before}{text}{after}")
+
+    def raw(self, text: str) -> None:
+        """Write a part of a line that is not to be changed; tell `end` when the line is over."""
+        self._write(text)
+
+    def _end_word(self) -> None:
+        if not self._word:
+            return
+        cells = sum(map(_cells, self._word))
+        gap = self._gap() if self._blanks else ""
+        before = self._column + len(gap)
+        if not self._is_joined and before + cells > self._width and self._column > self._start:
+            self._write("\n")
+            self._begin_row(self._narrow(self._margin))
+        elif gap and before < self._width:
+            self.draw(gap, self._blanks[-1][1])
+            self._column = before
+        for text, style in self._word:
+            self.draw(text, style)
+        self._column = self._folded(self._column + cells)
+        self._is_joined = False
+        self._word.clear()
+        self._blanks.clear()
+
+    def _gap(self) -> str:
+        """Return the blanks before the word, with tabs as a terminal shows them."""
+        gap = ""
+        for text, _ in self._blanks:
+            for blank in text:
+                gap += " " if blank == " " else " " * (_TAB - (self._column + len(gap)) % _TAB)
+        return gap
+
+    def _begin_row(self, margin: Margin) -> None:
+        for text, style in margin:
+            self.draw(text, style)
+        self._column = self._start = self._folded(cells_of(margin))
+
+    def _narrow(self, margin: Margin) -> Margin:
+        """Return as much of a margin as leaves half of the line to the text."""
+        room = self._width // 2
+        kept: list[Run] = []
+        for run in margin:
+            text = run[0][:room] if run[0].isspace() else run[0]
+            room -= _cells((text, ""))
+            if room < 0:
+                break
+            kept.append((text, run[1]))
+        return tuple(kept)
+
+    def _folded(self, column: int) -> int:
+        """Return the column in which the cursor is when the terminal has broken what was too wide."""
+        return column if column <= self._width else (column - 1) % self._width + 1
+
+
+def cells_of(margin: Margin) -> int:
+    """Return how many columns a margin takes."""
+    return sum(map(_cells, margin))
+
+
+def _is_one_word(before: str, after: str) -> bool:
+    return not (re.match(BREAKABLE, after) and re.match(BREAKABLE, before[-1]))
+
+
+def _cells(run: Run) -> int:
+    text = run[0]
+    return len(text) if text.isascii() else cell_len(text)
+
+
+_COLUMNS, _ROWS = 80, 24
+"""The size of a terminal that does not say which it has."""
+_INSIDE: Final = "x"
+
+Pen: TypeAlias = tuple[str, str]
+"""What is written before and after a text to give it a style."""
+
+
+def size_of(screen: Screen) -> tuple[int, int]:
+    """Return how many columns and rows the terminal has now, whatever the environment says.
+
+    80 and 24 if that cannot be told.
+    """
+    try:
+        columns, rows = os.get_terminal_size(screen.file.fileno())
+    except io.UnsupportedOperation:  # it is in memory, and has the size that it was given
+        columns, rows = screen.size
+    except (OSError, ValueError):
+        columns, rows = 0, 0
+    return columns if columns > 0 else _COLUMNS, rows if rows > 0 else _ROWS
+
+
+def width_of(screen: Screen) -> int:
+    """Return how many columns the terminal has now, whatever the environment says; 80 if that cannot be told."""
+    return size_of(screen)[0]
+
+
+def can_be_styled(screen: Screen) -> bool:
+    """Return whether it is a terminal on which more than plain text can be shown."""
+    return screen.file.isatty() and screen.is_terminal and not screen.is_dumb_terminal
+
+
+def can_show(screen: Screen, text: str) -> bool:
+    """Return whether the characters can be written there."""
+    try:
+        text.encode(screen.encoding)
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+class Pens:
+    """Styles as the sequences of the screen, which has colours or not."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._system = COLOR_SYSTEMS.get(screen.color_system or "")
+        self._has_colors = not screen.no_color
+        self._pens: dict[str, Pen] = {"": ("", "")}
+
+    def __call__(self, style: str) -> Pen:
+        """Return the pen of a style in rich's words."""
+        pen = self._pens.get(style)
+        if pen is None:
+            pen = self._pens[style] = self.of(Style.parse(style))
+        return pen
+
+    def of(self, style: Style | None) -> Pen:
+        """Return the pen of a style."""
+        if style is None:
+            return ("", "")
+        shown = style if self._has_colors else style.without_color
+        before, _, after = shown.render(_INSIDE, color_system=self._system).partition(_INSIDE)
+        return before, after
+
+
+_MOST: Final = 1000
+"""Of a word, so many characters are waited for."""
+
+
+class Plain:
+    """Shows text as it comes; nothing in it means anything."""
+
+    def __init__(self, screen: Screen, style: str) -> None:
+        self._screen = screen
+        self._style = style
+        self._out: list[str] = []
+        self._flow = Flow(Pens(screen), self._out.append)
+        self._word = ""
+        self._is_joined = False
+        self._is_open = False
+
+    def write(self, text: str) -> None:
+        """Take in a piece; write the words that are whole."""
+        self._flow.width = width_of(self._screen)
+        *lines, rest = unmasked(visible(text)).split("\n")
+        for line in lines:
+            self._add(line)
+            self._end_line()
+        self._add(rest)
+        self._send()
+
+    def end(self) -> None:
+        """Write what is left, and end the line."""
+        if self._is_open:
+            self._end_line()
+            self._send()
+
+    def _add(self, text: str) -> None:
+        if not text:
+            return
+        self._is_open = True
+        self._word += text
+        place = max(self._word.rfind(" "), self._word.rfind("\t"))
+        if place >= 0:
+            self._put(self._word[:place])
+            self._is_joined = False
+            self._word = self._word[place:]
+        while len(self._word) >= _MOST:
+            self._put(self._word[:_MOST])
+            self._is_joined = True
+            self._word = self._word[_MOST:]
+
+    def _put(self, text: str) -> None:
+        self._flow.put([(text, self._style)], joined=self._is_joined)
+
+    def _end_line(self) -> None:
+        self._put(self._word)
+        self._flow.end()
+        self._word = ""
+        self._is_joined = self._is_open = False
+
+    def _send(self) -> None:
+        if self._out:
+            self._screen.file.write(styled("".join(self._out)))
+            self._screen.file.flush()
+            self._out.clear()

@@ -1,0 +1,213 @@
+"""The text of a line while it comes: written as far as nothing that follows can change its look.
+
+A piece that ends at a blank is final once markdown-it finds nothing open in it: no mark that may still begin emphasis,
+no code, link or tag without an end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Final
+
+from reenact.cli.render.control_characters import as_address, unmasked_again, visible
+from reenact.cli.render.flow import BREAKABLE, Flow, Run
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+
+_MOST: Final = 2000
+"""So many characters are held back for the end of something; what has none by then is text."""
+_MOST_TRIES: Final = 50
+"""So often a piece is parsed to find out whether it is final; then the end of the line is waited for."""
+_MOST_TELLING: Final = 300
+"""What has more marks than that is no prose."""
+_CUTS: Final = re.compile(rf"(?<=[^ \t])(?=[ \t])|(?<={BREAKABLE})(?={BREAKABLE})")
+"""Where a piece may end: behind a word, or between two characters of a script without blanks."""
+_OPENING: Final = re.compile(r"[`*_~\[<]")
+_CLOSING: Final = re.compile(r"[`*_~\[\]<>)]")
+_TELLING: Final = re.compile(r"[\\`*_~\[\]<&]")
+_IN_WORD: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
+"""Underscores that can neither begin nor end anything."""
+_BRACKETS: Final = re.compile(r"\[[^\[\]]*\](?!\()")
+_OPEN: Final = re.compile(r"[`\[]|<[A-Za-z/!?]")
+"""What in the text of a piece, without brackets in pairs, may begin something that ends further on."""
+_SCHEME: Final = re.compile(r"(?i:https?)$")
+_ADDRESS: Final = re.compile(r"://[^\s<>\[\]`\"\\|]*[^\s<>\[\]`\"\\|?!.,:;*_~'()]")
+"""What follows the scheme of a URL in the middle of a text, without punctuation that belongs to the text."""
+_STYLES: Final = {"strong_open": "bold", "em_open": "italic", "s_open": "strike"}
+_CODE: Final = "cyan"
+_LINK: Final = "underline"
+_ASIDE: Final = "dim"
+_BREAK: Final = "\\"
+
+
+class Inline:
+    """Writes the content of one line after the other; what stands before it is written already."""
+
+    def __init__(self, flow: Flow) -> None:
+        self._flow = flow
+        self._breaks = False
+        self.begin("", is_heading=False)
+
+    def begin(self, style: str, *, is_heading: bool) -> None:
+        """Begin the content of a line."""
+        self._style = style
+        self._is_heading = is_heading
+        self._hashes = ""
+        self._is_joined = False
+        self._restart()
+
+    def go_on(self, line: str, *, is_over: bool) -> str:
+        """Write what is final of a line, or of what was returned with what came since; return what is not."""
+        while line and (length := self._final(line, is_over=is_over)):
+            self._put(line[:length], is_last=is_over and length == len(line))
+            line = line[length:]
+            self._restart()
+        if is_over and not self._breaks:
+            self._flow.end()
+        return line
+
+    def end_break(self, *, is_kept: bool) -> None:
+        """End a line that ends with a backslash, which means a line end, if it does not end the paragraph."""
+        if self._breaks:
+            self._breaks = False
+            self._flow.raw(_BREAK if is_kept else "")
+            self._flow.end()
+
+    def _restart(self) -> None:
+        self._sought = self._tries = 0
+
+    def _final(self, text: str, *, is_over: bool) -> int:
+        """Return how long the next piece is that is final, 0 if there is none yet. It depends on the text alone."""
+        for cut in _CUTS.finditer(text, self._sought, _MOST + 1):
+            before, self._sought = self._sought, cut.start()
+            if not _OPENING.search(_IN_WORD.sub("", text[: self._sought])):
+                return self._sought
+            if self._tries < _MOST_TRIES and _CLOSING.search(text, before, self._sought):
+                self._tries += 1
+                if _is_closed(text[: self._sought].strip(" \t")):
+                    return self._sought
+            self._sought += 1
+        if len(text) < _MOST:
+            return len(text) if is_over else 0
+        blank = max(text.rfind(" ", 0, _MOST), text.rfind("\t", 0, _MOST))
+        return blank if text[: max(blank, 0)].strip(" \t") else _MOST
+
+    def _put(self, piece: str, *, is_last: bool) -> None:
+        """Write a piece of a line that is final."""
+        if is_last:
+            self._breaks = not self._is_heading and _ends_with_break(piece)
+            piece = piece.removesuffix(_BREAK) if self._breaks else piece.rstrip(" \t")
+        words = piece.strip(" \t")
+        if not words:
+            return
+        if self._is_heading and not words.strip("#"):
+            self._hashes += piece  # which are no part of the heading if they are its end
+            return
+        if self._hashes:
+            self._flow.put([(self._hashes, self._style)])
+            self._hashes = ""
+        self._flow.put(_runs_of(piece, self._style), joined=self._is_joined)
+        self._is_joined = len(piece) == _MOST
+
+
+def _is_closed(text: str) -> bool:
+    """Return whether nothing is open at the end of the text, behind which there is a blank."""
+    from markdown_it.rules_inline import StateInline  # noqa: PLC0415 - not needed for plain words
+
+    parser = markdown()
+    state = StateInline(text, parser, {}, [])
+    parser.inline.tokenize(state)
+    for rule in parser.inline.ruler2.getRules(""):
+        rule(state)
+    left = "".join(token.content for token in state.tokens if token.type == "text")
+    while _BRACKETS.search(left):
+        left = _BRACKETS.sub("", left)
+    return not _OPEN.search(left) and not any(mark.open and mark.end < 0 for mark in state.delimiters)
+
+
+def _ends_with_break(piece: str) -> bool:
+    """Return whether a line ends with a backslash that means a line end; behind a blank it is one of a shell."""
+    before = piece.rstrip(_BREAK)
+    return (len(piece) - len(before)) % 2 == 1 and before[-1:].strip(" \t") != ""
+
+
+def _runs_of(text: str, style: str) -> list[Run]:
+    """Return the texts of a piece of a line, and their styles on top of this one."""
+    if not 0 < len(_TELLING.findall(_IN_WORD.sub("", text))) <= _MOST_TELLING:
+        return [(text, style)]
+    inner = text.strip(" \t")
+    begin = text.index(inner) if inner else len(text)
+    (inline,) = markdown().parseInline(inner)
+    return [(text[:begin], style), *runs(inline.children or (), style)]
+
+
+def runs(tokens: Sequence[Token], style: str) -> list[Run]:
+    """Return what the parsed tokens of a line say, and in which styles."""
+    found: list[Run] = []
+    styles = [style]
+    links: list[tuple[int, Token]] = []
+    for token in tokens:
+        match token.type:
+            case "link_open":
+                links.append((len(found), token))
+                styles.append(f"{styles[-1]} {_LINK}")
+            case "link_close":
+                styles.pop()
+                begin, link = links.pop()
+                shown = "".join(text for text, _ in found[begin:])
+                found.extend(_aside(link, "href", shown, styles[-1]))
+            case "image":
+                shown = _line(f"[image: {token.content}]")
+                found.extend([(shown, styles[-1]), *_aside(token, "src", shown, styles[-1])])
+            case "code_inline":
+                found.append((_line(token.content), f"{styles[-1]} {_CODE}"))
+            case kind if kind in _STYLES:
+                styles.append(f"{styles[-1]} {_STYLES[kind]}")
+            case _ if token.nesting < 0:
+                styles.pop()
+            case _:
+                found.append((_line(token.content), styles[-1]))
+    return found
+
+
+@cache
+def markdown() -> MarkdownIt:
+    """Return the parser: CommonMark with tables and strikethrough; URLs in a text are left as they are."""
+    from markdown_it import MarkdownIt  # noqa: PLC0415 - slow to import, and not needed for plain words
+
+    parser = MarkdownIt("commonmark").enable(["strikethrough", "table"])
+    parser.inline.ruler.before("escape", "address", _address)
+    return parser
+
+
+def _address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - what the parser calls
+    """Take the rest of a URL as it is: an underscore in it is no emphasis."""
+    if state.src[state.pos] != ":" or not _SCHEME.search(state.src, max(0, state.pos - len("https")), state.pos):
+        return False
+    address = _ADDRESS.match(state.src, state.pos)
+    if address is None:
+        return False
+    if not silent:
+        state.pending += address[0]
+    state.pos = address.end()
+    return True
+
+
+def _aside(token: Token, attribute: str, shown: str, style: str) -> list[Run]:
+    """Return where a link leads, unless that is what it says."""
+    url, title = (_line(as_address(str(token.attrs.get(name, "")))) for name in (attribute, "title"))
+    if token.markup == "autolink" or (url == shown and not title):
+        return []
+    told = f'{url} "{title}"' if title else url
+    return [(f" ({told})" if shown else f"({told})", f"{style} {_ASIDE}")]
+
+
+def _line(text: str) -> str:
+    """Return a text, of which entities may be a part, as it can stand on a line."""
+    return unmasked_again(visible(text)).replace("\n", " ")

@@ -1,0 +1,258 @@
+"""Markdown written to a terminal piece by piece, each word as soon as nothing that follows can change it."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+from typing import Final
+
+from rich.console import Console as Screen
+
+from reenact.cli.render.blocks import BAR, BULLET, DONE, TO_DO, Beginning, Kind, Lines
+from reenact.cli.render.control_characters import styled, unmasked, visible
+from reenact.cli.render.flow import WIDE, Flow, Pens, can_show, cells_of, width_of
+from reenact.cli.render.incremental_inline import Inline
+from reenact.cli.render.source import MOST as MOST_OF_SOURCE
+from reenact.cli.render.source import Fence
+from reenact.cli.render.tables import Rows
+
+_PIECE: Final = 4096
+"""So many characters are looked at at a time: cutting words off a text takes as long as the text is."""
+_UNTOLD: Final = 500
+"""So many characters without a blank are waited for before they are looked at."""
+_TELLING: Final = re.compile(rf"[ \t\n{WIDE}]")
+"""Without any of these, little can be written that could not be written before."""
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_HALF: Final = re.compile("[\ud800-\udfff]")
+_FIRST_HALF: Final = re.compile("[\ud800-\udbff]$")
+_UNKNOWN: Final = "\ufffd"
+_LINE: Final = "─"
+_LONGEST_RULE: Final = 40
+_HEADINGS: Final = ("", "bold underline magenta", "bold magenta", "bold bright_blue", "bold cyan", "bold", "bold")
+_ASIDE: Final = "dim"
+
+
+class _Mode(Enum):
+    """What is done with more of a line of which the beginning is written."""
+
+    TEXT = auto()
+    RAW = auto()
+
+
+class Prose:
+    """Shows Markdown as it comes. The same text gives the same screen, in whatever pieces it comes."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._pens = Pens(screen)
+        self._out: list[str] = []
+        self._flow = Flow(self._pens, self._out.append)
+        self._in_ascii = not can_show(screen, f"{BULLET}{BAR}{TO_DO}{DONE}{_LINE}")
+        self._restart()
+
+    def write(self, text: str) -> None:
+        """Take in a piece; write what is settled."""
+        if self._half or not text.isascii():
+            text = self._whole_characters(text)
+        if len(text) <= _PIECE:
+            self._add(unmasked(visible(text)))
+        else:
+            for begin in range(0, len(text), _PIECE):
+                self._add(unmasked(visible(text[begin : begin + _PIECE])))
+        if self._out:
+            self._send()
+
+    def end(self) -> None:
+        """Finish what is open, and the line. What is written next begins anew."""
+        self._ahead += _UNKNOWN if self._half else ""
+        self._flow.width = width_of(self._screen)
+        self._advance(is_over=True)
+        self._end_rows()
+        self._text.end_break(is_kept=True)
+        self._restart()
+        self._send()
+
+    def _restart(self) -> None:
+        self._ahead = ""
+        self._half = ""
+        self._lines = Lines(in_ascii=self._in_ascii)
+        self._text = Inline(self._flow)
+        self._mode: _Mode | None = None
+        self._fence: Fence | None = None
+        self._rows: Rows | None = None
+        self._head: Beginning | None = None
+        self._blanks = 0
+        self._stands_apart = False
+        self._is_empty = True
+
+    def _whole_characters(self, text: str) -> str:
+        """Return the text with what comes as two halves joined; the first half of what may follow is kept."""
+        text, self._half = self._half + text, ""
+        if _HALF.search(text):
+            text = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+            if _FIRST_HALF.search(text):
+                text, self._half = text[:-1], text[-1]
+            text = _HALF.sub(_UNKNOWN, text)
+        return text
+
+    def _add(self, piece: str) -> None:
+        self._ahead += piece
+        if _TELLING.search(piece) or len(self._ahead) >= _UNTOLD:
+            self._flow.width = width_of(self._screen)
+            self._advance(is_over=False)
+
+    def _send(self) -> None:
+        self._screen.file.write(styled("".join(self._out)))
+        self._screen.file.flush()
+        self._out.clear()
+
+    def _advance(self, *, is_over: bool) -> None:
+        while True:
+            line, found, later = self._ahead.partition("\n")
+            if not found and not line and not (is_over and self._mode is not None):
+                return
+            rest = self._take(line, is_over=bool(found) or is_over)
+            if not found:
+                self._ahead = rest
+                return
+            self._ahead = later
+
+    def _take(self, line: str, *, is_over: bool) -> str:
+        """Write what is settled of a line, or of the rest of it; return what is not. Of a line that is over, all is."""
+        if self._mode is _Mode.TEXT:
+            return self._go_on(line, is_over=is_over)
+        if self._mode is _Mode.RAW:
+            return self._pass_on(line, is_over=is_over)
+        if self._fence is not None:
+            if not is_over and len(line) <= MOST_OF_SOURCE:
+                return line
+            content = self._fence.content(line)
+            if content is not None:
+                return self._source(self._fence, content, is_over=is_over, is_long=len(line) > MOST_OF_SOURCE)
+            self._end_fence()
+        beginning = self._lines.begin(line, is_over=is_over)
+        if beginning is None:
+            return line
+        self._lines.take(beginning)
+        self._text.end_break(is_kept=beginning.kind is Kind.BLANK)
+        rest = line[beginning.at :]
+        if beginning.kind is Kind.ROW:
+            self._row(beginning, rest)
+            return ""
+        self._end_rows()
+        return self._begin(beginning, rest, is_over=is_over)
+
+    def _begin(self, beginning: Beginning, rest: str, *, is_over: bool) -> str:
+        """Write the beginning of a line, and what is settled of the rest; return what is not."""
+        match beginning.kind:
+            case Kind.BLANK if not beginning.quotes:
+                self._blanks += 1
+            case Kind.BLANK:
+                self._start(beginning)
+                self._flow.end()
+            case Kind.RULE:
+                self._start(beginning)
+                rule = "-" if self._in_ascii else _LINE
+                self._flow.draw(rule * min(self._flow.room, _LONGEST_RULE), _ASIDE)
+                self._flow.end()
+            case Kind.FENCE:
+                self._begin_fence(beginning)
+            case Kind.CODE:
+                self._start(beginning)
+                return self._pass_on(rest, is_over=is_over)
+            case _:
+                self._start(beginning)
+                self._text.begin(_HEADINGS[beginning.level], is_heading=beginning.kind is Kind.HEADING)
+                return self._go_on(rest, is_over=is_over)
+        return ""
+
+    def _start(self, beginning: Beginning) -> None:
+        """Begin a line of the screen, set apart from what it must not be taken for."""
+        self._skip_lines()
+        self._flow.begin(beginning.margin, beginning.hanging)
+
+    def _skip_lines(self) -> None:
+        blanks = max(self._blanks, int(self._stands_apart))
+        if blanks and not self._is_empty:
+            self._out.append("\n" * blanks)
+        self._blanks = 0
+        self._stands_apart = self._is_empty = False
+
+    def _go_on(self, line: str, *, is_over: bool) -> str:
+        """Write what is settled of the text of a line."""
+        self._mode = None if is_over else _Mode.TEXT
+        return self._text.go_on(line, is_over=is_over)
+
+    def _pass_on(self, line: str, *, is_over: bool) -> str:
+        """Write what is shown as it is."""
+        self._flow.raw(line)
+        self._mode = None if is_over else _Mode.RAW
+        if is_over:
+            self._flow.end()
+        return ""
+
+    def _begin_fence(self, beginning: Beginning) -> None:
+        self._stands_apart = not beginning.quotes and not beginning.items
+        self._skip_lines()
+        self._fence = Fence(beginning)
+        if self._fence.caption or beginning.items:
+            self._flow.begin(beginning.margin if beginning.items else beginning.bars)
+            self._flow.draw(self._fence.caption, _ASIDE)
+            self._flow.end()
+
+    def _end_fence(self) -> None:
+        if self._fence is not None:
+            self._stands_apart = not self._fence.bars
+            self._fence = None
+
+    def _source(self, fence: Fence, content: str, *, is_over: bool, is_long: bool) -> str:
+        """Write a line of source, or the beginning of one that is long."""
+        if not is_long and fence.is_closed_by(content):
+            self._end_fence()
+            return ""
+        self._flow.begin(fence.bars)
+        source = fence.source(content)
+        if is_long:
+            return self._pass_on(source, is_over=is_over)
+        for text, style in fence.in_colors(source):
+            self._flow.draw(text, style)
+        self._flow.end()
+        return ""
+
+    def _row(self, beginning: Beginning, row: str) -> None:
+        """Take in what may be a row of a table."""
+        if self._head is not None and self._head.bars != beginning.bars:
+            self._end_rows()
+        if self._rows is None or self._head is None:
+            self._rows, self._head = Rows(row), beginning
+        elif self._rows.may_take(row):
+            self._rows.add(row)
+        else:
+            self._write_rows(self._rows, self._head)
+            if self._rows.is_table:
+                self._write_rows(Rows(row), beginning)
+            else:
+                self._rows, self._head = Rows(row), beginning
+
+    def _end_rows(self) -> None:
+        """Write the table, or what looked like one."""
+        rows, head = self._rows, self._head
+        self._rows = self._head = None
+        if rows is None or head is None:
+            return
+        table = rows.drawn(self._screen, self._pens, self._flow.width - cells_of(head.margin))
+        if table is None:
+            self._write_rows(rows, head)
+            return
+        self._skip_lines()
+        for line in table:
+            self._flow.begin(head.margin)
+            self._flow.raw(line)
+            self._flow.end()
+
+    def _write_rows(self, rows: Rows, head: Beginning) -> None:
+        """Write rows as text."""
+        for row in rows.take():
+            self._start(head)
+            self._text.begin("", is_heading=False)
+            self._go_on(row, is_over=True)

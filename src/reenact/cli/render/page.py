@@ -1,0 +1,350 @@
+"""The page on which a person reads an answer: the text as it streams, thoughts, calls and results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Final, NamedTuple, Protocol, Self
+
+from rich.console import Console as Screen
+from rich.text import Text
+
+from reenact.cli.chat.decisions import Decide, Decision
+from reenact.cli.editor.keyboard import typed_ahead
+from reenact.cli.interrupts import around_stops
+from reenact.cli.output.answers import Answer, call_line, cut, result_lines, why_ended
+from reenact.cli.output.console import Console
+from reenact.cli.output.exact import in_rows, plain_or_quoted
+from reenact.cli.output.failures import ExitCode
+from reenact.cli.output.logs import FLOOR
+from reenact.cli.render.control_characters import plainly, visible
+from reenact.cli.render.flow import Plain, can_be_styled, can_show, width_of
+from reenact.cli.render.live_line import LiveLine
+from reenact.cli.render.markdown import Prose
+from reenact.domain.events import (
+    ContextCompressed,
+    Envelope,
+    EventData,
+    HumanApproveRequired,
+    InputJsonDelta,
+    MessageDelta,
+    MessageStart,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ToolCall,
+    ToolEdited,
+    ToolResult,
+    ToolStarted,
+    Warned,
+)
+from reenact.domain.people import PendingCall
+
+_THOUGHT: Final = "dim italic"
+_WAITING, _RUNNING, _WRITING, _THINKING = "waiting", "running", "writing", "thinking"
+_CALLS: Final = "calls"
+_INDENT: Final = "  "
+_CHARACTERS: Final = 4
+"""So many characters are taken for a token while a message is being written."""
+
+
+class _Sink(Protocol):
+    """Where text goes that comes in pieces."""
+
+    def write(self, text: str) -> None: ...
+
+    def end(self) -> None: ...
+
+
+class _Raw:
+    """Text as it comes, without what a terminal would obey."""
+
+    def __init__(self, write: Callable[[str], object], *, is_seen: bool = True) -> None:
+        self._write = write
+        self._is_seen = is_seen
+
+    def write(self, text: str) -> None:
+        self._write(plainly(visible(text)) if self._is_seen else visible(text))
+
+    def end(self) -> None:
+        self._write("\n")
+
+
+class Page:
+    """Shows what is heard of an answer, as it is heard. As a context manager: it is under way from here on."""
+
+    def __init__(self, console: Console, screen: Screen) -> None:
+        self._console = console
+        self._screen = screen
+        is_styled = can_be_styled(screen) and not console.in_ci
+        answers = console.screen(console.out)
+        raw = _Raw(console.write, is_seen=console.out.isatty())
+        self._text: _Sink = Prose(answers) if can_be_styled(answers) and not console.in_ci else raw
+        self._thoughts: _Sink = Plain(screen, _THOUGHT) if is_styled else _Raw(self._whisper)
+        self._live = LiveLine(screen, [console.out, console.err], typed_ahead()) if is_styled else None
+        self._tokens = _Tokens()
+        self._stops = ExitStack()
+        self._is_under_way = self._has_floor = False
+        self._open: _Sink | None = None
+        self._last: object = None
+        self._calls: dict[str, _Call] = {}
+        self._held: dict[str, tuple[str, object]] = {}
+        """The calls that the model has asked for: each is shown when it runs, or by whoever asks a person about it."""
+        self._decided: set[str] = set()
+        """The calls about which a person was asked on this page, who has seen them."""
+        self._running: set[str] = set()
+        self._under: tuple[str | None, int] | None = None
+        """The call of which the line is the last that is shown, and how much was logged before."""
+        marks = ("→ ", "  │ ")
+        self._mark, self._margin = marks if can_show(screen, "".join(marks)) else ("-> ", "  | ")
+
+    def __enter__(self) -> Self:
+        """Show from here on that something is under way, when nothing else appears."""
+        self._is_under_way = True
+        self._stops.enter_context(FLOOR.showing_calls())
+        if self._live is not None:
+            self._stops.enter_context(around_stops(self._live.pause, self._live.go_on))
+            self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """End what is open, whatever happened."""
+        with self._stops:
+            try:
+                self._show_held()
+                self._end_block()
+            finally:
+                if self._live is not None:
+                    self._live.stop()
+
+    @property
+    def is_escaped(self) -> bool:
+        """Whether Esc has interrupted the answer."""
+        return self._live is not None and self._live.is_escaped
+
+    def asking(self, decide: Decide) -> Decide:
+        """Return what decides in the same way, while nothing else is going on here, and shows each call itself."""
+
+        def ask(pending: Sequence[PendingCall]) -> Sequence[Decision] | None:
+            for call in pending:
+                self._release(call.id, call.name, call.arguments)
+                self._calls[call.id] = _Call(call.name, self._call_line(call.name, call.arguments))
+                self._decided.add(call.id)
+            self._show_held()
+            self._end_block()
+            if self._last is not None:
+                self._screen.print()
+            self._last = None
+            if self._live is not None:
+                self._live.stop()
+            try:
+                return decide(pending)
+            finally:
+                self._under = (pending[0].id, FLOOR.told) if len(pending) == 1 else None
+                if self._live is not None:
+                    self._live.start()
+
+        return ask
+
+    def hear(self, event: Envelope, *, is_own: bool) -> None:
+        """Show what there is to see; what is logged meanwhile stands before it, or behind the text that is open."""
+        if self._live is not None and is_own:
+            self._tokens.hear(event.data)
+            self._live.model, self._live.tokens = self._tokens.model, self._tokens.count
+        with FLOOR.lock:
+            match event.data:
+                case TextDelta(text=text) if text:
+                    self._write(self._text, text)
+                case ThinkingDelta(text=text) if text:
+                    self._write(self._thoughts, text)
+                case ThinkingEnd():
+                    self._end_block()
+                case _:
+                    self._hear_of_calls(event.data)
+
+    def end(self, answer: Answer) -> None:
+        """End the answer, and say why it is not whole."""
+        self._show_held()
+        self._end_block()
+        reason = why_ended(answer)
+        if answer.problem is None and reason is not None:
+            self._say(f"{reason}\n", "yellow")
+        elif answer.problem is None:
+            self._screen.print()
+        elif answer.problem.code == ExitCode.INTERRUPTED:
+            self._screen.print("Interrupted.\n", style="yellow")
+        else:
+            self._say(f"{self._console.told(answer.problem)}\n", "red")
+
+    def _say(self, words: str, style: str) -> None:
+        for line in plainly(visible(words)).split("\n"):
+            self._screen.print(in_rows(line, width_of(self._screen)), style=style)
+
+    def _hear_of_calls(self, event: EventData) -> None:
+        match event:
+            case ToolCall(id=None):
+                self._show_call(None, event.name, event.input)
+            case ToolCall(id=str(call_id)):
+                self._held[call_id] = event.name, event.input
+            case ToolStarted():
+                self._release(event.id, event.name, event.input)
+                if event.id not in self._calls:
+                    self._show_call(event.id, event.name, event.input)
+                self._running.add(event.id)
+                self._tell_what_is_done()
+            case HumanApproveRequired(calls=calls):
+                for call in calls:
+                    self._release(call.id, call.name, call.arguments)
+            case ToolEdited():
+                self._hear_of_edit(event)
+            case ToolResult():
+                self._running.discard(event.id or "")
+                self._tell_what_is_done()
+                self._show_held()
+                self._show_result(event)
+            case ContextCompressed():
+                self._note("(What was said earlier was summarised.)", "dim")
+            case Warned():
+                self._note(event.message, "yellow")
+            case _:
+                pass
+
+    def _hear_of_edit(self, event: ToolEdited) -> None:
+        """Show the call as it was changed, unless whoever was asked here has changed it, and seen it so."""
+        if event.id in self._held:
+            self._show_call(event.id, *self._held.pop(event.id))
+        known = self._calls.get(event.id)
+        name = "edited" if known is None else known.name
+        if event.id in self._decided:
+            self._calls[event.id] = _Call(name, self._call_line(name, event.edited))
+        else:
+            self._show_call(event.id, name, event.edited)
+
+    def _release(self, call_id: str, name: str, arguments: object) -> None:
+        """Hold the call no more, also if the model has named it otherwise: as an earlier call was named."""
+        same = (id_ for id_, held in self._held.items() if held == (name, arguments))
+        self._held.pop(call_id if call_id in self._held else next(same, ""), None)
+
+    def _show_held(self) -> None:
+        """Show the calls that were held: they do not run, or nobody was told that they do."""
+        while self._held:
+            call_id = next(iter(self._held))
+            self._show_call(call_id, *self._held.pop(call_id))
+
+    def _call_line(self, name: str, arguments: object) -> str:
+        return self._console.without_key(call_line(name, arguments, width_of(self._screen) - len(self._mark)))
+
+    def _show_call(self, call_id: str | None, name: str, arguments: object) -> None:
+        self._begin_block(_CALLS)
+        line = self._call_line(name, arguments)
+        shown = plain_or_quoted(name)
+        is_whole = line.startswith(shown)
+        head, rest = (shown, line.removeprefix(shown)) if is_whole else ("", line)
+        self._screen.print(Text.assemble((self._mark, "cyan"), (head, "bold"), (rest, "dim")))
+        self._under = call_id, FLOOR.told
+        if call_id is not None:
+            self._calls[call_id] = _Call(name, line)
+
+    def _show_result(self, event: ToolResult) -> None:
+        self._begin_block(_CALLS)
+        width = width_of(self._screen)
+        style = "red" if event.is_error else "dim"
+        call = self._calls.get(event.id or "")
+        if self._under != (event.id, FLOOR.told) or event.id is None:
+            line = plain_or_quoted(event.name or "") if call is None else call.line
+            self._line(cut(line, width - len(_INDENT)), _INDENT, "bold dim")
+        self._under = None
+        error = "error: " if event.is_error else ""
+        first, *others = result_lines(event.result, width - len(self._margin))
+        for line in (cut(f"{error}{first}", width - len(self._margin)), *others):
+            self._line(line, self._margin, style)
+
+    def _note(self, text: str, style: str) -> None:
+        self._show_held()
+        self._end_block()
+        self._under = None
+        self._line(plainly(visible(text)), "", style)
+
+    def _line(self, text: str, head: str, style: str) -> None:
+        self._screen.print(f"{head}{self._console.without_key(text)}", style=style)
+
+    def _whisper(self, text: str) -> None:
+        self._screen.print(text, style=_THOUGHT, end="")
+
+    def _tell_what_is_done(self) -> None:
+        if self._live is not None:
+            self._live.doing = _RUNNING if self._running else _WAITING
+
+    def _write(self, sink: _Sink, text: str) -> None:
+        """Go on with a text, or begin it if something else came last."""
+        if self._open is not sink:
+            self._show_held()
+            self._begin_block(sink)
+            if self._live is not None:
+                self._live.doing = _WRITING if sink is self._text else _THINKING
+                self._live.begin_text()
+            if self._is_under_way:
+                FLOOR.take()
+                self._has_floor = True
+            self._open = sink
+        sink.write(text)
+
+    def _begin_block(self, block: object) -> None:
+        """Set what comes apart from what is of another kind."""
+        self._end_block()
+        if self._last is not None and self._last is not block:
+            self._screen.print()
+        self._last = block
+
+    def _end_block(self) -> None:
+        """End the line that is open."""
+        sink, self._open = self._open, None
+        if sink is not None:
+            self._tell_what_is_done()
+            try:
+                sink.end()
+            finally:
+                if self._has_floor:
+                    self._has_floor = False
+                    FLOOR.give()
+
+
+class _Tokens:
+    """Which model writes, and how many tokens it has written: as it says, or else a quarter of the characters."""
+
+    def __init__(self) -> None:
+        self.model = ""
+        self._before = 0
+        self._told = 0
+        self._characters = 0
+
+    @property
+    def count(self) -> int:
+        """The tokens of all messages of the answer so far."""
+        return self._before + self._told + self._characters // _CHARACTERS
+
+    def hear(self, event: EventData) -> None:
+        """Take an event of the answer into account."""
+        match event:
+            case MessageStart():
+                self._before, self._told, self._characters = self.count, 0, 0
+                self.model = event.model or self.model
+            case TextDelta(text=text) | ThinkingDelta(text=text) | InputJsonDelta(partial_json=text):
+                self._characters += len(text)
+            case MessageDelta(usage={"output_tokens": int(told)}):
+                self._told, self._characters = max(self._told, told), 0
+            case _:
+                pass
+
+
+class _Call(NamedTuple):
+    """A call of which the result may be shown somewhere else."""
+
+    name: str
+    line: str

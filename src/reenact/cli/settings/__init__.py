@@ -1,0 +1,1 @@
+"""Settings: environment variables, settings.json, and the files that options name."""

@@ -1,0 +1,273 @@
+"""The keys of settings.json and the reader of such files, which names the line of whatever is wrong."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+from reenact.cli.parsing.options import LARGEST_NUMBER, OutputFormat
+from reenact.cli.settings.code_import import taken_apart
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.tools import is_array, is_object
+from reenact.extensions.files import read_bytes, text_of
+from reenact.extensions.json_lines import read_json
+from reenact.extensions.problems import MalformedError
+
+_SQLITE: Final = "sqlite:///"
+_OURS: Final = "reenact"
+
+_RUNS_CODE: Final = "a project may not name what runs"
+_LETS_RUN: Final = "a project may not say which calls run"
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a file of settings is, and the home of the user, for the paths in it."""
+
+    folder: Path
+    home: Path
+
+    def path(self, text: str) -> str:
+        """Return the path that a text means there."""
+        if text == "~" or text.startswith("~/"):
+            return str(self.home / text[2:])
+        return os.path.normpath(self.folder / text)
+
+
+def _as_it_is(value: Any, _: Place) -> Any:  # noqa: ANN401 - values of all kinds
+    return value
+
+
+class Key(msgspec.Struct, frozen=True):
+    """A setting: the field of `TalkOptions` that it is, its type, and in words what it is to be.
+
+    `placed` returns what a value of that type stands for. A `variable` goes before the file. `withheld` says why a
+    project may not set it. `is_of_new` is what a session is created with, and keeps.
+    """
+
+    option: str
+    kind: Any
+    what: str
+    placed: Callable[[Any, Place], Any] = _as_it_is
+    variable: str | None = None
+    withheld: str | None = None
+    is_of_new: bool = False
+
+    def read(self, value: object, place: Place) -> Any:  # noqa: ANN401 - likewise
+        """Return what the value stands for, or raise `ValueError` saying what it is to be."""
+        try:
+            return self.placed(msgspec.convert(value, self.kind), place)
+        except (msgspec.ValidationError, OverflowError):
+            raise ValueError(self.what) from None
+
+
+def _prices(value: Mapping[str, tuple[float, float]], _: Place) -> tuple[str, ...]:
+    """Return the prices as --price has them."""
+    return tuple(f"{model}={given!r},{received!r}" for model, (given, received) in value.items())
+
+
+def _tools(value: Sequence[str], place: Place) -> tuple[str, ...]:
+    """Return the places of tools; modules of other names would be looked for in whatever the current directory is."""
+    places: list[str] = []
+    for text in value:
+        where, name = taken_apart(text)
+        if where.endswith(".py"):
+            where = place.path(where)
+        elif where.partition(".")[0] != _OURS:
+            raise ValueError(f"{_TOOLS}; a module is named on the command line alone, with --tools")
+        places.append(f"{where}:{name}" if name else where)
+    return tuple(places)
+
+
+def _file(value: str, place: Place) -> str:
+    return place.path(value)
+
+
+def _database(value: str, place: Place) -> str:
+    if value.startswith(_SQLITE):
+        return place.path(value.removeprefix(_SQLITE))
+    return value if "://" in value else place.path(value)
+
+
+_Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
+_Turns: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST_NUMBER)]
+_Amount: TypeAlias = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
+_Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
+_PATH: Final = "the path of a file"
+_TOOLS: Final = 'a list of files with tools, as ["tools.py", "tools.py:send_mail"]'
+
+KEYS: Final[Mapping[str, Key]] = {
+    "model": Key("model", _Text, "a text that is not blank", variable="ANTHROPIC_MODEL", is_of_new=True),
+    "systemPrompt": Key("system_prompt", str, "a text", is_of_new=True),
+    "maxTurns": Key("max_turns", _Turns, f"a whole number from 1 on, at most {LARGEST_NUMBER:,}", is_of_new=True),
+    "maxCost": Key("max_cost", _Amount, "an amount of 0 or more", is_of_new=True),
+    "prices": Key(
+        "prices",
+        dict[_Text, tuple[_Amount, _Amount]],
+        '{"MODEL": [IN, OUT]}, with what a million tokens cost, 0 or more',
+        _prices,
+    ),
+    "timeout": Key("timeout", _Seconds, "a number of seconds above 0"),
+    "outputFormat": Key(
+        "output_format",
+        OutputFormat,
+        " or ".join(f'"{form.value}"' for form in OutputFormat),
+        withheld="a project may not say what programs read",
+    ),
+    "allowedTools": Key(
+        "allowed_tools",
+        tuple[_Text, ...],
+        'a list of names of tools, as ["send_mail", "mcp__files__*"]',
+        withheld=_LETS_RUN,
+    ),
+    "tools": Key("tools", tuple[_Text, ...], _TOOLS, _tools, withheld=_RUNS_CODE),
+    "policy": Key("policy", _Text, _PATH, _file, withheld=_LETS_RUN, is_of_new=True),
+    "mcpConfig": Key("mcp_config", _Text, _PATH, _file, withheld=_RUNS_CODE, is_of_new=True),
+    "db": Key(
+        "database",
+        _Text,
+        "the path of a log, or a URL",
+        _database,
+        variable="REENACT_DB",
+        withheld="a project may not say where the log is",
+    ),
+}
+"""Every setting, by its name in the file."""
+
+
+Source: TypeAlias = Literal["project", "user"]
+
+_OWN: Final = "; your own settings and the command line may"
+_SCHEMA: Final = "$schema"
+"""What editors look for; it asks nothing of us."""
+_ELSEWHERE: Final = "it is a setting of Claude Code, and means nothing here"
+_OF_CLAUDE_CODE: Final = frozenset(
+    {
+        "alwaysThinkingEnabled",
+        "apiKeyHelper",
+        "attribution",
+        "autoUpdatesChannel",
+        "availableModels",
+        "awsAuthRefresh",
+        "awsCredentialExport",
+        "cleanupPeriodDays",
+        "companyAnnouncements",
+        "disableAllHooks",
+        "disabledMcpjsonServers",
+        "effortLevel",
+        "enableAllProjectMcpServers",
+        "enabledMcpjsonServers",
+        "enabledPlugins",
+        "env",
+        "extraKnownMarketplaces",
+        "fileSuggestion",
+        "forceLoginMethod",
+        "forceLoginOrgUUID",
+        "hooks",
+        "includeCoAuthoredBy",
+        "language",
+        "otelHeadersHelper",
+        "outputStyle",
+        "permissions",
+        "plansDirectory",
+        "respectGitignore",
+        "sandbox",
+        "showTurnDuration",
+        "spinnerTipsEnabled",
+        "spinnerVerbs",
+        "statusLine",
+        "theme",
+    }
+)
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """What a setting stands for, and the file that says so."""
+
+    value: Any
+    source: Source
+    path: str
+
+
+class PassedOver(msgspec.Struct, frozen=True):
+    """A key that is not heeded, and why; `line` counts from 1 and is None where it is not known."""
+
+    path: str
+    line: int | None
+    key: str
+    why: str
+    is_quiet: bool = False
+    """Whether nobody need be warned."""
+
+
+def read_file(path: Path, source: Source, *, home: Path) -> tuple[dict[str, Setting], list[PassedOver]]:
+    """Return the settings in the file by their keys, and what in it is not heeded.
+
+    Of a project's file a link that leads out of the project is not followed, and only that is heeded which neither runs
+    code nor lets calls run, nor says where things go.
+
+    Raises:
+        ConfigurationError: it is not as it should be; the message has path, line and key, and what it is to be.
+        FileNotFoundError: there is none.
+    """
+    within = None if source == "user" else path.parent.parent.resolve()
+    try:
+        text = text_of(read_bytes(path, within))
+        return _read(text, path, source, Place(path.parent, home))
+    except MalformedError as error:
+        where = str(path) if error.line is None else f"{path}:{error.line}"
+        raise ConfigurationError(f"{where}: {error.message}") from None
+
+
+def _read(text: str, path: Path, source: Source, place: Place) -> tuple[dict[str, Setting], list[PassedOver]]:
+    settings: dict[str, Setting] = {}
+    passed_over: list[PassedOver] = []
+    content, lines = read_json(text)
+    if not is_object(content):
+        raise MalformedError('it is to be an object, as {"model": "claude-x"}', 1)
+    for name, value in content.items():
+        line = lines.get((name,))
+        key = KEYS.get(name)
+        if key is None or (source == "project" and key.withheld is not None):
+            why = _why_not(name) if key is None else f"{key.withheld}{_OWN}"
+            passed_over.append(PassedOver(str(path), line, name, why, is_quiet=name == _SCHEMA))
+            continue
+        try:
+            _check_texts(value)
+            settings[name] = Setting(key.read(value, place), source, str(path))
+        except ValueError as error:
+            raise MalformedError(f"{name} is to be {error}", line) from None
+    return settings, passed_over
+
+
+def _why_not(name: str) -> str:
+    if name == _SCHEMA:
+        return "it is for editors"
+    if name in _OF_CLAUDE_CODE:
+        return _ELSEWHERE
+    meant = difflib.get_close_matches(name, KEYS, 1)
+    return f"there is no such setting; is `{meant[0]}` meant?" if meant else "there is no such setting"
+
+
+def _check_texts(value: object) -> None:
+    """Refuse a text that is no Unicode, or that no path and no name can be."""
+    if isinstance(value, str):
+        if "\0" in value:
+            raise ValueError("without a NUL")
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise ValueError("Unicode, without a lone surrogate") from None
+    elif is_array(value):
+        for one in value:
+            _check_texts(one)
+    elif is_object(value):
+        for name, one in value.items():
+            _check_texts(name)
+            _check_texts(one)

@@ -1,0 +1,255 @@
+"""Options that the command line does not give, and the page of them: the environment, else the project, else the user.
+
+A project can only tighten: its limits hold where they are lower than the user's, and what is counted for a limit of
+the user's is not counted with prices of the project.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import ExitCode
+from reenact.cli.output.lines import as_page
+from reenact.cli.parsing.options import OutputFormat, SettingsOptions, TalkOptions
+from reenact.cli.settings.configuration import KNOWN_PRICES, read_prices
+from reenact.cli.settings.environment import default_database, given, home_directory, settings_files
+from reenact.cli.settings.files import KEYS, Key, PassedOver, Setting, read_file
+from reenact.domain.loop.ledger import price_of
+from reenact.domain.loop.rules import MAX_STEPS
+
+_DATABASE: Final = "db"
+_LIMITS: Final[Mapping[str, float]] = {"maxTurns": MAX_STEPS, "maxCost": math.inf, "timeout": math.inf}
+"""The settings that are limits, and what they are where nobody says it."""
+_OWN_PRICES: Final = "a limit of yours is not counted with a project's prices"
+_OWN_MODEL: Final = "a limit of yours holds for what costs, and you have no price for this model"
+
+
+class Preferences(msgspec.Struct, frozen=True):
+    """What the files of settings say, by keys, and what in them is not heeded; `files` are those that there are."""
+
+    settings: Mapping[str, Setting]
+    passed_over: tuple[PassedOver, ...]
+    files: tuple[str, ...]
+
+
+def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
+    """Return the options of a conversation with what settings say where command line and environment say nothing.
+
+    `on_command_line` are the fields that the command line gives. What is not heeded is warned of. A session that goes
+    on keeps what it was created with: that is then for others that are begun beside it, as `of_new` of the options.
+
+    Raises:
+        ConfigurationError: a file of settings is not as it should be.
+    """
+    found = read_preferences(
+        console.environ, prices=options.prices, is_limited=options.max_cost is not None and not options.goes_on
+    )
+    for line in _warnings(found.passed_over):
+        console.warn(line)
+    of_new = _with(found, options, on_command_line, console)
+    if not options.goes_on:
+        return of_new
+    kept = [key.option for key in KEYS.values() if key.is_of_new]
+    keeps = msgspec.structs.replace(of_new, **{field: getattr(options, field) for field in kept})
+    return msgspec.structs.replace(keeps, of_new=msgspec.structs.replace(of_new, continue_latest=False, resume=None))
+
+
+def _with(found: Preferences, options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
+    """Return the options with all that is found, as they are for a new session."""
+    changed: dict[str, Any] = {}
+    for name, setting in found.settings.items():
+        key = KEYS[name]
+        if name == "prices":
+            changed[key.option] = (*setting.value, *options.prices)  # of two for a model the last one holds
+        elif _is_wanted(key, options, on_command_line, console):
+            changed[key.option] = setting.value
+    return msgspec.structs.replace(options, **changed, allowed_by_settings="allowed_tools" in changed)
+
+
+def read_preferences(
+    environ: Mapping[str, str], *, prices: tuple[str, ...] = (), is_limited: bool = False
+) -> Preferences:
+    """Return what the settings of the user and of the project say; where both do, the project's hold if they may.
+
+    `prices` are those of the command line, and `is_limited` says that it limits what may be spent.
+
+    Raises:
+        ConfigurationError: a file is not as it should be; the message has the path, the line, the key, and what it is
+            to be.
+    """
+    user, project = settings_files(environ)
+    home = home_directory(environ)
+    settings: dict[str, Setting] = {}
+    passed_over: list[PassedOver] = []
+    files: list[str] = []
+    if os.path.lexists(user):
+        settings, passed_over = read_file(user, "user", home=home)
+        files.append(str(user))
+    if os.path.lexists(project) and os.path.realpath(user) != os.path.realpath(project):
+        of_project, more = read_file(project, "project", home=home)
+        passed_over += [*more, *_loosening(of_project, settings, prices, is_limited=is_limited)]
+        both = (*_prices(settings), *_prices(of_project))
+        settings |= of_project
+        if "prices" in of_project:
+            settings["prices"] = msgspec.structs.replace(of_project["prices"], value=both)
+        files.append(str(project))
+    return Preferences(settings, tuple(passed_over), tuple(files))
+
+
+def _loosening(
+    of_project: dict[str, Setting], of_user: Mapping[str, Setting], prices: tuple[str, ...], *, is_limited: bool
+) -> Iterator[PassedOver]:
+    """Take out of the project's settings what would loosen a limit of the user's; yield what that was."""
+    for name, usual in _LIMITS.items():
+        own = of_user[name].value if name in of_user else usual
+        if name in of_project and of_project[name].value > own:
+            yield _taken_out(of_project, name, f"a project may only lower it, and it is {own:g}", is_quiet=True)
+    known = read_prices((*_prices(of_user), *prices))
+    is_limited = is_limited or "maxCost" in of_user
+    if is_limited and "model" in of_project and price_of({**KNOWN_PRICES, **known}, of_project["model"].value) is None:
+        yield _taken_out(of_project, "model", _OWN_MODEL)
+    if "prices" not in of_project:
+        return
+    if is_limited:
+        yield _taken_out(of_project, "prices", _OWN_PRICES)
+        return
+    theirs = of_project["prices"]
+    added = tuple(one for one in theirs.value if price_of(known, one.rpartition("=")[0]) is None)
+    if not added:
+        del of_project["prices"]
+    elif len(added) < len(theirs.value):
+        of_project["prices"] = msgspec.structs.replace(theirs, value=added)
+
+
+def _taken_out(settings: dict[str, Setting], name: str, why: str, *, is_quiet: bool = False) -> PassedOver:
+    return PassedOver(settings.pop(name).path, None, name, why, is_quiet=is_quiet)
+
+
+def database_of_user(environ: Mapping[str, str]) -> str | None:
+    """Return the log that the user's settings name, None if they name none.
+
+    Raises:
+        ConfigurationError: the file is not as it should be.
+    """
+    user, _ = settings_files(environ)
+    settings, _ = read_file(user, "user", home=home_directory(environ))
+    return settings[_DATABASE].value if _DATABASE in settings else None
+
+
+def _prices(settings: Mapping[str, Setting]) -> tuple[str, ...]:
+    prices: tuple[str, ...] = settings["prices"].value if "prices" in settings else ()
+    return prices
+
+
+def _is_wanted(key: Key, options: TalkOptions, on_command_line: frozenset[str], console: Console) -> bool:
+    """Return whether nobody who comes before settings says anything, and the setting is for this conversation."""
+    if key.option in on_command_line or (key.variable is not None and given(console.environ, key.variable) is not None):
+        return False
+    return key.option != "output_format" or options.prompt is not None or not console.has_person
+
+
+def _warnings(passed_over: Iterable[PassedOver]) -> Iterator[str]:
+    """Yield what people are told, keys of the same file and for the same reason together."""
+    together: dict[tuple[str, str], list[PassedOver]] = {}
+    for one in passed_over:
+        if not one.is_quiet:
+            together.setdefault((one.path, one.why), []).append(one)
+    for (path, why), ones in together.items():
+        where = path if ones[0].line is None else f"{path}:{ones[0].line}"
+        yield f"{where}: not heeded: {', '.join(one.key for one in ones)}: {why}"
+
+
+_COMMAND_LINE: Final = "command line"
+_ENVIRONMENT: Final = "environment"
+_DEFAULT: Final = "default"
+
+
+class _Effective(msgspec.Struct, frozen=True):
+    """A setting: its value, whose it is, and the variable, option or file that says so.
+
+    `place` is None for a default.
+    """
+
+    name: str
+    value: Any
+    source: str
+    place: str | None = None
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    """Every setting, and what is not heeded."""
+
+    settings: tuple[_Effective, ...]
+    files: tuple[str, ...]
+    passed_over: tuple[PassedOver, ...]
+
+    def text(self) -> str:
+        """Return lines for people."""
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        shown = [(one.name, _shown(one.value), one.place or one.source) for one in self.settings]
+        widest = max(len(name) for name, _, _ in shown)
+        for name, value, place in shown:
+            yield f"{name:<{widest}}  {value}  ({place})"
+        for one in self.passed_over:
+            where = one.path if one.line is None else f"{one.path}:{one.line}"
+            yield f"not heeded: {one.key}, {where}: {one.why}"
+        if not self.files:
+            yield "There is no settings.json, neither in ~/.reenact nor in .reenact here."
+
+
+def settings(options: SettingsOptions, console: Console) -> int:
+    """Print each setting with its value and where that comes from.
+
+    Raises:
+        ConfigurationError: a file of settings is not as it should be.
+    """
+    found = read_preferences(console.environ)
+    effective = tuple(_effective(name, found, options, console.environ) for name in KEYS)
+    as_page(_Settings(effective, found.files, found.passed_over), options.output_format, console)
+    return ExitCode.SUCCESS
+
+
+def _effective(name: str, found: Preferences, options: SettingsOptions, environ: Mapping[str, str]) -> _Effective:
+    key = KEYS[name]
+    if name == "db" and options.database:
+        return _Effective(name, _without_password(options.database), _COMMAND_LINE, "--db")
+    variable = None if key.variable is None else given(environ, key.variable)
+    if variable is not None:
+        return _Effective(name, _without_password(variable), _ENVIRONMENT, key.variable)
+    if name in found.settings:
+        setting = found.settings[name]
+        value = _without_password(setting.value) if name == "db" else setting.value
+        return _Effective(name, value, setting.source, setting.path)
+    return _Effective(name, _defaults(environ).get(name), _DEFAULT)
+
+
+def _defaults(environ: Mapping[str, str]) -> Mapping[str, object]:
+    return {
+        "model": DEFAULT_MODEL,
+        "maxTurns": MAX_STEPS,
+        "outputFormat": OutputFormat.TEXT,
+        "prices": (),
+        "allowedTools": (),
+        "tools": (),
+        "db": str(default_database(environ)),
+    }
+
+
+def _shown(value: object) -> str:
+    """Return the value as a file of settings would have it, a dash for nothing."""
+    return "-" if value is None or value == () else msgspec.json.encode(value).decode()
+
+
+def _without_password(database: str) -> str:
+    """Return the log as it is named, but of a URL in which may be a password no more than its kind."""
+    kind, is_url, _ = database.partition("://")
+    return f"{kind}://…" if is_url and kind != "sqlite" else database
