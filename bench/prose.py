@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from bench.measure import Goal, Line, Sample, Workload, at_least
-from reenact.cli.render.markdown import Prose
+from reenact.cli.render.markdown import StreamedMarkdown
 
 PIECE: Final = 4
 SENTENCE: Final = "A sentence of plain words that has no marks in it at all, and goes on for a while. "
@@ -95,7 +95,7 @@ def _seconds(write: Callable[[Console], None]) -> float:
 
 def _streamed(text: str) -> Callable[[Console], None]:
     def write(console: Console) -> None:
-        prose = Prose(console)
+        prose = StreamedMarkdown(console)
         for place in range(0, len(text), PIECE):
             prose.write(text[place : place + PIECE])
         prose.end()

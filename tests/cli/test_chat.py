@@ -12,7 +12,7 @@ from rich.console import Console as Screen
 
 from reenact import Runtime
 from reenact.cli.chat.chat import _Chat
-from reenact.cli.chat.context import Here
+from reenact.cli.chat.context import Context
 from reenact.cli.extensions.base import Extending
 from reenact.cli.output.console import Console
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
@@ -485,7 +485,7 @@ def test_ctrl_c_leaves_only_if_nothing_was_typed_and_little_time_passed_since_th
     console, screen = Console({}, in_ci=False), Screen(file=io.StringIO())
     with beginning(tmp_path) as current:
         talking: Any = Asked()
-        here = Here(current=current, talking=talking, extending=Extending(), say=read.append)
-        _Chat(here, talking, console, screen, lambda: now[0]).go_on()
+        context = Context(current=current, talking=talking, extending=Extending(), say=read.append)
+        _Chat(context, talking, console, screen, lambda: now[0]).go_on()
 
     assert (read[-1] == ".") == stays, read

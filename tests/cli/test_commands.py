@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reenact.cli.chat.commands import HELP, TABLE, Commands
-from reenact.cli.chat.context import Here
+from reenact.cli.chat.context import Context
 from reenact.cli.chat.decisions import Decision
 from reenact.cli.commands.log import _WORDS
 from reenact.cli.editor.completing import Choices
@@ -79,14 +79,14 @@ def said() -> list[str]:
 
 
 @pytest.fixture
-def here(tmp_path: Path, talking: Listening, said: list[str]) -> Iterator[Here]:
+def context(tmp_path: Path, talking: Listening, said: list[str]) -> Iterator[Context]:
     with beginning(tmp_path, extending=WithFix()) as current:
-        yield Here(current=current, talking=talking, extending=WithFix(), say=said.append)
+        yield Context(current=current, talking=talking, extending=WithFix(), say=said.append)
 
 
 @pytest.fixture
-def commands(here: Here) -> Commands:
-    return Commands(here)
+def commands(context: Context) -> Commands:
+    return Commands(context)
 
 
 @pytest.mark.parametrize(
@@ -159,9 +159,9 @@ def test_exit_and_shell_commands_are_prompts_where_no_person_types(commands: Com
     assert talking.asked == ["exit", "!ls"]
 
 
-def test_a_person_leaves_with_a_word_and_runs_shell_commands(here: Here, talking: Listening) -> None:
+def test_a_person_leaves_with_a_word_and_runs_shell_commands(context: Context, talking: Listening) -> None:
     ran: list[str] = []
-    commands = Commands(replace(here, width=lambda: 80, run=ran.append))
+    commands = Commands(replace(context, width=lambda: 80, run=ran.append))
     lines = ("! ls -l", "exit?", "please exit", "!", "exit", " quit")
 
     assert [commands.take(line) for line in lines] == [True, True, True, True, False, False]
@@ -186,80 +186,80 @@ def test_help_and_completion_have_the_same_commands(commands: Commands, said: li
     assert choices.agents() == {"@boss": "Decides"}
 
 
-def test_what_may_stand_behind_a_command_is_there_as_soon_as_it_happened(here: Here, commands: Commands) -> None:
+def test_what_may_stand_behind_a_command_is_there_as_soon_as_it_happened(context: Context, commands: Commands) -> None:
     choices: Choices = commands
-    say(here.current, "About apples")
-    here.current.begin_anew()
-    say(here.current, "About pears", "And plums")
-    second = here.current.conversation.session_id
+    say(context.current, "About apples")
+    context.current.begin_anew()
+    say(context.current, "About pears", "And plums")
+    second = context.current.conversation.session_id
 
     resumed, points = choices.arguments("/resume"), choices.arguments("branch")
-    say(here.current, "And more")
+    say(context.current, "And more")
 
     assert resumed == [(FIRST, "About apples")]
     assert [words for _, words in points] == ["And plums", "About pears"]
     assert len(choices.arguments("/branch")) == 3
-    here.current.resume(FIRST)
+    context.current.resume(FIRST)
     assert choices.arguments("/resume") == [(second, "About pears")]
 
 
 def test_what_may_stand_behind_a_word_is_never_a_failure(
-    here: Here, commands: Commands, monkeypatch: pytest.MonkeyPatch
+    context: Context, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    say(here.current, "One")
+    say(context.current, "One")
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError
 
     for facade, method in (("sessions", "list_by_container"), ("sessions", "usage"), ("agents", "pending")):
-        monkeypatch.setattr(getattr(here.current.runtime, facade), method, fail)
-    monkeypatch.setattr(here.current, "reading", fail)
+        monkeypatch.setattr(getattr(context.current.runtime, facade), method, fail)
+    monkeypatch.setattr(context.current, "reading", fail)
 
     for word in (*TABLE, "/nothing", "", "/", "//", "\ud800"):
         assert [*commands.arguments(word)] == []
 
 
 def test_a_session_is_meant_by_its_number_in_the_list_that_was_shown(
-    here: Here, commands: Commands, said: list[str], talking: Listening
+    context: Context, commands: Commands, said: list[str], talking: Listening
 ) -> None:
     for text in ("One", "Two", "Three"):
-        say(here.current, text)
-        here.current.begin_anew()
+        say(context.current, text)
+        context.current.begin_anew()
     commands.take("/sessions")
     listed = [line.split()[1] for line in said]
-    say(here.current, "Four")  # which is the first in a new list
+    say(context.current, "Four")  # which is the first in a new list
 
     commands.take("/resume 2")
 
-    assert here.current.conversation.session_id == listed[1]
+    assert context.current.conversation.session_id == listed[1]
     assert [re.sub(" .*? ", " ", line.strip(), count=1)[:1] for line in said[:3]] == ["1", "2", "3"]
     commands.take("/resume 4")
     assert talking.failures == ["there is no session number 4: /sessions lists 3"]
 
 
 def test_a_session_is_meant_by_a_beginning_that_no_other_has(
-    here: Here, commands: Commands, said: list[str], talking: Listening
+    context: Context, commands: Commands, said: list[str], talking: Listening
 ) -> None:
-    say(here.current, "One")
+    say(context.current, "One")
     for name in ("ses_pear", "ses_plum", "2"):
-        here.current.runtime.sessions.branch(FIRST, new_session_id=name)
+        context.current.runtime.sessions.branch(FIRST, new_session_id=name)
 
     commands.take("/resume ses_p")
-    stayed = here.current.conversation.session_id
+    stayed = context.current.conversation.session_id
     commands.take("/resume ses_pl")
-    by_beginning = here.current.conversation.session_id
+    by_beginning = context.current.conversation.session_id
     commands.take("/resume pe")
-    without_prefix = here.current.conversation.session_id
+    without_prefix = context.current.conversation.session_id
     commands.take("/resume 2")
 
     assert talking.failures == ["2 sessions begin with 'ses_p'; type more of the id"]
     assert (stayed, by_beginning, without_prefix) == (FIRST, "ses_plum", "ses_pear")
-    assert here.current.conversation.session_id == "2", "an id is what it says"
+    assert context.current.conversation.session_id == "2", "an id is what it says"
     assert said[-1] == "Session 2, 2 messages so far."
 
 
 def test_a_session_that_is_not_there_is_a_failure_and_one_that_one_is_in_is_none(
-    here: Here, commands: Commands, said: list[str], talking: Listening
+    context: Context, commands: Commands, said: list[str], talking: Listening
 ) -> None:
     commands.take("/resume \ud800")
     commands.take("/resume nowhere")
@@ -269,8 +269,8 @@ def test_a_session_that_is_not_there_is_a_failure_and_one_that_one_is_in_is_none
     assert said == ["You are in this session."]
 
 
-def test_resume_without_a_name_lists_them_and_says_how(here: Here, commands: Commands, said: list[str]) -> None:
-    say(here.current, "One")
+def test_resume_without_a_name_lists_them_and_says_how(context: Context, commands: Commands, said: list[str]) -> None:
+    say(context.current, "One")
 
     commands.take("/resume")
 
@@ -278,14 +278,16 @@ def test_resume_without_a_name_lists_them_and_says_how(here: Here, commands: Com
     assert said[1] == "/resume ID goes on with one, or /resume 2 with the second of them."
 
 
-def test_a_branch_begins_now_and_says_where_it_comes_from(here: Here, commands: Commands, said: list[str]) -> None:
+def test_a_branch_begins_now_and_says_where_it_comes_from(
+    context: Context, commands: Commands, said: list[str]
+) -> None:
     commands.take("/branch")
-    say(here.current, "One")
-    now = here.current.runtime.position
+    say(context.current, "One")
+    now = context.current.runtime.position
 
     commands.take("/branch")
 
-    branch = here.current.conversation.session_id
+    branch = context.current.conversation.session_id
     where = f"It branches off from {FIRST} at position {now}; /resume {FIRST} goes back."
     assert said == [
         "There is nothing to branch off from: nothing was said in this session yet.",
@@ -295,43 +297,43 @@ def test_a_branch_begins_now_and_says_where_it_comes_from(here: Here, commands: 
 
 @pytest.mark.parametrize("edit", ["Another", "Another\nof two lines", "2 apples", "/help"])
 def test_a_branch_may_begin_at_a_position_and_with_another_message(
-    here: Here, commands: Commands, talking: Listening, edit: str
+    context: Context, commands: Commands, talking: Listening, edit: str
 ) -> None:
-    say(here.current, "One", "Two")
+    say(context.current, "One", "Two")
     (position, _), _ = reversed(commands.arguments("/branch"))
 
     commands.take(f"/branch {position} {edit}")
 
-    runtime, branch = here.current.runtime, here.current.conversation.session_id
+    runtime, branch = context.current.runtime, context.current.conversation.session_id
     (turn,) = runtime.sessions.turns(branch)
     assert talking.taken_up == [turn.id]
-    here.current.conversation.take_up(talking.taken_up, unheard)
+    context.current.conversation.take_up(talking.taken_up, unheard)
     assert [message.text for message in runtime.sessions.messages(branch)] == [edit, "Hello from mock!"]
 
 
 def test_a_branch_with_another_message_alone_edits_the_last_one(
-    here: Here, commands: Commands, talking: Listening
+    context: Context, commands: Commands, talking: Listening
 ) -> None:
-    say(here.current, "One", "Two")
+    say(context.current, "One", "Two")
 
     commands.take("/branch In June instead")
 
-    here.current.conversation.take_up(talking.taken_up, unheard)
-    messages = here.current.runtime.sessions.messages(here.current.conversation.session_id)
+    context.current.conversation.take_up(talking.taken_up, unheard)
+    messages = context.current.runtime.sessions.messages(context.current.conversation.session_id)
     assert [message.text for message in messages if message.role == "user"] == ["One", "In June instead"]
 
 
 @pytest.mark.parametrize("position", ["0", "-1", "1", "999999", "9" * 18, "9" * 5000])
 def test_a_position_that_there_is_not_is_a_failure(
-    here: Here, commands: Commands, talking: Listening, position: str
+    context: Context, commands: Commands, talking: Listening, position: str
 ) -> None:
-    say(here.current, "One")
+    say(context.current, "One")
 
     commands.take(f"/branch {position}")
 
     (failure,) = talking.failures
     assert "position" in failure.lower()
-    assert here.current.conversation.session_id == FIRST
+    assert context.current.conversation.session_id == FIRST
 
 
 def test_the_log_reads_as_what_happened(run: Run, office: Office) -> None:
@@ -370,12 +372,12 @@ def test_so_many_events_there_are_not(commands: Commands, talking: Listening, co
 
 
 def test_the_log_has_the_last_events_of_this_session_and_of_what_it_shares(
-    here: Here, commands: Commands, said: list[str]
+    context: Context, commands: Commands, said: list[str]
 ) -> None:
-    say(here.current, "About apples")
-    here.current.begin_anew()
-    say(here.current, "About pears")
-    here.current.resume(FIRST)
+    say(context.current, "About apples")
+    context.current.begin_anew()
+    say(context.current, "About pears")
+    context.current.resume(FIRST)
     commands.take("/branch")
     said.clear()
 
@@ -392,10 +394,10 @@ def test_the_log_has_the_last_events_of_this_session_and_of_what_it_shares(
 
 
 @pytest.mark.parametrize("width", [30, 80])
-def test_events_are_cut_to_the_width_of_the_terminal(here: Here, said: list[str], width: int) -> None:
-    say(here.current, "About apples " * 30)
+def test_events_are_cut_to_the_width_of_the_terminal(context: Context, said: list[str], width: int) -> None:
+    say(context.current, "About apples " * 30)
 
-    Commands(replace(here, width=lambda: width)).take("/log")
+    Commands(replace(context, width=lambda: width)).take("/log")
 
     assert len(said) > 4
     assert {len(line) <= width for line in said} == {True}
@@ -403,16 +405,16 @@ def test_events_are_cut_to_the_width_of_the_terminal(here: Here, said: list[str]
 
 
 @pytest.mark.parametrize("width", [20, 30, 59, 60, 80, 200])
-def test_help_fits_terminals_of_any_width(here: Here, said: list[str], width: int) -> None:
-    Commands(replace(here, width=lambda: width)).take("/help")
+def test_help_fits_terminals_of_any_width(context: Context, said: list[str], width: int) -> None:
+    Commands(replace(context, width=lambda: width)).take("/help")
 
     assert [line for line in said if len(line) > width and line not in HELP] == []
     assert {line.split()[0] for line in said if line.startswith("/")} >= {*TABLE}
 
 
-def test_the_last_exchange_tells_where_one_is_in_a_few_lines(here: Here, said: list[str]) -> None:
-    say(here.current, "One", "\n".join(f"line {number} \x1b[31m" for number in range(9)))
-    commands = Commands(replace(here, width=lambda: 40))
+def test_the_last_exchange_tells_where_one_is_in_a_few_lines(context: Context, said: list[str]) -> None:
+    say(context.current, "One", "\n".join(f"line {number} \x1b[31m" for number in range(9)))
+    commands = Commands(replace(context, width=lambda: 40))
     commands.take("/new")
 
     commands.take(f"/resume {FIRST}")

@@ -8,7 +8,7 @@ from contextlib import closing
 
 from rich.console import Console
 
-from reenact.cli.render.markdown import Prose
+from reenact.cli.render.markdown import StreamedMarkdown
 from reenact.terminal import ANSIParser, ANSIStyle, Screen
 from reenact.terminal.screen.model import engine_named
 
@@ -25,7 +25,7 @@ def console(width: int, *, no_color: bool = False) -> Console:
 def written(pieces: str | Sequence[str], width: int = 80, *, no_color: bool = False) -> str:
     """Return what is written for a text that comes in these pieces."""
     screen = console(width, no_color=no_color)
-    prose = Prose(screen)
+    prose = StreamedMarkdown(screen)
     for piece in [pieces] if isinstance(pieces, str) else pieces:
         prose.write(piece)
     prose.end()

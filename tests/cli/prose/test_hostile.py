@@ -11,7 +11,7 @@ from typing import TypeGuard
 import pytest
 from rich.console import Console
 
-from reenact.cli.render.markdown import Prose
+from reenact.cli.render.markdown import StreamedMarkdown
 
 
 class Nowhere(io.StringIO):
@@ -21,9 +21,9 @@ class Nowhere(io.StringIO):
         return len(text)
 
 
-def prose() -> Prose:
+def prose() -> StreamedMarkdown:
     """Return where Markdown is shown to nobody."""
-    return Prose(Console(file=Nowhere(), force_terminal=True, width=80, _environ={}))
+    return StreamedMarkdown(Console(file=Nowhere(), force_terminal=True, width=80, _environ={}))
 
 
 def seconds(text: str) -> float:

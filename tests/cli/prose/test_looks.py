@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from reenact.cli.render.markdown import Prose
+from reenact.cli.render.markdown import StreamedMarkdown
 from tests.cli.prose.kit import plain, shown, style_of, styles, written
 
 
@@ -148,7 +148,7 @@ def test_an_entity_does_not_break_a_line(entity: str) -> None:
 
 def test_a_terminal_that_cannot_show_them_gets_other_marks() -> None:
     with io.TextIOWrapper(io.BytesIO(), encoding="ascii") as file:
-        prose = Prose(Console(file=file, force_terminal=True, width=20, color_system=None, _environ={}))
+        prose = StreamedMarkdown(Console(file=file, force_terminal=True, width=20, color_system=None, _environ={}))
 
         prose.write("- a\n- [ ] b\n> c\n\n---")
         prose.end()

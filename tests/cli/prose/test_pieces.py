@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reenact.cli.render.incremental_inline import markdown, runs
-from reenact.cli.render.markdown import Prose
+from reenact.cli.render.markdown import StreamedMarkdown
 from tests.cli.prose.kit import console, plain, styles, told, written
 from tests.examples import examples
 
@@ -118,7 +118,7 @@ def test_a_line_that_comes_word_by_word_looks_as_if_it_were_parsed_as_a_whole(li
 )
 def test_what_is_settled_is_written_at_once(pieces: list[str], so_far: str) -> None:
     screen = console(80)
-    prose = Prose(screen)
+    prose = StreamedMarkdown(screen)
 
     for piece in pieces:
         prose.write(piece)
@@ -130,7 +130,7 @@ def test_what_is_settled_is_written_at_once(pieces: list[str], so_far: str) -> N
 @settings(max_examples=examples(30), deadline=None)
 def test_of_plain_prose_only_the_last_word_is_held_back(words: list[str]) -> None:
     screen = console(40)
-    prose = Prose(screen)
+    prose = StreamedMarkdown(screen)
     text = "It says " + " ".join(words)
 
     for character in text:
@@ -141,7 +141,7 @@ def test_of_plain_prose_only_the_last_word_is_held_back(words: list[str]) -> Non
 
 def test_what_is_written_next_begins_anew() -> None:
     screen = console(80)
-    prose = Prose(screen)
+    prose = StreamedMarkdown(screen)
 
     prose.write("```python\n*a*")
     prose.end()
@@ -159,8 +159,8 @@ def test_the_first_words_of_an_answer_wait_for_no_parser() -> None:
     program = """
 import io, sys
 from rich.console import Console
-from reenact.cli.render.markdown import Prose
-prose = Prose(Console(file=io.StringIO(), force_terminal=True, width=80))
+from reenact.cli.render.markdown import StreamedMarkdown
+prose = StreamedMarkdown(Console(file=io.StringIO(), force_terminal=True, width=80))
 prose.write("Plain words, (some) of them with a snake_case name; - and so on.\\n- item\\n")
 prose.end()
 print([name for name in ("markdown_it", "pygments", "rich.table", "rich.markdown") if name in sys.modules])

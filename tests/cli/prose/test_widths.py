@@ -16,7 +16,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from reenact.cli.render.flow import Plain, can_be_styled, width_of
-from reenact.cli.render.markdown import Prose
+from reenact.cli.render.markdown import StreamedMarkdown
 from tests.cli.prose.kit import console, plain, shown, told, written
 from tests.examples import examples
 
@@ -109,7 +109,7 @@ def test_the_size_of_the_terminal_counts_and_not_that_of_the_environment(file: P
 
 def test_what_follows_is_as_wide_as_the_terminal_is_then(file: Pty) -> None:
     # A terminal that becomes narrower breaks what stands there: of 25 columns one is on the third line of 12.
-    prose = Prose(Console(file=file, force_terminal=True, color_system=None, _environ={}))
+    prose = StreamedMarkdown(Console(file=file, force_terminal=True, color_system=None, _environ={}))
 
     prose.write("- one two three four five ")
     file.resize(12)

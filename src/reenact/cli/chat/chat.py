@@ -15,7 +15,7 @@ from reenact.cli.chat.asking import Person
 from reenact.cli.chat.attachments import attached
 from reenact.cli.chat.attending import Attending, Beside
 from reenact.cli.chat.commands import Commands
-from reenact.cli.chat.context import Here, settle
+from reenact.cli.chat.context import Context, settle
 from reenact.cli.chat.current import Current
 from reenact.cli.chat.decisions import Decision
 from reenact.cli.chat.navigate import show_last_exchange
@@ -52,7 +52,7 @@ def chat(current: Current, console: Console, extending: Extending, *, who: str, 
     screen = console.screen(console.err)
     with _ending_with_terminal(console), quiet_keyboard(console):
         talking = Talking(current, console, screen, extending, timeout)
-        here = Here(
+        context = Context(
             current=current,
             talking=talking,
             extending=extending,
@@ -60,9 +60,9 @@ def chat(current: Current, console: Console, extending: Extending, *, who: str, 
             width=lambda: screen.width,
             run=talking.run,
         )
-        _welcome(here, screen, who)
+        _welcome(context, screen, who)
         try:
-            _Chat(here, talking, console, screen, time.monotonic).go_on()
+            _Chat(context, talking, console, screen, time.monotonic).go_on()
         except KeyboardInterrupt:
             _say_how_to_come_back(current, screen)
             raise
@@ -93,14 +93,14 @@ class _Chat:
     """Reads one line after the other, and does what it says, whatever becomes of that."""
 
     def __init__(
-        self, here: Here, talking: Talking, console: Console, screen: Screen, clock: Callable[[], float]
+        self, context: Context, talking: Talking, console: Console, screen: Screen, clock: Callable[[], float]
     ) -> None:
-        self._here = here
+        self._context = context
         self._talking = talking
         self._console = console
         self._screen = screen
         self._clock = clock
-        self._commands = Commands(here)
+        self._commands = Commands(context)
         self._leaves_until = clock()
         """Until when Ctrl+C leaves, if nothing is typed before: the person was told so."""
 
@@ -109,7 +109,7 @@ class _Chat:
         editor = editor_of_questions(self._console, self._commands)
 
         def see_to_what_waits() -> bool:
-            settle(self._here)
+            settle(self._context)
             return True
 
         goes_on = self._do(see_to_what_waits)
@@ -152,9 +152,9 @@ class _Chat:
         return goes_on and presses <= 1
 
 
-def _welcome(here: Here, screen: Screen, who: str) -> None:
-    conversation = here.current.conversation
-    messages = () if conversation.is_new else here.current.runtime.sessions.messages(conversation.session_id)
+def _welcome(context: Context, screen: Screen, who: str) -> None:
+    conversation = context.current.conversation
+    messages = () if conversation.is_new else context.current.runtime.sessions.messages(conversation.session_id)
     so_far = "" if conversation.is_new else f", {len(messages)} messages so far"
     named = f"Reenact {version()}"
     welcome = Text(in_rows(f"{named} · {harmless(who)}", screen.width))
@@ -162,7 +162,7 @@ def _welcome(here: Here, screen: Screen, who: str) -> None:
     screen.print(welcome)
     for line in (f"Session {harmless(conversation.session_id)}{so_far}", _KEYS):
         screen.print(in_rows(line, screen.width), style="dim")
-    show_last_exchange(here, messages, screen.width)
+    show_last_exchange(context, messages, screen.width)
     screen.print()
 
 

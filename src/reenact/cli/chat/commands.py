@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from reenact.cli.chat import approvals as deciding
 from reenact.cli.chat import inspect as looking
 from reenact.cli.chat import navigate as going
-from reenact.cli.chat.context import Here
+from reenact.cli.chat.context import Context
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import harmless
 
@@ -48,8 +48,8 @@ class Command:
 
     usage: str
     what: str
-    obey: Callable[[Here, str], None]
-    offers: Callable[[Here], Sequence[_Choice]] = lambda _: ()
+    obey: Callable[[Context, str], None]
+    offers: Callable[[Context], Sequence[_Choice]] = lambda _: ()
 
     @property
     def word(self) -> str:
@@ -62,18 +62,18 @@ class Command:
         return self.usage != self.word
 
 
-def _help(here: Here, _: str) -> None:
+def _help(context: Context, _: str) -> None:
     known = [(command.usage, command.what) for command in TABLE.values()]
-    known += [*here.extending.help().items()]
+    known += [*context.extending.help().items()]
     known += [
         ("//TEXT", "send /TEXT to the model, though it looks like a command"),
-        *(_TYPED if here.has_person else ()),
+        *(_TYPED if context.has_person else ()),
         *_KEYS,
     ]
-    width = None if here.width is None else here.width()
+    width = None if context.width is None else context.width()
     for usage, what in known:
         for line in _entry(usage, what, width):
-            here.say(line)
+            context.say(line)
 
 
 def _entry(usage: str, what: str, width: int | None) -> Iterator[str]:
@@ -94,7 +94,7 @@ def _wrapped(text: str, width: int, first: str, margin: str) -> list[str]:
     return wrapper.wrap(text) or [first.rstrip()]
 
 
-def _leave(here: Here, _: str) -> None:
+def _leave(context: Context, _: str) -> None:
     """Do nothing: whoever reads the lines sees that this is the last one."""
 
 
@@ -133,8 +133,8 @@ WORDS: Final = frozenset(TABLE)
 class Commands:
     """The commands inside a conversation: obeys them, and knows what can be typed (`Choices`)."""
 
-    def __init__(self, here: Here) -> None:
-        self._here = here
+    def __init__(self, context: Context) -> None:
+        self._context = context
         self._offered: tuple[str, str, int, Sequence[_Choice]] | None = None
 
     def take(self, line: str) -> bool:
@@ -143,18 +143,18 @@ class Commands:
         What begins with two slashes is sent with one. What begins with a path is asked, and so is a text of several
         lines that begins with no word that is known: it is a piece of something else.
         """
-        talking, (word, rest) = self._here.talking, _split(line)
+        talking, (word, rest) = self._context.talking, _split(line)
         if not word:
             return True
         command = TABLE.get(word)
         if command is not None:
             return self._obey(command, rest)
-        if self._here.has_person and line.strip() in _LEAVES:
+        if self._context.has_person and line.strip() in _LEAVES:
             return False
-        if self._here.run is not None and line.startswith(_RUNS) and line[1:].strip():
-            self._here.run(line[1:].strip())
+        if self._context.run is not None and line.startswith(_RUNS) and line[1:].strip():
+            self._context.run(line[1:].strip())
             return True
-        if self._here.extending.is_command(line):
+        if self._context.extending.is_command(line):
             talking.ask(line)
         elif self._is_doubled(line):
             talking.ask_as_it_is(line.removeprefix(_MARK))
@@ -162,18 +162,18 @@ class Commands:
             talking.ask(line)
         else:
             near = self._nearest(word)
-            self._here.say(f"There is no command {harmless(word)}; {near}/help lists those that there are.")
+            self._context.say(f"There is no command {harmless(word)}; {near}/help lists those that there are.")
         return True
 
     def commands(self) -> Mapping[str, str]:
         """Return each command, as `/word`, and what it does; built in or of an extension."""
         own = {command.word: command.what for command in TABLE.values()}
-        added = {usage.split()[0]: what for usage, what in self._here.extending.commands().items()}
+        added = {usage.split()[0]: what for usage, what in self._context.extending.commands().items()}
         return {**own, **{word: what for word, what in added.items() if word not in own}}
 
     def agents(self) -> Mapping[str, str]:
         """Return each agent, as `@name`, and what it is for."""
-        return self._here.extending.agents()
+        return self._context.extending.agents()
 
     def arguments(self, word: str) -> Sequence[_Choice]:
         """Return what may stand behind the command: each value, and words about it; nothing if that fails."""
@@ -181,29 +181,29 @@ class Commands:
         if command is None:
             return ()
         try:
-            current = self._here.current
+            current = self._context.current
             session_id, position = current.conversation.session_id, current.runtime.position
             if self._offered is None or self._offered[:3] != (word, session_id, position):
-                self._offered = (word, session_id, position, command.offers(self._here))
+                self._offered = (word, session_id, position, command.offers(self._context))
             return self._offered[3]
         except Exception:  # noqa: BLE001 - somebody is typing; who sends the line is told what is wrong
             return ()
 
     def _obey(self, command: Command, rest: str) -> bool:
         if rest and not command.takes_more:
-            self._here.say(f"{command.word} is typed alone; to send this as a message, put another / before it.")
+            self._context.say(f"{command.word} is typed alone; to send this as a message, put another / before it.")
             return True
         try:
-            command.obey(self._here, rest)
+            command.obey(self._context, rest)
         except ReenactError as error:
-            self._here.talking.fail(error)
+            self._context.talking.fail(error)
         return command.obey is not _leave
 
     def _is_doubled(self, line: str) -> bool:
         """Return whether the line has a slash more than is meant; several lines that begin so are a program's."""
         doubled = line.startswith(_MARK * 2)
         meant = line.removeprefix(_MARK)
-        return doubled and ("\n" not in line or _split(meant)[0] in TABLE or self._here.extending.is_command(meant))
+        return doubled and ("\n" not in line or _split(meant)[0] in TABLE or self._context.extending.is_command(meant))
 
     def _nearest(self, word: str) -> str:
         near = get_close_matches(word, self.commands(), n=1)

@@ -42,7 +42,7 @@ class Talking(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Here:
+class Context:
     """What commands work on; `width` is that of the terminal, and `run` runs a command of its shell.
 
     Both are None where no person is at one.
@@ -63,11 +63,11 @@ class Here:
         return self.width is not None
 
 
-def settle(here: Here) -> None:
+def settle(context: Context) -> None:
     """See to what waits in the session: calls for the person, and then messages for the agent."""
-    current = here.current
+    current = context.current
     waiting, current.waiting = current.waiting, []
     if pending := current.conversation.pending():
-        here.talking.see_to(pending)
+        context.talking.see_to(pending)
     if waiting and not current.conversation.pending():
-        here.talking.take_up(waiting)
+        context.talking.take_up(waiting)

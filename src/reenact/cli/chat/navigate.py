@@ -8,7 +8,7 @@ from typing import Final
 
 from reenact._runtime import Runtime
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
-from reenact.cli.chat.context import Here, settle
+from reenact.cli.chat.context import Context, settle
 from reenact.cli.chat.inspect import SHOWN, entries, newest_sessions, numbered_lines, sessions
 from reenact.cli.output.answers import cut
 from reenact.cli.output.console import Console
@@ -32,59 +32,59 @@ _POINTS: Final = 20
 """So many messages are offered to branch off at."""
 
 
-def resume(here: Here, named: str) -> None:
+def resume(context: Context, named: str) -> None:
     """Go on with the session that is named; without a name list them."""
     if not named:
-        sessions(here, "")
-        here.say("/resume ID goes on with one, or /resume 2 with the second of them.")
+        sessions(context, "")
+        context.say("/resume ID goes on with one, or /resume 2 with the second of them.")
         return
-    session_id = _meant(here, named)
-    if session_id == here.current.conversation.session_id:
-        here.say("You are in this session.")
+    session_id = _meant(context, named)
+    if session_id == context.current.conversation.session_id:
+        context.say("You are in this session.")
         return
-    before = here.current.who
-    here.current.resume(session_id)
-    _arrive(here, "", before)
+    before = context.current.who
+    context.current.resume(session_id)
+    _arrive(context, "", before)
 
 
-def new(here: Here, _: str) -> None:
+def new(context: Context, _: str) -> None:
     """Begin a new session."""
-    before = here.current.who
-    here.current.begin_anew()
-    _arrive(here, "", before)
+    before = context.current.who
+    context.current.begin_anew()
+    _arrive(context, "", before)
 
 
-def branch(here: Here, rest: str) -> None:
+def branch(context: Context, rest: str) -> None:
     """Go to a branch of the session."""
-    origin = here.current.conversation
+    origin = context.current.conversation
     if origin.is_new:
-        here.say("There is nothing to branch off from: nothing was said in this session yet.")
+        context.say("There is nothing to branch off from: nothing was said in this session yet.")
         return
     at, edit = _point(rest)
-    before, back = here.current.who, origin.session_id
-    here.current.branch(at=at, edit=edit)
-    session = here.current.runtime.sessions.get(here.current.conversation.session_id)
+    before, back = context.current.who, origin.session_id
+    context.current.branch(at=at, edit=edit)
+    session = context.current.runtime.sessions.get(context.current.conversation.session_id)
     where = "" if session is None or session.origin is None else f" at position {session.origin.position}"
-    _arrive(here, f" It branches off from {harmless(back)}{where}; /resume {harmless(back)} goes back.", before)
+    _arrive(context, f" It branches off from {harmless(back)}{where}; /resume {harmless(back)} goes back.", before)
 
 
-def model(here: Here, name: str) -> None:
+def model(context: Context, name: str) -> None:
     """Tell which model answers, or let another one answer from now on."""
-    current = here.current
+    current = context.current
     if current.is_mocked:
-        here.say(f"{current.who}. It does so whatever the model.")
+        context.say(f"{current.who}. It does so whatever the model.")
         return
     if name:
         current.use(None if name == _AS_CREATED else name)
-        here.say(f"{harmless(current.who)} from now on{', in this run' if current.model else ''}.")
+        context.say(f"{harmless(current.who)} from now on{', in this run' if current.model else ''}.")
         return
     back = "" if current.model is None else f"; /model {_AS_CREATED} goes back to what each session was created with"
-    here.say(f"{harmless(current.who)}. /model NAME lets another one answer, in this run{back}.")
+    context.say(f"{harmless(current.who)}. /model NAME lets another one answer, in this run{back}.")
 
 
-def models(here: Here) -> list[tuple[str, str]]:
+def models(context: Context) -> list[tuple[str, str]]:
     """Return models that may stand behind `/model`: those that have prices, and those that have answered here."""
-    current = here.current
+    current = context.current
     if current.is_mocked:
         return []
     conversation = current.conversation
@@ -95,11 +95,11 @@ def models(here: Here) -> list[tuple[str, str]]:
     return [(_AS_CREATED, "what each session was created with"), *words.items()]
 
 
-def points(here: Here) -> list[tuple[str, str]]:
+def points(context: Context) -> list[tuple[str, str]]:
     """Return positions that may stand behind `/branch`: those of the last messages, the newest first."""
-    if here.current.conversation.is_new:
+    if context.current.conversation.is_new:
         return []
-    said = entries(here, _POINTS, "message-accepted")
+    said = entries(context, _POINTS, "message-accepted")
     return [(str(entry.position), _words(entry.data.get("content"))) for entry in reversed(said)]
 
 
@@ -109,12 +109,12 @@ def _words(content: object) -> str:
     return cut(harmless(" ".join(" ".join(filter(None, map(str, texts))).split())), 60)
 
 
-def _meant(here: Here, named: str) -> str:
+def _meant(context: Context, named: str) -> str:
     """Return the id of the session that is meant: by its id, its beginning, or its number in the list."""
-    runtime = here.current.runtime
-    if named == here.current.conversation.session_id:
+    runtime = context.current.runtime
+    if named == context.current.conversation.session_id:
         return named
-    return numbered_or_named(runtime, named, here.listed or [session.id for session in newest_sessions(runtime)])
+    return numbered_or_named(runtime, named, context.listed or [session.id for session in newest_sessions(runtime)])
 
 
 def _point(rest: str) -> tuple[int | None, str | None]:
@@ -129,23 +129,23 @@ def _point(rest: str) -> tuple[int | None, str | None]:
     return int(word), text[0] if text else None
 
 
-def _arrive(here: Here, more: str, before: str) -> None:
+def _arrive(context: Context, more: str, before: str) -> None:
     """Say where the person is now, and see to what waits there."""
-    current = here.current
+    current = context.current
     conversation = current.conversation
     messages = () if conversation.is_new else current.runtime.sessions.messages(conversation.session_id)
     so_far = f", {len(messages)} message{'' if len(messages) == 1 else 's'} so far" if messages else ""
     who = "" if current.who == before else f" {harmless(current.who)}."
-    here.say(f"Session {harmless(conversation.session_id)}{so_far}.{more}{who}")
-    if here.width is not None:
-        show_last_exchange(here, messages, here.width())
-    settle(here)
+    context.say(f"Session {harmless(conversation.session_id)}{so_far}.{more}{who}")
+    if context.width is not None:
+        show_last_exchange(context, messages, context.width())
+    settle(context)
 
 
-def show_last_exchange(here: Here, messages: Sequence[Message], width: int) -> None:
+def show_last_exchange(context: Context, messages: Sequence[Message], width: int) -> None:
     """Show how the last question began and its answer ended, in a few lines of so many columns."""
     for line in _last_exchange(messages, width - len(_MARGIN)):
-        here.say(f"{_MARGIN}{line}")
+        context.say(f"{_MARGIN}{line}")
 
 
 def _last_exchange(messages: Sequence[Message], width: int) -> list[str]:

@@ -12,7 +12,7 @@ from reenact._runtime import SharedRuntime
 from reenact.cli.chat.answering import answering
 from reenact.cli.chat.attending import warn_of_unknown
 from reenact.cli.chat.commands import Commands
-from reenact.cli.chat.context import Here
+from reenact.cli.chat.context import Context
 from reenact.cli.chat.conversation import CONTAINER, IMAGE, Conversation, new_session_id
 from reenact.cli.chat.current import Current
 from reenact.cli.chat.navigate import choose_session, session_named
@@ -75,7 +75,7 @@ def _ask_each_line(options: TalkOptions, console: Console) -> int:
     with _conversation(options, console, added) as current:
         _announce(current, console)
         script = Script(current, options, console, added)
-        commands = Commands(Here(current=current, talking=script, extending=added, say=console.say))
+        commands = Commands(Context(current=current, talking=script, extending=added, say=console.say))
         line: str | None = first
         while line is not None and not script.is_over and commands.take(line):
             line = next(lines, None)

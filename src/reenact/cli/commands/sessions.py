@@ -20,7 +20,7 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.output.lines import as_line
 from reenact.cli.parsing.options import BranchOptions, ListFormat, SessionsOptions
-from reenact.cli.render.control_characters import visible
+from reenact.cli.render.control_characters import strip_controls
 from reenact.cli.settings.environment import default_database, given
 from reenact.domain.errors import ConfigurationError, LogUnusableError, SessionNotFoundError
 from reenact.domain.messages import Message
@@ -106,7 +106,7 @@ def session_line(session: SessionInfo, messages: Sequence[Message], waiting: int
 
 def first_words(messages: Sequence[Message]) -> str:
     """Return what the conversation began with, as it fits on a line."""
-    text = visible(" ".join(messages[0].text.split())) if messages else ""
+    text = strip_controls(" ".join(messages[0].text.split())) if messages else ""
     return text if len(text) <= _FIRST_WORDS else f"{text[: _FIRST_WORDS - 1]}…"
 
 
@@ -141,7 +141,7 @@ def branch(options: BranchOptions, console: Console) -> int:
             new_session_id=options.new_id,
         )
     as_json = options.output_format is ListFormat.JSON
-    console.write(as_line(session) if as_json else f"{visible(session.id)}\n")
+    console.write(as_line(session) if as_json else f"{strip_controls(session.id)}\n")
     return ExitCode.SUCCESS
 
 

@@ -30,7 +30,7 @@ from reenact.cli.editor.keyboard import PlainEditor, be_quiet_again, forget, typ
 from reenact.cli.editor.keys import close_on_escape, keys_of_questions
 from reenact.cli.interrupts import leaving_first
 from reenact.cli.output.console import Console
-from reenact.cli.output.logs import FLOOR, FOR_LATER
+from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK
 from reenact.cli.settings.environment import given, is_dumb, state_directory
 
 Editor: TypeAlias = PromptSession[str] | PlainEditor
@@ -157,7 +157,7 @@ def forget_what_was_typed(editor: Editor) -> None:
 
 def _read(editor: Editor, prompt: str, default: str) -> str:
     if isinstance(editor, PlainEditor):
-        with FLOOR.taken():
+        with TERMINAL_LOCK.held():
             return editor.read(prompt, is_multiline=prompt == _PROMPT)
     application = editor.app
     asked: list[None] = []
@@ -179,7 +179,7 @@ def _read(editor: Editor, prompt: str, default: str) -> str:
         return [("class:prompt", _fitting(prompt, editor.output.get_size().columns))]
 
     try:
-        with FLOOR.taken(), leaving_first(leave):
+        with TERMINAL_LOCK.held(), leaving_first(leave):
             return editor.prompt(message, default=default, pre_run=begin, set_exception_handler=False)
     except OSError as error:
         if error.errno in _GONE:  # the terminal has hung up

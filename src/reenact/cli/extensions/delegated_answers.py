@@ -27,7 +27,7 @@ AGENTS: Final = "agents"
 """The container of the sessions in which agents answer."""
 
 
-class Brought(msgspec.Struct, frozen=True, kw_only=True):
+class DelegatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent has answered to what was asked, in a session of its own."""
 
     asked: str
@@ -36,38 +36,38 @@ class Brought(msgspec.Struct, frozen=True, kw_only=True):
     session: str
 
 
-class Desk:
-    """Where answers lie until the turn begins that asks for them; at most one for a session. Thread-safe."""
+class DelegatedAnswers:
+    """Answers of agents, kept until the turn begins that asks for them; at most one for a session. Thread-safe."""
 
     def __init__(self) -> None:
         self.children: set[str] = set()
         """The sessions in which agents answer."""
         self._lock = threading.Lock()
-        self._brought: dict[str, Brought] = {}
+        self._by_session: dict[str, DelegatedAnswer] = {}
 
-    def put(self, session_id: str, brought: Brought) -> None:
-        """Lay down the answer to what this session is asked next."""
+    def put(self, session_id: str, answer: DelegatedAnswer) -> None:
+        """Keep the answer to what this session is asked next."""
         with self._lock:
-            self._brought[session_id] = brought
+            self._by_session[session_id] = answer
 
-    def take(self, session_id: str, conversation: Sequence[Said]) -> Brought | None:
+    def take(self, session_id: str, conversation: Sequence[Said]) -> DelegatedAnswer | None:
         """Return the answer to what the conversation ends with, if it is here."""
         with self._lock:
-            brought = self._brought.get(session_id)
-            if brought is None or not conversation or text_of(conversation[-1].content) != brought.asked:
+            answer = self._by_session.get(session_id)
+            if answer is None or not conversation or text_of(conversation[-1].content) != answer.asked:
                 return None
-            return self._brought.pop(session_id)
+            return self._by_session.pop(session_id)
 
 
 class DelegatingEnvironment(EnvironmentProxy):
-    """An environment that answers what lies on the desk itself, and leaves all else to another one."""
+    """An environment that answers what an agent has answered already, and leaves all else to another one."""
 
-    def __init__(self, inner: Environment, session_id: str, desk: Desk) -> None:
-        way_in = _WayIn(inner.receptor)
-        super().__init__(inner, way_in, _WayOut(inner.effector, way_in, session_id, desk))
+    def __init__(self, inner: Environment, session_id: str, answers: DelegatedAnswers) -> None:
+        receptor = _Receptor(inner.receptor)
+        super().__init__(inner, receptor, _Effector(inner.effector, receptor, session_id, answers))
 
 
-class _WayIn:
+class _Receptor:
     """The other's way in, and what is brought."""
 
     def __init__(self, inner: Receptor) -> None:
@@ -79,37 +79,37 @@ class _WayIn:
         self._producer = producer
         self._inner.connect(producer)
 
-    def bring(self, brought: Brought, turn_id: str) -> None:
+    def emit(self, answer: DelegatedAnswer, turn_id: str) -> None:
         """Say what the agent has answered; the message has the id of the session in which it did."""
-        text = (TextDelta(text=brought.text),) if brought.text else ()
-        start = MessageStart(message_id=brought.session, model=f"@{brought.name}")
+        text = (TextDelta(text=answer.text),) if answer.text else ()
+        start = MessageStart(message_id=answer.session, model=f"@{answer.name}")
         events: tuple[StreamData, ...] = (start, *text, MessageStop())
         if self._producer is not None:
             self._producer.emit_all(events, turn_id=turn_id)
 
 
-class _WayOut:
+class _Effector:
     """The other's way out, which does not hear of turns whose answer is there."""
 
-    def __init__(self, inner: Effector, way_in: _WayIn, session_id: str, desk: Desk) -> None:
+    def __init__(self, inner: Effector, receptor: _Receptor, session_id: str, answers: DelegatedAnswers) -> None:
         self._inner = inner
-        self._way_in = way_in
+        self._receptor = receptor
         self._session_id = session_id
-        self._desk = desk
+        self._answers = answers
 
     def connect(self, consumer: SystemBusConsumer) -> None:
         """Act on what this consumer hears."""
 
-        def brings(event: Envelope) -> bool:
+        def has_answer(event: Envelope) -> bool:
             if event.type != TurnStarted.event_type:
                 return False
-            brought = self._desk.take(self._session_id, consumer.conversation())
-            if brought is not None:
-                self._way_in.bring(brought, event.data["turn_id"])
-            return brought is not None
+            answer = self._answers.take(self._session_id, consumer.conversation())
+            if answer is not None:
+                self._receptor.emit(answer, event.data["turn_id"])
+            return answer is not None
 
         def sieved(handler: Handler) -> Handler:
-            return lambda event: None if brings(event) else handler(event)
+            return lambda event: None if has_answer(event) else handler(event)
 
         self._inner.connect(ConsumerProxy(consumer, sieved))
 

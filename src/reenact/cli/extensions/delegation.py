@@ -10,7 +10,7 @@ from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.cli.chat.attending import Attending
 from reenact.cli.chat.conversation import Conversation
 from reenact.cli.commands.sessions import reading
-from reenact.cli.extensions.delegated_answers import AGENTS, Brought, Desk, usage_of_agents
+from reenact.cli.extensions.delegated_answers import AGENTS, DelegatedAnswer, DelegatedAnswers, usage_of_agents
 from reenact.cli.output.answers import Answer, unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, Problem
@@ -32,7 +32,7 @@ class Delegation:
     """Asks agents; `model` is that of this run, in the place of those that sessions were created with, if any."""
 
     def __init__(self, options: TalkOptions, console: Console, skills: Mapping[str, Skill]) -> None:
-        self.desk = Desk()
+        self.answers = DelegatedAnswers()
         self.model: Callable[[], str | None] = lambda: None
         self.asked: dict[str, list[str]] = {}
         """The sessions of agents that were asked in this run, by those in which they were."""
@@ -55,14 +55,14 @@ class Delegation:
         image = agents.image_of(agent, session, self._skills)
         with Conversation.beside(conversation, image, container=AGENTS) as own:
             self._console.say(f"@{agent.name} answers in session {own.session_id}")
-            self.desk.children.add(own.session_id)
+            self.answers.children.add(own.session_id)
             self.asked.setdefault(conversation.session_id, []).append(own.session_id)
             answer = attending.in_conversation(own).ask(message)
         if answer.problem is not None or answer.waits:
             return answer
-        self.desk.put(
+        self.answers.put(
             conversation.session_id,
-            Brought(
+            DelegatedAnswer(
                 asked=text_of(check_content(attending.content_of(whole))),
                 name=agent.name,
                 text=answer.text,

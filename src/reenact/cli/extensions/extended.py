@@ -16,7 +16,7 @@ from reenact.cli.chat.answering import Answering
 from reenact.cli.chat.attending import Attending
 from reenact.cli.chat.conversation import IMAGE, Conversation
 from reenact.cli.extensions.base import Extending, project_directory
-from reenact.cli.extensions.delegated_answers import DelegatingEnvironment, Desk
+from reenact.cli.extensions.delegated_answers import DelegatedAnswers, DelegatingEnvironment
 from reenact.cli.extensions.delegation import Delegation
 from reenact.cli.extensions.trust import loaded, may_trust, not_in_force, untrusted, why_not
 from reenact.cli.interrupts import interrupting
@@ -106,7 +106,7 @@ class Extended(Extending):
         """Return what makes environments whose tools are under the eyes of hooks, and which bring answers back."""
         self._delegation.model = lambda: answerer.model
         self._delegation.is_mocked = lambda: answerer.mock is not None
-        return _Factory(answerer, self._hooks, self._delegation.desk)
+        return _Factory(answerer, self._hooks, self._delegation.answers)
 
     def begin(self, conversation: Conversation) -> None:
         """Tell the hooks; what they say goes to the model with the first message, whose time they take."""
@@ -247,21 +247,21 @@ class Extended(Extending):
 
 
 class _Factory:
-    """Makes the environments: with hooks around their tools, and, in a session of the person's, with the desk."""
+    """Makes the environments: with hooks around their tools, and with the answers of agents in a person's session."""
 
-    def __init__(self, answerer: Answering, hooks: Hooks, desk: Desk) -> None:
+    def __init__(self, answerer: Answering, hooks: Hooks, answers: DelegatedAnswers) -> None:
         self._answerer = answerer
         self._hooks = hooks
-        self._desk = desk
+        self._answers = answers
 
     def create(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment, not yet connected."""
         if config.tools is not None and self._hooks.listen_to(*_OF_TOOLS):
             guarded = GuardedToolbox(config.tools, self._hooks, config.session_id)
             config = msgspec.structs.replace(config, tools=guarded)
-        if config.session_id in self._desk.children:
+        if config.session_id in self._answers.children:
             return self._answerer.create_as_it_is(config)
-        return DelegatingEnvironment(self._answerer.create(config), config.session_id, self._desk)
+        return DelegatingEnvironment(self._answerer.create(config), config.session_id, self._answers)
 
     def dispose(self) -> None:
         """Release what the environments share. Idempotent."""

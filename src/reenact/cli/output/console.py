@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from reenact.cli.output.failures import OutputLostError, Problem, hint_of
-from reenact.cli.output.logs import FLOOR, FOR_LATER, Between, Lines, Tracebacks, Whole, Words
+from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK, Between, Lines, Tracebacks, Whole, Words
 from reenact.cli.output.streams import copied, forget, is_standard, overheard, pieces, redirected, takes
 from reenact.cli.settings.environment import is_dumb
 from reenact.domain.errors import StorageError
@@ -275,7 +275,7 @@ class Console:
         """Return whether nobody else tells it: a failure of the log comes back to the command, which tells it once."""
         if self.debug:
             return True
-        if not self.in_ci and (FLOOR.is_shown(record) or FOR_LATER.items() <= vars(record).items()):
+        if not self.in_ci and (TERMINAL_LOCK.is_shown(record) or FOR_LATER.items() <= vars(record).items()):
             return False
         if self._session_id is None or record.name.startswith(logger.name):
             return True

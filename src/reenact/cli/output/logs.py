@@ -132,37 +132,37 @@ OF_TOOLS: Final = "tool"
 """What the record of a tool that has failed has of its own: the name of the tool."""
 
 
-class Floor:
+class TerminalLock:
     """The one terminal of the process. Who writes there a line at a time holds the `lock` meanwhile."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.told = 0
+        self.written = 0
         """How often something that was logged has been written."""
-        self._takers = 0
+        self._holders = 0
         self._pages = 0
         self._waiting: list[Callable[[], None]] = []
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Have what is logged wait: a line, or a text of several, has begun."""
         with self.lock:
-            self._takers += 1
+            self._holders += 1
 
-    def give(self) -> None:
+    def release(self) -> None:
         """Write what has waited, once nobody else has the terminal."""
         with self.lock:
-            self._takers -= 1
-            while self._waiting and not self._takers:
+            self._holders -= 1
+            while self._waiting and not self._holders:
                 self._tell(self._waiting.pop(0))
 
     @contextmanager
-    def taken(self) -> Generator[None]:
+    def held(self) -> Generator[None]:
         """Have what is logged wait meanwhile."""
-        self.take()
+        self.acquire()
         try:
             yield
         finally:
-            self.give()
+            self.release()
 
     @contextmanager
     def showing_calls(self) -> Generator[None]:
@@ -177,20 +177,20 @@ class Floor:
         """Return whether a person sees anyhow what the record says."""
         return self._pages > 0 and OF_TOOLS in vars(record)
 
-    def between(self, write: Callable[[], None]) -> None:
+    def write_when_free(self, write: Callable[[], None]) -> None:
         """Write, or have it written as soon as nobody has the terminal."""
         with self.lock:
-            if self._takers:
+            if self._holders:
                 self._waiting.append(write)
             else:
                 self._tell(write)
 
     def _tell(self, write: Callable[[], None]) -> None:
-        self.told += 1
+        self.written += 1
         write()
 
 
-FLOOR: Final = Floor()
+TERMINAL_LOCK: Final = TerminalLock()
 
 
 class Between(Told):
@@ -198,8 +198,8 @@ class Between(Told):
 
     def createLock(self) -> None:  # noqa: N802 - the name that logging calls
         """Have one lock with all that is written there, so that nobody waits for two in two orders."""
-        self.lock = FLOOR.lock  # pyright: ignore[reportAttributeAccessIssue] - typeshed has a lock of one kind only
+        self.lock = TERMINAL_LOCK.lock  # pyright: ignore[reportAttributeAccessIssue] - typeshed has a lock of one kind only
 
     def emit(self, record: LogRecord) -> None:
         """Write the record, now or as soon as it can be."""
-        FLOOR.between(partial(super().emit, record))
+        TERMINAL_LOCK.write_when_free(partial(super().emit, record))

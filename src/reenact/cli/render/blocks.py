@@ -50,7 +50,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Beginning:
+class LineStart:
     """How a line begins: what it is, where its content is, and what stands before that on the screen."""
 
     kind: Kind
@@ -78,14 +78,14 @@ class Lines:
         self._items: list[list[int]] = [[]]
         self._before = Kind.BLANK
 
-    def begin(self, line: str, *, is_over: bool) -> Beginning | None:
+    def begin(self, line: str, *, is_over: bool) -> LineStart | None:
         """Return how a line begins of which so much has come, or None while that cannot be told.
 
         Lines of which the same has come get the same answer, however they go on. Say `take` when it is used.
         """
         return _Reading(self, line, is_over=is_over).read()
 
-    def take(self, beginning: Beginning) -> None:
+    def take(self, beginning: LineStart) -> None:
         """Remember the line."""
         self._before = beginning.kind
         if beginning.kind is Kind.BLANK:
@@ -127,7 +127,7 @@ class _Reading:
         self._hanging: list[Run] = []
         self._bars: Margin = ()
 
-    def read(self) -> Beginning | None:
+    def read(self) -> LineStart | None:
         is_item = False
         for _ in range(_DEEPEST):
             begun = self._at
@@ -173,7 +173,7 @@ class _Reading:
             self._at += 1
         return self._column - before
 
-    def _empty(self, blanks: int) -> Beginning | None:
+    def _empty(self, blanks: int) -> LineStart | None:
         if self._length > MOST:  # nothing but blanks and marks so far
             self._add(" " * blanks)
             return self._told(Kind.TEXT)
@@ -189,7 +189,7 @@ class _Reading:
         untold = _RULE.fullmatch(rest) or _UNTOLD.fullmatch(rest)
         return untold is not None and self._length <= MOST
 
-    def _block(self, rest: str) -> Beginning | None:
+    def _block(self, rest: str) -> LineStart | None:
         """Return what takes the whole line, or None if nothing does."""
         if rest[0] == _ROW:
             is_row = not self._items and self._length <= MOST_OF_ROW
@@ -230,7 +230,7 @@ class _Reading:
         self._hanging.append((" " * len(shown), ""))
         return True
 
-    def _task(self, rest: str) -> Beginning | None:
+    def _task(self, rest: str) -> LineStart | None:
         """Take the box of a task, if there is one."""
         if _UNTOLD_TASK.fullmatch(rest) and not self._is_over and self._length <= MOST:
             return None
@@ -249,8 +249,8 @@ class _Reading:
             self._margin.append((blanks, ""))
             self._hanging.append((blanks, ""))
 
-    def _told(self, kind: Kind, *, level: int = 0, fence: str = "", info: str = "") -> Beginning:
-        return Beginning(
+    def _told(self, kind: Kind, *, level: int = 0, fence: str = "", info: str = "") -> LineStart:
+        return LineStart(
             kind,
             self._at,
             tuple(self._margin),

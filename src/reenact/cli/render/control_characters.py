@@ -19,19 +19,19 @@ _ENCODED: Final = re.compile(rf"(?:{_QUOTED}u[0-9a-f]{{4}})+")
 _REVERSED: Final = "\x1b[7m\\\x1b[27m"
 
 
-def visible(text: str) -> str:
+def strip_controls(text: str) -> str:
     """Return the text without what a terminal would obey instead of show; tabs and line ends stay."""
     return _UNSEEN.sub("", text)
 
 
-def unmasked(text: str) -> str:
-    """Return the text with such characters as escapes, for `styled` to write."""
+def escape_hidden(text: str) -> str:
+    """Return the text with such characters as escapes, for `show_escapes` to write."""
     return text if text.isascii() else _MASKS.sub(_escape, text)
 
 
-def unmasked_again(text: str) -> str:
+def escape_hidden_again(text: str) -> str:
     """Return what was made of parts of such a text likewise."""
-    return _MARK.join(map(unmasked, text.split(_MARK)))
+    return _MARK.join(map(escape_hidden, text.split(_MARK)))
 
 
 def as_address(url: str) -> str:
@@ -39,14 +39,14 @@ def as_address(url: str) -> str:
     return _ENCODED.sub(lambda found: quote(json.loads(f'"{found[0].replace(_QUOTED, _BACKSLASH)}"')), url)
 
 
-def styled(text: str) -> str:
+def show_escapes(text: str) -> str:
     """Return the text as a terminal is sent it; the backslashes of our escapes are seen to be none of the text's."""
     return text.replace(_MARK, _REVERSED)
 
 
-def plainly(text: str) -> str:
+def escape_plainly(text: str) -> str:
     """Return the text with such characters as escapes, for where there are no styles."""
-    return unmasked(text).replace(_MARK, "\\")
+    return escape_hidden(text).replace(_MARK, "\\")
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -13,7 +13,7 @@ from rich.console import COLOR_SYSTEMS
 from rich.console import Console as Screen
 from rich.style import Style
 
-from reenact.cli.render.control_characters import styled, unmasked, visible
+from reenact.cli.render.control_characters import escape_hidden, show_escapes, strip_controls
 
 Run: TypeAlias = tuple[str, str]
 """A text on one line, and its style."""
@@ -251,7 +251,7 @@ class Plain:
     def write(self, text: str) -> None:
         """Take in a piece; write the words that are whole."""
         self._flow.width = width_of(self._screen)
-        *lines, rest = unmasked(visible(text)).split("\n")
+        *lines, rest = escape_hidden(strip_controls(text)).split("\n")
         for line in lines:
             self._add(line)
             self._end_line()
@@ -290,6 +290,6 @@ class Plain:
 
     def _send(self) -> None:
         if self._out:
-            self._screen.file.write(styled("".join(self._out)))
+            self._screen.file.write(show_escapes("".join(self._out)))
             self._screen.file.flush()
             self._out.clear()

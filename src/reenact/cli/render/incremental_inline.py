@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from reenact.cli.render.control_characters import as_address, unmasked_again, visible
+from reenact.cli.render.control_characters import as_address, escape_hidden_again, strip_controls
 from reenact.cli.render.flow import BREAKABLE, Flow, Run
 
 if TYPE_CHECKING:
@@ -210,4 +210,4 @@ def _aside(token: Token, attribute: str, shown: str, style: str) -> list[Run]:
 
 def _line(text: str) -> str:
     """Return a text, of which entities may be a part, as it can stand on a line."""
-    return unmasked_again(visible(text)).replace("\n", " ")
+    return escape_hidden_again(strip_controls(text)).replace("\n", " ")

@@ -8,8 +8,8 @@ from typing import Final
 
 from rich.console import Console as Screen
 
-from reenact.cli.render.blocks import BAR, BULLET, DONE, TO_DO, Beginning, Kind, Lines
-from reenact.cli.render.control_characters import styled, unmasked, visible
+from reenact.cli.render.blocks import BAR, BULLET, DONE, TO_DO, Kind, Lines, LineStart
+from reenact.cli.render.control_characters import escape_hidden, show_escapes, strip_controls
 from reenact.cli.render.flow import WIDE, Flow, Pens, can_show, cells_of, width_of
 from reenact.cli.render.incremental_inline import Inline
 from reenact.cli.render.source import MOST as MOST_OF_SOURCE
@@ -39,7 +39,7 @@ class _Mode(Enum):
     RAW = auto()
 
 
-class Prose:
+class StreamedMarkdown:
     """Shows Markdown as it comes. The same text gives the same screen, in whatever pieces it comes."""
 
     def __init__(self, screen: Screen) -> None:
@@ -55,10 +55,10 @@ class Prose:
         if self._half or not text.isascii():
             text = self._whole_characters(text)
         if len(text) <= _PIECE:
-            self._add(unmasked(visible(text)))
+            self._add(escape_hidden(strip_controls(text)))
         else:
             for begin in range(0, len(text), _PIECE):
-                self._add(unmasked(visible(text[begin : begin + _PIECE])))
+                self._add(escape_hidden(strip_controls(text[begin : begin + _PIECE])))
         if self._out:
             self._send()
 
@@ -80,7 +80,7 @@ class Prose:
         self._mode: _Mode | None = None
         self._fence: Fence | None = None
         self._rows: Rows | None = None
-        self._head: Beginning | None = None
+        self._head: LineStart | None = None
         self._blanks = 0
         self._stands_apart = False
         self._is_empty = True
@@ -102,7 +102,7 @@ class Prose:
             self._advance(is_over=False)
 
     def _send(self) -> None:
-        self._screen.file.write(styled("".join(self._out)))
+        self._screen.file.write(show_escapes("".join(self._out)))
         self._screen.file.flush()
         self._out.clear()
 
@@ -142,7 +142,7 @@ class Prose:
         self._end_rows()
         return self._begin(beginning, rest, is_over=is_over)
 
-    def _begin(self, beginning: Beginning, rest: str, *, is_over: bool) -> str:
+    def _begin(self, beginning: LineStart, rest: str, *, is_over: bool) -> str:
         """Write the beginning of a line, and what is settled of the rest; return what is not."""
         match beginning.kind:
             case Kind.BLANK if not beginning.quotes:
@@ -166,7 +166,7 @@ class Prose:
                 return self._go_on(rest, is_over=is_over)
         return ""
 
-    def _start(self, beginning: Beginning) -> None:
+    def _start(self, beginning: LineStart) -> None:
         """Begin a line of the screen, set apart from what it must not be taken for."""
         self._skip_lines()
         self._flow.begin(beginning.margin, beginning.hanging)
@@ -191,7 +191,7 @@ class Prose:
             self._flow.end()
         return ""
 
-    def _begin_fence(self, beginning: Beginning) -> None:
+    def _begin_fence(self, beginning: LineStart) -> None:
         self._stands_apart = not beginning.quotes and not beginning.items
         self._skip_lines()
         self._fence = Fence(beginning)
@@ -219,7 +219,7 @@ class Prose:
         self._flow.end()
         return ""
 
-    def _row(self, beginning: Beginning, row: str) -> None:
+    def _row(self, beginning: LineStart, row: str) -> None:
         """Take in what may be a row of a table."""
         if self._head is not None and self._head.bars != beginning.bars:
             self._end_rows()
@@ -250,7 +250,7 @@ class Prose:
             self._flow.raw(line)
             self._flow.end()
 
-    def _write_rows(self, rows: Rows, head: Beginning) -> None:
+    def _write_rows(self, rows: Rows, head: LineStart) -> None:
         """Write rows as text."""
         for row in rows.take():
             self._start(head)

@@ -17,11 +17,11 @@ from reenact.cli.output.answers import Answer, call_line, cut, result_lines, why
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import in_rows, plain_or_quoted
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.output.logs import FLOOR
-from reenact.cli.render.control_characters import plainly, visible
+from reenact.cli.output.logs import TERMINAL_LOCK
+from reenact.cli.render.control_characters import escape_plainly, strip_controls
 from reenact.cli.render.flow import Plain, can_be_styled, can_show, width_of
 from reenact.cli.render.live_line import LiveLine
-from reenact.cli.render.markdown import Prose
+from reenact.cli.render.markdown import StreamedMarkdown
 from reenact.domain.events import (
     ContextCompressed,
     Envelope,
@@ -65,7 +65,7 @@ class _Raw:
         self._is_seen = is_seen
 
     def write(self, text: str) -> None:
-        self._write(plainly(visible(text)) if self._is_seen else visible(text))
+        self._write(escape_plainly(strip_controls(text)) if self._is_seen else strip_controls(text))
 
     def end(self) -> None:
         self._write("\n")
@@ -80,12 +80,12 @@ class Page:
         is_styled = can_be_styled(screen) and not console.in_ci
         answers = console.screen(console.out)
         raw = _Raw(console.write, is_seen=console.out.isatty())
-        self._text: _Sink = Prose(answers) if can_be_styled(answers) and not console.in_ci else raw
+        self._text: _Sink = StreamedMarkdown(answers) if can_be_styled(answers) and not console.in_ci else raw
         self._thoughts: _Sink = Plain(screen, _THOUGHT) if is_styled else _Raw(self._whisper)
         self._live = LiveLine(screen, [console.out, console.err], typed_ahead()) if is_styled else None
         self._tokens = _Tokens()
         self._stops = ExitStack()
-        self._is_under_way = self._has_floor = False
+        self._is_under_way = self._has_terminal = False
         self._open: _Sink | None = None
         self._last: object = None
         self._calls: dict[str, _Call] = {}
@@ -102,7 +102,7 @@ class Page:
     def __enter__(self) -> Self:
         """Show from here on that something is under way, when nothing else appears."""
         self._is_under_way = True
-        self._stops.enter_context(FLOOR.showing_calls())
+        self._stops.enter_context(TERMINAL_LOCK.showing_calls())
         if self._live is not None:
             self._stops.enter_context(around_stops(self._live.pause, self._live.go_on))
             self._live.start()
@@ -146,7 +146,7 @@ class Page:
             try:
                 return decide(pending)
             finally:
-                self._under = (pending[0].id, FLOOR.told) if len(pending) == 1 else None
+                self._under = (pending[0].id, TERMINAL_LOCK.written) if len(pending) == 1 else None
                 if self._live is not None:
                     self._live.start()
 
@@ -157,7 +157,7 @@ class Page:
         if self._live is not None and is_own:
             self._tokens.hear(event.data)
             self._live.model, self._live.tokens = self._tokens.model, self._tokens.count
-        with FLOOR.lock:
+        with TERMINAL_LOCK.lock:
             match event.data:
                 case TextDelta(text=text) if text:
                     self._write(self._text, text)
@@ -183,7 +183,7 @@ class Page:
             self._say(f"{self._console.told(answer.problem)}\n", "red")
 
     def _say(self, words: str, style: str) -> None:
-        for line in plainly(visible(words)).split("\n"):
+        for line in escape_plainly(strip_controls(words)).split("\n"):
             self._screen.print(in_rows(line, width_of(self._screen)), style=style)
 
     def _hear_of_calls(self, event: EventData) -> None:
@@ -247,7 +247,7 @@ class Page:
         is_whole = line.startswith(shown)
         head, rest = (shown, line.removeprefix(shown)) if is_whole else ("", line)
         self._screen.print(Text.assemble((self._mark, "cyan"), (head, "bold"), (rest, "dim")))
-        self._under = call_id, FLOOR.told
+        self._under = call_id, TERMINAL_LOCK.written
         if call_id is not None:
             self._calls[call_id] = _Call(name, line)
 
@@ -256,7 +256,7 @@ class Page:
         width = width_of(self._screen)
         style = "red" if event.is_error else "dim"
         call = self._calls.get(event.id or "")
-        if self._under != (event.id, FLOOR.told) or event.id is None:
+        if self._under != (event.id, TERMINAL_LOCK.written) or event.id is None:
             line = plain_or_quoted(event.name or "") if call is None else call.line
             self._line(cut(line, width - len(_INDENT)), _INDENT, "bold dim")
         self._under = None
@@ -269,7 +269,7 @@ class Page:
         self._show_held()
         self._end_block()
         self._under = None
-        self._line(plainly(visible(text)), "", style)
+        self._line(escape_plainly(strip_controls(text)), "", style)
 
     def _line(self, text: str, head: str, style: str) -> None:
         self._screen.print(f"{head}{self._console.without_key(text)}", style=style)
@@ -290,8 +290,8 @@ class Page:
                 self._live.doing = _WRITING if sink is self._text else _THINKING
                 self._live.begin_text()
             if self._is_under_way:
-                FLOOR.take()
-                self._has_floor = True
+                TERMINAL_LOCK.acquire()
+                self._has_terminal = True
             self._open = sink
         sink.write(text)
 
@@ -310,9 +310,9 @@ class Page:
             try:
                 sink.end()
             finally:
-                if self._has_floor:
-                    self._has_floor = False
-                    FLOOR.give()
+                if self._has_terminal:
+                    self._has_terminal = False
+                    TERMINAL_LOCK.release()
 
 
 class _Tokens:

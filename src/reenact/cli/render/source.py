@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any, Final, Protocol, TypeAlias
 
-from reenact.cli.render.blocks import Beginning
+from reenact.cli.render.blocks import LineStart
 from reenact.cli.render.flow import Margin, Run
 
 MOST: Final = 2000
@@ -185,7 +185,7 @@ class Fence:
     model indents source by less than its item, it still means it.
     """
 
-    def __init__(self, opening: Beginning) -> None:
+    def __init__(self, opening: LineStart) -> None:
         mark = re.escape(opening.fence[0])
         self.bars: Margin = opening.bars
         self._source = Source(opening.info)
