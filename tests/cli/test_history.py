@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.cli.editor.history import MOST_BYTES, MOST_ENTRIES, FileHistory, NoHistoryError
+from tests.examples import examples
 
 TEXTS = st.lists(st.text(min_size=1, max_size=40).filter(str.strip), max_size=8)
 
@@ -40,7 +41,7 @@ def without_repetitions(texts: list[str]) -> list[str]:
     return [text for at, text in enumerate(written) if at == 0 or text != written[at - 1]]
 
 
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 @given(TEXTS, TEXTS)
 def test_what_was_typed_comes_back_whole_in_two_chats(
     tmp_path_factory: pytest.TempPathFactory, first: list[str], second: list[str]

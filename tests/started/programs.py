@@ -25,7 +25,7 @@ SLOW = (
     "anthropic",
     "anyio._backends._asyncio",
     "httpcore2",
-    "reenact.actors.environment.claude",
+    "reenact.actors.environment.claude.environment",
     "reenact.cli.chat.chat",
     "reenact.cli.extensions.extended",
     "reenact.cli.chat.talk",
