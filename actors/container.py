@@ -21,7 +21,7 @@ Event = TypeVar("Event")
 class _EntityActor(EventSourcedActor[State, Command, Event]):
     """One container or image, which is the reply to each command."""
 
-    cause = staticmethod(cause_of)
+    cause = staticmethod(cause_of)  # pyright: ignore[reportAssignmentType]  # it needs no actor
 
     def announce(
         self, command: Command, before: State, events: tuple[Event, ...], after: State, recorded_at: int

@@ -136,7 +136,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     snapshot_type = msgspec.Raw
     to_snapshot = staticmethod(kept)
     from_snapshot = staticmethod(taken_from)
-    cause = staticmethod(cause_of)
+    cause = staticmethod(cause_of)  # pyright: ignore[reportAssignmentType]  # it needs no actor
 
     def __init__(self, context: ActorContext, ports: Ports) -> None:
         super().__init__(context)

@@ -1,7 +1,7 @@
 """What the part `feed` of a row holds: segments that stand there in full, and what others are derived from.
 
-In a stored segment, texts of the same type that follow each other are a run: their type, their times, their texts. The
-times are one number if they are equal, or else the first one and what is added each time, in microseconds.
+In a stored segment, texts of the same type that follow each other are a run: their type, the list of their times and
+their texts. The times are the first one and what is added each time, in microseconds; the first alone if all are equal.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from reenact.domain.events import TextDelta, ThinkingDelta
+from reenact.domain.plain import is_mapping, is_sequence
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -46,7 +47,7 @@ class FeedPart(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Stored(msgspec.Struct, array_like=True, gc=False):
-    """An entry, or a run if `data` is a list."""
+    """An entry, or a run if it has a list of times."""
 
     type: str
     at: int | list[int]
@@ -61,7 +62,7 @@ class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 _TYPES: Final = frozenset({TextDelta, ThinkingDelta})
 _NAMES: Final = frozenset(kind.event_type for kind in _TYPES)
-_FIELDS: Final = {"text"}
+_FIELDS: Final[set[object]] = {"text"}
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(_StoredPart).decode
 
@@ -110,7 +111,7 @@ def _runs(entries: Sequence[Entry]) -> list[object]:
             stored.append(run)
     for run in runs:
         if isinstance(run.at, list) and not any(run.at[1:]):
-            run.at = run.at[0]
+            del run.at[1:]
     return stored
 
 
@@ -119,22 +120,20 @@ def _text(entry: Entry) -> str | None:
     data = entry.data
     if type(data) in _TYPES:
         return data.text  # type: ignore[no-any-return]
-    if type(data) is dict and entry.type in _NAMES and data.keys() == _FIELDS and type(data["text"]) is str:
-        return data["text"]
+    if entry.type in _NAMES and is_mapping(data) and set(data) == _FIELDS and isinstance(text := data["text"], str):
+        return text
     return None
 
 
 def _entries(stored: Iterable[_Stored]) -> Iterator[Entry]:
     for each in stored:
-        type_, at, texts = each.type, each.at, each.data
-        if type(texts) is not list:
-            if type(at) is not int:
-                raise msgspec.ValidationError(f"an entry of type {type_!r} has several times")
-            yield Entry(type_, at, texts)
+        type_, times, texts = each.type, each.at, each.data
+        if not isinstance(times, list):
+            yield Entry(type_, times, texts)
             continue
-        times = repeat(at, len(texts)) if isinstance(at, int) else accumulate(at)
-        is_whole = isinstance(at, int) or len(at) == len(texts)
-        if not (is_whole and type_ in _NAMES and all(type(text) is str for text in texts)):
-            raise msgspec.ValidationError(f"entries of type {type_!r} are not texts, each with its time")
-        for time, text in zip(times, texts, strict=True):
+        if not (type_ in _NAMES and is_sequence(texts) and len(times) in {1, len(texts)}):
+            raise msgspec.ValidationError(f"entries of type {type_!r} are not texts with their times")
+        for time, text in zip(accumulate(times) if len(times) > 1 else repeat(times[0]), texts, strict=False):
+            if not isinstance(text, str):
+                raise msgspec.ValidationError(f"an entry of type {type_!r} says {text!r}, which is no text")
             yield Entry(type_, time, {"text": text})

@@ -124,7 +124,7 @@ def config_of(value: object) -> AgentRuntimeConfig:
     if unknown is not None:
         raise ConfigurationError(f"config has no option {unknown!r}; there are: {', '.join(known)}")
     made: Callable[..., AgentRuntimeConfig] = AgentRuntimeConfig
-    return made(**given)
+    return made(**given)  # pyright: ignore[reportArgumentType]  # it checks them itself
 
 
 class AgentView:
@@ -162,7 +162,7 @@ class AgentView:
     @property
     def tools(self) -> Mapping[str, Tool]:
         """The agent's tools by name."""
-        tools = self._part("tools") or {}
+        tools: object = self._part("tools") or {}
         if is_list(tools) and len(described := [tool for tool in tools if is_described(tool)]) == len(tools):
             tools = {tool.spec.name: tool for tool in described}
         if not is_mapping(tools):

@@ -40,7 +40,7 @@ class Assembly:
         except InvalidInputError as broken:
             raise InvalidChunkError(str(broken)) from None
         self._texts.append(_part(taken, "content", str, "is text") or "")
-        self._take_calls(_part(taken, "tool_calls", FrozenList, "are a list of mappings"))
+        self._take_calls(_part(taken, "tool_calls", FrozenList, "are a list of mappings"))  # pyright: ignore[reportUnknownArgumentType]
         usage = _part(taken, "usage", Frozen, "is a mapping of token counts") or Frozen()
         self.usage = Frozen({**self.usage, **{name: count for name, count in usage.items() if count is not None}})
         self.model = _text(taken, "model") or self.model

@@ -253,7 +253,7 @@ def _frozen(value: object, depth: int, other: Callable[[object], object], *, fin
         return value
     match value:
         case None | bool() | Frozen() | FrozenList():
-            return value
+            return value  # pyright: ignore[reportUnknownVariableType]  # of anything
         case Enum():
             return _frozen(value.value, depth, other, finite=finite)
         case str():
@@ -272,9 +272,9 @@ def _frozen(value: object, depth: int, other: Callable[[object], object], *, fin
         case _ if is_mapping(value):
             return Frozen({_name(name): _frozen(each, depth + 1, other, finite=finite) for name, each in value.items()})
         case _ if isinstance(value, AbstractSet):
-            return FrozenList(sorted((_frozen(each, depth + 1, other) for each in _items(value)), key=compact))
+            return FrozenList(sorted((_frozen(each, depth + 1, other) for each in _items(value)), key=compact))  # pyright: ignore[reportUnknownArgumentType]
         case _ if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray | memoryview):
-            return FrozenList(_frozen(each, depth + 1, other, finite=finite) for each in _items(value))
+            return FrozenList(_frozen(each, depth + 1, other, finite=finite) for each in _items(value))  # pyright: ignore[reportUnknownArgumentType]
         case _:
             return _frozen(other(value), depth + 1, other)
 

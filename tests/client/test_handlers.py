@@ -451,9 +451,9 @@ def test_what_nobody_could_hear_is_refused_and_not_sent(talk: Talk) -> None:
     runtime, line = talk()
 
     with pytest.raises(UnknownEventTypeError, match="aurora"):
-        runtime.events.on("aurora", print)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+        runtime.events.on("aurora", print)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     with pytest.raises(UnknownEventTypeError):
-        runtime.events.on(5, print)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+        runtime.events.on(5, print)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
     with pytest.raises(InvalidInputError, match="cannot be called"):
         runtime.events.on_all("print")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 

@@ -141,7 +141,7 @@ def test_there_is_nothing_to_follow_where_there_is_no_session(remote: RemoteRunt
             runtime.events.stream("nobody's")
         assert refusal.value.id == "nobody's"
         with pytest.raises(UnknownEventTypeError):
-            runtime.events.on("aurora", print)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+            runtime.events.on("aurora", print)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def test_a_client_outlives_its_server(tmp_path: Path, mock: MockEnvironmentFactory) -> None:

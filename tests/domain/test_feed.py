@@ -13,16 +13,20 @@ from reenact.domain.events import InputJsonDelta, TextDelta, ThinkingDelta
 from reenact.domain.feed import Entry, FeedPart, Segment, pack_feed, pack_segments, unpack_feed
 
 A, B = {"turn_id": "a"}, {"turn_id": "b"}
+OWN_TYPES = st.sampled_from(["own", "", "text_delta"])
+OWN_DATA: st.SearchStrategy[Any] = st.sampled_from([None, 1, "a", {}, {"text": "a"}, {"text": 1}, [], ["a"], ["a", 1]])
 
-datas = st.one_of(
-    st.builds(lambda text: ("text_delta", TextDelta(text=text)), st.text(max_size=5)),
-    st.builds(lambda text: ("text_delta", {"text": text}), st.text(max_size=5)),
-    st.builds(lambda text: ("thinking_delta", ThinkingDelta(text=text)), st.text(max_size=5)),
-    st.builds(lambda text: ("input_json_delta", InputJsonDelta(id="c", partial_json=text)), st.text(max_size=5)),
+TEXTS = st.text(max_size=5)
+datas: st.SearchStrategy[tuple[str, Any]] = st.one_of(
+    st.tuples(st.just("text_delta"), st.builds(TextDelta, text=TEXTS)),
+    st.tuples(st.just("text_delta"), st.fixed_dictionaries({"text": TEXTS})),
+    st.tuples(st.just("thinking_delta"), st.builds(ThinkingDelta, text=TEXTS)),
+    st.tuples(st.just("input_json_delta"), st.builds(InputJsonDelta, id=st.just("c"), partial_json=TEXTS)),
     st.sampled_from([("text_delta", {"text": 1}), ("text_delta", {"text": "a", "more": 1}), ("text_delta", {})]),
-    st.tuples(st.sampled_from(["own", ""]), st.none() | st.integers(0, 9) | st.just({"text": "a"})),
+    st.tuples(OWN_TYPES, OWN_DATA),
 )
-entries = st.builds(lambda of, at: Entry(of[0], at, of[1]), datas, st.integers(0, 3) | st.integers(-(2**62), 2**62))
+times = st.integers(0, 3) | st.integers(-(2**62), 2**62)
+entries = st.tuples(datas, times).map(lambda drawn: Entry(drawn[0][0], drawn[1], drawn[0][1]))
 segments = st.lists(st.tuples(st.sampled_from([A, B, {}]), st.lists(entries, max_size=6)), max_size=3)
 
 
@@ -60,12 +64,12 @@ def test_texts_of_a_type_that_follow_each_other_are_a_run() -> None:
                 A,
                 [
                     ["message_start", 5, {"model": None}],
-                    ["text_delta", 5, ["a", "b", "c"]],
-                    ["thinking_delta", 6, ["h"]],
+                    ["text_delta", [5], ["a", "b", "c"]],
+                    ["thinking_delta", [6], ["h"]],
                     ["text_delta", [7, 2, -1], ["7", "9", "8"]],
                 ],
             ],
-            [B, [["text_delta", 5, ["a"]]]],
+            [B, [["text_delta", [5], ["a"]]]],
         ]
     ]
 
@@ -74,12 +78,14 @@ def test_texts_of_a_type_that_follow_each_other_are_a_run() -> None:
     "entry",
     [
         ["text_delta", [1, 0], ["a"]],
-        ["text_delta", [1], ["a", "b"]],
+        ["text_delta", [1, 0], ["a", "b", "c"]],
         ["text_delta", [], ["a"]],
-        ["text_delta", [1, 0], {"text": "a"}],
-        ["text_delta", 1, [1]],
+        ["text_delta", [1], {"text": "a"}],
+        ["text_delta", [1], "a"],
+        ["text_delta", [1], [1]],
+        ["text_delta", ["1"], ["a"]],
         ["text_delta", None, ["a"]],
-        ["own", 1, ["a"]],
+        ["own", [1], ["a"]],
     ],
 )
 def test_what_nobody_has_packed_is_refused(entry: list[object]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from typing import TypeGuard
 
 from pytest_bdd import given, parsers, scenarios, then, when
 
@@ -72,9 +73,13 @@ def all_is_as_before(story: Story) -> None:
     assert looked_at(story) == story.before
 
 
+def is_envelope(answer: object) -> TypeGuard[Envelope]:
+    return isinstance(answer, Envelope)
+
+
 @then("each should have been given the same answer")
 def the_same_answer(story: Story) -> None:
-    first, *others = (answer for answer in story.answers if isinstance(answer, Envelope))
+    first, *others = filter(is_envelope, story.answers)
     assert others
     for other in others:
         assert (other.type, other.context, other.data) == (first.type, first.context, first.data)
@@ -96,7 +101,7 @@ def it_is_reused(story: Story) -> None:
 
 @then(parsers.parse('I should receive "{type_}"'))
 def a_response(story: Story, type_: str) -> None:
-    assert isinstance(story.answer, Envelope)
+    assert is_envelope(story.answer)
     (published,) = story.ears.wait(type_)
     assert published == story.answer
     assert (published.category, published.intent, published.data.error) == ("command", "result", None)
@@ -111,7 +116,7 @@ def heard_in_order(story: Story, datatable: list[list[str]]) -> None:
 
 @then("the response should name the turn, the agent and the session of the question")
 def it_names(story: Story) -> None:
-    assert isinstance(story.answer, Envelope)
+    assert is_envelope(story.answer)
     about = story.ears.wait("user_message")[-1].context
     named = {"turn_id": about.turn_id, "agent_id": about.agent_id, "session_id": about.session_id}
     assert story.answer.data.result == named

@@ -56,7 +56,7 @@ def _statements() -> Iterator[str]:
             entries = "".join(f"{indent(f'{key}: {_statement(one)}', '    ')},\n" for key, one in several)
             yield f"{name}: Final[dict[tuple[bool, bool | None], str]] = {{\n{entries}}}\n"
         elif isinstance(value, STATEMENTS) and name.isupper():
-            yield f"{name}: Final = {_statement(value)}\n"
+            yield f"{name}: Final = {_statement(value)}\n"  # pyright: ignore[reportUnknownArgumentType]  # of any kind
 
 
 def _statement(statement: ClauseElement) -> str:

@@ -22,7 +22,7 @@ def mark(runtime: Runtime, ears: Ears) -> None:
 
 def test_an_unknown_type_of_event_is_refused_at_once(runtime: Runtime) -> None:
     with pytest.raises(UnknownEventTypeError):
-        runtime.events.on("text_deltas", print)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+        runtime.events.on("text_deltas", print)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_the_types_name_every_event_with_its_data() -> None:
 def test_a_handler_of_each_event_is_given_its_data() -> None:
     told: dict[str, type] = {}
 
-    for overload in get_overloads(Observable.on):
+    for overload in get_overloads(Observable.on):  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
         hints = get_type_hints(overload)
         names, (parameters, _) = get_args(hints["type"]), get_args(hints["handler"])
         if len(names) == 1:

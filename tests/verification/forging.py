@@ -51,10 +51,10 @@ def say_otherwise(connection: sqlite3.Connection, topic: str, kind: str, field: 
 
     def say(row: Row) -> Row:
         decoded: list[Any] = [[]] if row.feed is None else msgspec.msgpack.decode(row.feed)
-        of_kind = [entry[2] for _, entries in decoded[0] for entry in entries if entry[0] == kind]
+        of_kind: list[Any] = [entry[2] for _, entries in decoded[0] for entry in entries if entry[0] == kind]
         for data in of_kind:
             if isinstance(data, list):  # a run of texts
-                data[:] = [said] * len(data)
+                data[:] = [said] * len(data)  # pyright: ignore[reportUnknownArgumentType]  # of anything
             else:
                 data[field] = said
         return msgspec.structs.replace(row, feed=msgspec.msgpack.encode(decoded)) if of_kind else row

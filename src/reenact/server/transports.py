@@ -190,7 +190,7 @@ def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> typ
             self._head = _Patience(self.loop, limits.head_timeout)
             self._stall = _Stall(self.loop, limits, unread, lambda: cut(self.transport))
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as uvicorn has it
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # as uvicorn has it
             super().connection_made(transport)
             if transports.add(transport):
                 self._head.begin(transport)

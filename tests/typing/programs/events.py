@@ -15,8 +15,8 @@ def by_name(runtime: Runtime) -> None:
     with runtime.events.on("assistant_message", say):
         runtime.ask("Hello")
     runtime.events.on_all(log)
-    runtime.events.on("turn_complete", log)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
-    runtime.events.on("turn_completed", say)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    runtime.events.on("turn_complete", log)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+    runtime.events.on("turn_completed", say)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
 def by_any_name(runtime: Runtime, type_: EventType) -> None:
@@ -29,6 +29,7 @@ def say(event: Envelope[AssistantMessage]) -> None:
 
 
 def log(event: RuntimeEvent) -> None:
+    print(event.data.text)  # type: ignore[union-attr]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
     if event.type == "text_delta":
         assert_type(event.data, TextDelta)
         assert_type(event.type, Literal["text_delta"])
@@ -44,7 +45,6 @@ def following(runtime: Runtime) -> None:
             assert_type(event.data, TurnCompleted)
             break
     print([event.data.text for event in runtime.events.stream("talk").take() if event.type == "text_delta"])
-    print(event.data.text)  # type: ignore[union-attr]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def remotely() -> None:

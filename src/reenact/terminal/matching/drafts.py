@@ -11,7 +11,10 @@ from typing import Final, Protocol
 
 from jsonschema import Draft202012Validator, FormatChecker, SchemaError, ValidationError
 from jsonschema.protocols import Validator
-from jsonschema.validators import extend, validator_for
+from jsonschema.validators import (
+    extend,  # pyright: ignore[reportUnknownVariableType] - it has no types
+    validator_for,
+)
 from referencing import Registry
 from referencing.jsonschema import SchemaRegistry
 

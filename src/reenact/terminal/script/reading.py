@@ -90,7 +90,7 @@ def _step(plain: Plain) -> InteractionStep:
         raise plain.wrong(f"the field {needed[0]} is missing")
     values = {"value" if name == "regex" else name: readers[name](item) for name, item in fields.items()}
     make: Callable[..., InteractionStep] = InteractionStep
-    return plain.make(lambda: make(type="send" if kind == "sendLine" else kind, **values))
+    return plain.make(lambda: make(type="send" if kind == "sendLine" else kind, **values))  # pyright: ignore[reportArgumentType]  # as its readers gave them
 
 
 def _taken_apart(plain: Plain) -> tuple[str, dict[str, Plain]]:
