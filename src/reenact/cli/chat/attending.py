@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, NamedTuple
 
@@ -34,6 +35,11 @@ class Beside(NamedTuple):
 _NOTHING: Final = Beside()
 
 
+def _nobody(event: Envelope, *, is_own: bool) -> None:
+    """Hear nothing."""
+
+
+@dataclass(frozen=True)
 class Attending:
     """Asks questions in a conversation, and lets `decide` decide about the calls that wait for a person.
 
@@ -41,73 +47,44 @@ class Attending:
     another conversation already. What is `beside` a question goes with it.
     """
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        hear: Hear,
-        decide: Decide,
-        *,
-        timeout: float | None,
-        echo: Hear | None = None,
-        beside: Beside = _NOTHING,
-    ) -> None:
-        self.conversation = conversation
-        self._hear = hear
-        self._decide = decide
-        self._timeout = timeout
-        self._echo = echo or _nobody
-        self._beside = beside
-
-    def in_conversation(self, conversation: Conversation) -> Attending:
-        """Return what attends to an agent in another conversation, in the same way."""
-        return self._changed(conversation, self._hear, self._timeout)
-
-    def within(self, seconds: float | None) -> Attending:
-        """Return what attends to the same agent, for so many seconds."""
-        return self._changed(self.conversation, self._hear, seconds)
-
-    def quietly(self) -> Attending:
-        """Return what attends to the same agent for those who have heard its answer already."""
-        return self._changed(self.conversation, self._echo, self._timeout)
+    conversation: Conversation
+    hear: Hear
+    decide: Decide
+    timeout: float | None
+    echo: Hear = _nobody
+    beside: Beside = _NOTHING
 
     def content_of(self, question: str) -> Content:
         """Return the question with what goes with it."""
-        if self._beside == _NOTHING:
+        if self.beside == _NOTHING:
             return question
-        return [*self._beside.before, TextBlock(check_message(question)), *self._beside.behind]
+        return [*self.beside.before, TextBlock(check_message(question)), *self.beside.behind]
 
     def ask(self, question: str) -> Answer:
         """Ask, and return when the agent has answered or is left waiting."""
-        answer = self.conversation.ask(self.content_of(question), self._hear, timeout=self._timeout)
+        answer = self.conversation.ask(self.content_of(question), self.hear, timeout=self.timeout)
         return self._go_on(answer)
 
     def take_up(self, turn_ids: Sequence[str]) -> Answer:
         """Hear out turns that were waiting, and return when the agent has answered or is left waiting."""
-        return self._go_on(self.conversation.take_up(turn_ids, self._hear, timeout=self._timeout))
+        return self._go_on(self.conversation.take_up(turn_ids, self.hear, timeout=self.timeout))
 
     def carry_out(self, decisions: Sequence[Decision]) -> Answer:
         """Tell the agent of the decisions, and return when it has answered or is left waiting."""
-        return self._go_on(self.conversation.decide(decisions, self._hear, timeout=self._timeout))
-
-    def _changed(self, conversation: Conversation, hear: Hear, timeout: float | None) -> Attending:
-        return Attending(conversation, hear, self._decide, timeout=timeout, echo=self._echo, beside=self._beside)
+        return self._go_on(self.conversation.decide(decisions, self.hear, timeout=self.timeout))
 
     def _go_on(self, answer: Answer) -> Answer:
         while answer.problem is None and (answer.waits or answer.turn_id is None):
             pending = self.conversation.pending()
-            decisions = self._decide(pending) if pending else None
+            decisions = self.decide(pending) if pending else None
             if decisions is None:
                 break
-            left = None if self._timeout is None else max(0.0, self._timeout - answer.duration)
-            later = self.conversation.decide(decisions, self._hear, timeout=left)
+            left = None if self.timeout is None else max(0.0, self.timeout - answer.duration)
+            later = self.conversation.decide(decisions, self.hear, timeout=left)
             answer = answer.then(later)
             if later.turn_id is None:
                 break
         return answer
-
-
-def _nobody(event: Envelope, *, is_own: bool) -> None:
-    """Hear nothing."""
 
 
 class Unattended:

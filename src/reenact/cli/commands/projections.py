@@ -16,8 +16,8 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.output.lines import as_line
 from reenact.cli.parsing.options import ListFormat, ProjectionsOptions, RebuildOptions
-from reenact.cli.settings.code_import import imported, taken_apart
 from reenact.cli.settings.environment import default_database, given
+from reenact.cli.settings.tools import imported, taken_apart
 from reenact.domain.errors import ConfigurationError, LogLockedError
 from reenact.domain.legible import harmless
 from reenact.projections.errors import ProjectionNotFoundError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -57,7 +58,7 @@ class Delegation:
             self._console.say(f"@{agent.name} answers in session {own.session_id}")
             self.answers.children.add(own.session_id)
             self.asked.setdefault(conversation.session_id, []).append(own.session_id)
-            answer = attending.in_conversation(own).ask(message)
+            answer = replace(attending, conversation=own).ask(message)
         if answer.problem is not None or answer.waits:
             return answer
         self.answers.put(
@@ -69,7 +70,7 @@ class Delegation:
                 session=answer.session_id,
             ),
         )
-        brought = attending.quietly().ask(whole)
+        brought = replace(attending, hear=attending.echo).ask(whole)
         kept = {name: getattr(brought, name) for name in ("session_id", "agent_id", "turn_id", "waits", "problem")}
         return msgspec.structs.replace(answer, **kept, duration=answer.duration + brought.duration)
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -166,7 +167,7 @@ class Extended(Extending):
             return unasked(conversation.shown_id, refused)
         added = (_introduced(self._context), _introduced(verdict.context))
         self._context = ""
-        answer = self._answered(attending.within(self._patience.left), expanded, *added)
+        answer = self._answered(replace(attending, timeout=self._patience.left), expanded, *added)
         self._patience.spend(answer.duration)
         if answer.problem is None and not answer.waits:
             ended = self._tell("Stop", conversation, facts={"stop_hook_active": False})

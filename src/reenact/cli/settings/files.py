@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from reenact.cli.parsing.options import LARGEST_NUMBER, OutputFormat
-from reenact.cli.settings.code_import import taken_apart
+from reenact.cli.settings.tools import taken_apart
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array, is_object
 from reenact.extensions.files import read_bytes, text_of

@@ -23,7 +23,7 @@ from reenact.terminal import SpecialKey, TerminalEmulator
 from reenact.terminal.screen.model import engine_named
 from reenact.testing import wait_until
 from tests.cli.conftest import PROMPT, Chat
-from tests.cli.prose.kit import plain, screen_of
+from tests.cli.render.kit import plain, screen_of
 from tests.cli.tools import Office
 
 HIDDEN, VISIBLE = "\x1b[?25l", "\x1b[?25h"

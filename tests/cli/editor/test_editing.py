@@ -26,8 +26,8 @@ from reenact.cli.editor.keyboard import understood
 from reenact.cli.output.console import Console
 from reenact.terminal import Screen, SpecialKey, TerminalEmulator
 from reenact.testing import wait_until
+from tests.cli.chat.test_chat import has_colours
 from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
-from tests.cli.test_chat import has_colours
 from tests.cli.tools import MAIL, Office
 from tests.examples import examples
 

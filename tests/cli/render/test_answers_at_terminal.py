@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from reenact.terminal import TerminalEmulator
+from tests.cli.chat.test_chat import has_colours
 from tests.cli.conftest import PROMPT, Chat
-from tests.cli.test_chat import has_colours
 from tests.cli.tools import Office
 
 MARKDOWN = """## The plan

@@ -9,7 +9,7 @@ import pytest
 
 from reenact.cli.render.flow import Plain
 from reenact.domain.legible import in_ascii
-from tests.cli.prose.kit import console, plain, told, written
+from tests.cli.render.kit import console, plain, told, written
 
 MASKS = "\u00ad\u200b\u202a\u202e\u2060\u2064\u2066\u2069\ufeff\U000e0041\U000e007f"
 

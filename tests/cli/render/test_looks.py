@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from reenact.cli.render.markdown import StreamedMarkdown
-from tests.cli.prose.kit import plain, shown, style_of, styles, written
+from tests.cli.render.kit import plain, shown, style_of, styles, written
 
 
 @pytest.mark.parametrize(

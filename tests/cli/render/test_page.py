@@ -43,8 +43,8 @@ from reenact.domain.people import PendingCall
 from reenact.domain.turns import MAX_STEPS
 from reenact.terminal import Screen as Seen
 from reenact.testing import wait_until
-from tests.cli.prose.kit import plain, screen_of, style_of
-from tests.cli.test_person import MAIL
+from tests.cli.chat.test_person import MAIL
+from tests.cli.render.kit import plain, screen_of, style_of
 
 KEY = "sk-ant-this-is-a-secret"
 
