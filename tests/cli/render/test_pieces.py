@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from reenact.cli.render.incremental_inline import markdown, runs
 from reenact.cli.render.markdown import StreamedMarkdown
 from tests.cli.render.kit import console, plain, styles, told, written
+from tests.examples import examples
 
 MARKS = [
     *("*", "**", "_", "__", "`", "``", "~~", "[", "](", "]", "(", ")", "<", ">", "\\", "&amp;", "!", '"', ":", "<b>"),
@@ -51,7 +52,7 @@ def pieces_of(text: str, places: list[int]) -> list[str]:
 
 
 @given(TEXTS, st.lists(st.integers(0, 10_000), max_size=10), WIDTHS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @example("a" * 2500 + " *b*", [1999, 2000, 2001], 20)
 @example(" " * 1500 + "- x", [999, 1000, 1001], 80)
 @example("- " * 600 + "x", [999, 1000, 1001], 80)
@@ -69,7 +70,7 @@ def test_the_same_text_gives_the_same_screen_in_whatever_pieces_it_comes(
 
 
 @given(st.lists(st.sampled_from([*MARKS, *BLOCKS, "WORD", "WORD", " "]), max_size=60), WIDTHS)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_no_word_is_lost_and_all_are_in_order(parts: list[str], width: int) -> None:
     words = iter(f"W{number}Q" for number in range(1000))
     text = "".join(next(words) if part == "WORD" else part for part in parts)
@@ -81,7 +82,7 @@ def test_no_word_is_lost_and_all_are_in_order(parts: list[str], width: int) -> N
 
 
 @given(LINES)
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_a_line_that_comes_word_by_word_looks_as_if_it_were_parsed_as_a_whole(line: str) -> None:
     (parsed,) = markdown().parseInline(f"x{line}")
 
@@ -126,7 +127,7 @@ def test_what_is_settled_is_written_at_once(pieces: list[str], so_far: str) -> N
 
 
 @given(st.lists(st.text("abcdefgh.,;!?'()/-é", min_size=1, max_size=12), min_size=1, max_size=40))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 def test_of_plain_prose_only_the_last_word_is_held_back(words: list[str]) -> None:
     screen = console(40)
     prose = StreamedMarkdown(screen)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from reenact.cli.render.source import Source
 from tests.cli.render.kit import plain, shown, style_of, styles, written
+from tests.examples import examples
 
 
 def lines_of(language: str, *lines: str) -> list[list[tuple[str, str]]]:
@@ -46,7 +47,7 @@ def test_a_fence_may_say_more_than_a_language(fence: str, caption: str) -> None:
 
 
 @given(st.lists(st.text("abc*_`~#>|-[]()<&\\ \t", max_size=20), max_size=10), st.sampled_from(["", "python", "x"]))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_source_is_written_to_the_last_character(lines: list[str], language: str) -> None:
     source = "\n".join(f"{line}." for line in lines)
 

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.cli.render.kit import shown, style_of, written
+from tests.examples import examples
 
 
 def test_a_table_is_drawn_when_it_is_over() -> None:
@@ -49,7 +50,7 @@ def test_a_wide_table_folds_its_cells_and_parts_its_rows() -> None:
 
 
 @given(st.lists(st.lists(st.integers(100, 999), min_size=1, max_size=5), min_size=1, max_size=4), st.integers(1, 60))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_no_cell_is_lost_at_any_width(numbers: list[list[int]], width: int) -> None:
     rows = "\n".join("|" + "|".join(map(str, row)) + "|" for row in numbers)
 

@@ -18,12 +18,13 @@ from rich.console import Console
 from reenact.cli.render.flow import Plain, can_be_styled, width_of
 from reenact.cli.render.markdown import StreamedMarkdown
 from tests.cli.render.kit import console, plain, shown, told, written
+from tests.examples import examples
 
 WORDS = st.lists(st.text("abcé日本。e\u0301\U0001f600", min_size=1, max_size=9), min_size=1, max_size=30)
 
 
 @given(WORDS, st.integers(20, 60))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 def test_no_line_is_wider_than_the_terminal_and_none_is_shorter_than_it_need_be(words: list[str], width: int) -> None:
     lines = plain(written("x " + " ".join(words), width)).split("\n")[:-1]
 
@@ -34,7 +35,7 @@ def test_no_line_is_wider_than_the_terminal_and_none_is_shorter_than_it_need_be(
 
 
 @given(WORDS, st.sampled_from([1, 2, 5, 20, 300]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @example(["a" * 50], 20)
 def test_every_character_is_on_a_terminal_of_any_width(words: list[str], width: int) -> None:
     text = "x " + " ".join(words)
@@ -130,7 +131,7 @@ def test_what_is_no_terminal_cannot_be_styled_whatever_the_environment_says() ->
 
 
 @given(st.text("ab \n\t日", max_size=80), st.lists(st.integers(0, 80), max_size=5))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_plain_text_is_broken_in_the_same_places_in_whatever_pieces_it_comes(text: str, places: list[int]) -> None:
     cuts = sorted({place % (len(text) + 1) for place in places})
 
