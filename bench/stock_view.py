@@ -20,7 +20,7 @@ from bench.handwritten import Handwritten, Value
 from bench.measure import must
 from reenact.actors.journal.codec import StoredForm
 from reenact.actors.journal.mapper import JournalEvent, MsgspecMapper
-from reenact.actors.journal.packed import cells_of
+from reenact.actors.journal.seeking import cells_of
 from reenact.domain.stored import STORED
 
 

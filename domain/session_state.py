@@ -28,8 +28,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.compression import introduced
-from reenact.domain.conversation import Conversation, Read
+from reenact.domain.conversation import Conversation, Read, introduced
 from reenact.domain.events import Origin
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted

@@ -20,7 +20,7 @@ from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.outcome import failure as failed_outcome
 from reenact.actors.environment.tools.running import EscapedError, in_thread
 from reenact.domain.answer import Answer
-from reenact.domain.compression import cut_of, introduced
+from reenact.domain.conversation import cut_of, introduced
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.events import ContextCompressed, MessageStop, StreamData, StreamError, ToolResult, ToolStarted
 from reenact.domain.messages import Said, text_of

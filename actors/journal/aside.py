@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from reenact.actors.journal.api import Mark, Remembered
-from reenact.actors.journal.chain import request_proof
 from reenact.actors.journal.requests import Request, remembered_of
 from reenact.actors.journal.store import Changes, Store, Values
+from reenact.domain.chain import request_proof
 
 
 class Aside:

@@ -21,10 +21,8 @@ from reenact.actors.journal.api import (
     Snapshot,
 )
 from reenact.actors.journal.aside import Aside
-from reenact.actors.journal.chain import Row, header_of, part_digest, row_digest
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.heads import Heads
-from reenact.actors.journal.intake import end_of, refusal_of
+from reenact.actors.journal.heads import Heads, end_of, refusal_of
 from reenact.actors.journal.replacement import replace
 from reenact.actors.journal.requests import (
     UNDER_WAY,
@@ -43,6 +41,7 @@ from reenact.actors.journal.requests import (
     Step,
 )
 from reenact.actors.journal.store import Changes, Store, Values
+from reenact.domain.chain import Row, header_of, part_digest, row_digest
 from reenact.domain.errors import ConflictError, RequestReusedError, StorageError
 from reenact.domain.feed import pack_feed, pack_segments
 

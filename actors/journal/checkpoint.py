@@ -10,10 +10,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.chain import DIGEST_SIZE
 from reenact.actors.journal.ends import End
 from reenact.actors.journal.evidence import Evidence
 from reenact.actors.journal.examination import Examination, Report
+from reenact.domain.chain import DIGEST_SIZE
 from reenact.domain.errors import CheckpointError, LogUnusableError
 
 FORMAT: Final = 1

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Recorded
-from reenact.actors.journal.packed import unpack
+from reenact.actors.journal.seeking import unpack
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.feed import FeedPart, Segment
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from reenact.actors.journal.chain import DIGEST_SIZE
+from reenact.domain.chain import DIGEST_SIZE
 
 _TOGETHER: Final = 4096
 """So many positions are digested at once."""

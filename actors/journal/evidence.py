@@ -11,14 +11,13 @@ from typing import Final, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Recorded
-from reenact.actors.journal.chain import Row
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.packed import Cells as Packed
-from reenact.actors.journal.packed import cells_of
 from reenact.actors.journal.schema import FORMAT_VERSION, refuse_from_before_release
-from reenact.actors.journal.seeking import rows_of, seek
+from reenact.actors.journal.seeking import Cells as Packed
+from reenact.actors.journal.seeking import cells_of, rows_of, seek
 from reenact.actors.journal.structure import structure_of
 from reenact.actors.journal.walk import Cells, Text, text_of
+from reenact.domain.chain import Row
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
 Fault: TypeAlias = tuple[str, str]

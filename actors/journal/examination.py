@@ -5,15 +5,93 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
-from reenact.actors.journal.api import Snapshot
-from reenact.actors.journal.beside import check_beside, check_counts, check_faults, check_tables
+from reenact.actors.journal.api import Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.ends import End
 from reenact.actors.journal.evidence import Evidence
-from reenact.actors.journal.inspection import Inspection
+from reenact.actors.journal.requests import UNDER_WAY
 from reenact.actors.journal.walk import Cells, Finding, Kind, StreamWalk, Text, text_of
+from reenact.domain.chain import Passed, request_proof
+
+Deviation: TypeAlias = tuple[Kind, int, str, int | None]
+"""Kind, version or cursor, problem, and position in the log, as in a `Finding` about the stream."""
+
+
+class Inspection(Protocol):
+    """Looks at one stream after the other, and at all that is kept under the same name."""
+
+    def knows(self, stream: str) -> bool:
+        """Return whether it can say anything of the stream, or of one that should not be there."""
+        ...
+
+    def inspect(
+        self,
+        stream: str,
+        rows: Iterator[Passed[Recorded]],
+        snapshots: Iterator[Snapshot],
+        due: int | None,
+    ) -> Iterator[Deviation]:
+        """Yield what does not follow from the events; there may be none of them, and the iterators are read once.
+
+        The rows end before the first one that is not as it was written. `snapshots` come by version. `due` is when the
+        stream is to be woken, if it is.
+        """
+        ...
+
+
+_FORMS: Final[dict[str, tuple[Kind, tuple[tuple[str, type | None], ...]]]] = {
+    "requests": ("request", (("id", None), ("digest", bytes), ("note", bytes), ("at", int))),
+    "tracking": ("reader", (("application_name", None), ("notification_id", int))),
+    "consumers": ("consumer", (("topic", None), ("client_id", None), ("cursor", int), ("seen_at", int))),
+}
+"""Tables, what a finding about one of their rows is of, and their columns with what they hold; None is text."""
+
+
+def check_beside(evidence: Evidence) -> Iterator[Finding]:
+    """Yield what is wrong with the rows of requests, readers and consumers."""
+    for table, (kind, columns) in _FORMS.items():
+        for row in evidence.aside(table):
+            wrong = [
+                name
+                for (name, form), cell in zip(columns, row, strict=False)
+                if type(cell) is not (form or evidence.text) or (isinstance(cell, int) and cell < 0)
+            ]
+            key = "/".join(text_of(cell) for (_, form), cell in zip(columns, row, strict=False) if form is None)
+            if wrong:
+                yield Finding(kind, key, 0, f"the table {table} holds no such row: see {', '.join(wrong)}")
+            elif kind == "reader" and key == UNDER_WAY and row[1]:
+                yield Finding("log", "", 0, "an import was cut short; import the same export again, and it goes on")
+            elif kind == "request" and row[4] != request_proof(*row[:4]):
+                yield Finding(kind, key, 0, "what is remembered of the request was changed")
+            elif kind == "consumer" and row[2] > (row[4] or 0):
+                yield Finding(kind, key, row[2], f"it has acknowledged more than was said, which ends at {row[4] or 0}")
+
+
+def check_counts(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the first position without an event: positions are given without holes, so what is removed leaves one."""
+    counts = evidence.counts()
+    hole = evidence.first_hole(counts.first) if counts.last else counts.events and 1
+    if hole and hole != counts.last + 1:
+        there = f"{counts.events} of {max(counts.last, counts.said)} events are there"
+        yield Finding("log", "", hole, f"position {hole} is missing: {there}")
+    elif counts.said != counts.last:
+        problem = f"the log says that it ends at position {counts.said}, and its last event stands at {counts.last}"
+        yield Finding("log", "", min(counts.said, counts.last) + 1, problem)
+
+
+def check_tables(evidence: Evidence) -> Iterator[Finding]:
+    """Yield the tables that a log has, and this one lacks."""
+    for name in evidence.missing():
+        yield Finding("log", name, 0, "the table is missing")
+
+
+def check_faults(evidence: Evidence) -> Iterator[Finding]:
+    """Yield what is wrong with what keeps the tables, and what that finds wrong with them by itself."""
+    for name, fault in evidence.faults():
+        yield Finding("file", name, 0, fault)
+
 
 Report: TypeAlias = Callable[[str, int, int | None], None]
 """Told of the phase, and how much of how much of it is done."""

@@ -1,13 +1,17 @@
-"""Where each stream ends: remembered for those written last, read from the log for the others."""
+"""Where each stream ends: remembered for those written last, read from the log for the others.
+
+Rows of another log that are taken in must continue these ends.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from reenact.actors.journal.chain import GENESIS
-from reenact.actors.journal.requests import Request, streams_of
+from reenact.actors.journal.requests import Intake, Request, streams_of
 from reenact.actors.journal.store import Store
+from reenact.domain.chain import GENESIS, Row
+from reenact.domain.errors import ConflictError, LogUnusableError, StorageError
 
 Head: TypeAlias = tuple[int, int, bytes]
 """The version of a stream's last event, -1 if it has none, its last cursor, and the digest of its last row."""
@@ -60,3 +64,28 @@ class Heads:
         for found, version, cursor, digest in self._store.stream_ends(list(unknown)):
             self._recent[found] = (version, cursor, digest)
         return self._recent[stream]
+
+
+def refusal_of(intake: Intake, heads: Heads) -> StorageError | None:
+    """Return what forbids the rows; all of them are looked at before any is taken in."""
+    ends: dict[str, Head] = {}
+    for row in intake.rows:
+        end = ends.get(row.stream) or heads.get(row.stream)
+        version, cursor, digest = end
+        # A stream that another library has begun may start at 0.
+        if row.version is not None and row.version != version + 1 and (version, row.version) != (-1, 1):
+            return ConflictError(row.stream, row.version - 1, max(0, version))
+        if row.cursor is not None and row.cursor != cursor + 1:
+            return ConflictError(row.stream, row.cursor - 1, cursor)
+        if not row.follows(digest):
+            what = "a row of the feed" if row.version is None else f"event {row.version}"
+            message = f"{what} of {row.stream!r} does not follow what the log holds"
+            return LogUnusableError(f"{message}; verify where it comes from, and where it goes")
+        ends[row.stream] = end_of(row, end)
+    return None
+
+
+def end_of(row: Row, before: Head) -> Head:
+    """Return where a stream ends with the row, which comes behind that end."""
+    version, cursor = row.last_version, row.last_cursor
+    return before[0] if version is None else version, before[1] if cursor is None else cursor, row.digest

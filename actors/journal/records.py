@@ -9,12 +9,12 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, Protocol
 
-from reenact.actors.journal.chain import Row, Timer
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.schema import CELLS, check_file, check_format
 from reenact.actors.journal.sqlite_reader import connect_to_read
+from reenact.domain.chain import Row, Timer
 from reenact.domain.errors import LogUnusableError
 
 _ROWS = f"SELECT {CELLS} FROM steps {{which}} ORDER BY number"  # noqa: S608 - ours

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from reenact.actors.journal.chain import GENESIS
 from reenact.actors.journal.requests import Replacement
 from reenact.actors.journal.store import Store
+from reenact.domain.chain import GENESIS
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.feed import pack_feed, unpack_feed
 

@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Append, Committed, Done, Mark
-from reenact.actors.journal.chain import Row, Timer
+from reenact.domain.chain import Row, Timer
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from reenact.actors.journal.chain import Row
+from reenact.domain.chain import Row
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
 APPLICATION_ID = 0x524E4354

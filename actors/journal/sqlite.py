@@ -16,8 +16,8 @@ from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.lock import WriterLock
-from reenact.actors.journal.packed import unpack
 from reenact.actors.journal.schema import check_file, check_format, create_tables
+from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.sqlite_reader import BUSY_TIMEOUT, SqliteReader
 from reenact.actors.journal.sqlite_store import SqliteStore
 from reenact.actors.journal.stored import StoredJournal

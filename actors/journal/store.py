@@ -3,12 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.chain import Row
+from reenact.domain.chain import Row
 from reenact.domain.errors import StorageError
+
+
+class Reader(Protocol):
+    """Reads what is durable, from any thread."""
+
+    @property
+    def name(self) -> str:
+        """What messages call the log."""
+        ...
+
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
+        """Return the rows as tuples. The query is in SQLite's words; what keeps the log may have to spell it its way.
+
+        Raises:
+            RuntimeClosedError: the log is closed.
+            StorageError: it cannot be read.
+        """
+        ...
+
 
 Values: TypeAlias = list[int | str | bytes | None]
 """Rows one behind the other, each in the order of its table's columns.

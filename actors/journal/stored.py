@@ -9,15 +9,13 @@ from itertools import islice
 from typing import Any, Self
 
 from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
-from reenact.actors.journal.chain import Row, Timer
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.packed import Cells, cells_of
-from reenact.actors.journal.reader import Reader
 from reenact.actors.journal.requests import UNDER_WAY, Intake, Purge, Recovery, Step
-from reenact.actors.journal.seeking import MOST, PAGE, seek
-from reenact.actors.journal.store import end_of
+from reenact.actors.journal.seeking import MOST, PAGE, Cells, cells_of, seek
+from reenact.actors.journal.store import Reader, end_of
 from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
+from reenact.domain.chain import Row, Timer
 from reenact.domain.errors import LogUnusableError
 
 _ROW = "SELECT version, position, events, digest FROM steps WHERE stream = ?"

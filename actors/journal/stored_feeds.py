@@ -10,8 +10,8 @@ import msgspec
 
 from reenact.actors.journal.api import Done, FeedRow, Mark, Outcome, Remembered, Segment
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.reader import Reader
 from reenact.actors.journal.requests import Deleted, MarkDeletion, Marking, Replacement, RequestDeletion
+from reenact.actors.journal.store import Reader
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError, StorageError, UnstorableError, reading
 from reenact.domain.feed import pack_segments, unpack_feed

@@ -8,9 +8,9 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.chain import Row
 from reenact.actors.journal.schema import APPLICATION_ID, FORMAT_VERSION, format_of, table_forms
 from reenact.actors.journal.walk import text_of
+from reenact.domain.chain import Row
 
 Problem: TypeAlias = tuple[str, str]
 """A table, or whatever else it is, "" for the file, and what is wrong with it."""

@@ -8,9 +8,9 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Recorded
-from reenact.actors.journal.chain import GENESIS, Passed, Row, part_digest
 from reenact.actors.journal.ends import End, Places, Sealed
-from reenact.actors.journal.packed import unpack
+from reenact.actors.journal.seeking import unpack
+from reenact.domain.chain import GENESIS, Passed, Row, part_digest
 from reenact.domain.errors import LogUnusableError
 
 Text: TypeAlias = bytes | bytearray

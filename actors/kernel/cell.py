@@ -14,12 +14,11 @@ import pykka
 from reenact.actors.kernel.classes import AnyActor
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.family import Key
-from reenact.actors.kernel.mailbox import Envelope, Mailbox
+from reenact.actors.kernel.mailbox import SIGNALS, Due, Envelope, Mailbox
 from reenact.actors.kernel.persistent import fail_all
 from reenact.actors.kernel.pool import WorkerPool
 from reenact.actors.kernel.profile import Profile
 from reenact.actors.kernel.reference import Surroundings
-from reenact.actors.kernel.signals import SIGNALS, Due
 from reenact.actors.kernel.supervision import ActorFailedError, Backoff, Restarts, Supervision
 from reenact.actors.kernel.timetable import Entry
 from reenact.domain.errors import ReenactError

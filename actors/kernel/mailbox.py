@@ -1,4 +1,7 @@
-"""Where messages wait, and the rule that one thread at a time takes them out."""
+"""Where messages and the kernel's own signals wait, and the rule that one thread at a time takes them out.
+
+A full mailbox still takes signals.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +10,44 @@ from typing import Any, Final, Protocol
 
 import msgspec
 import pykka
+from pykka.messages import _ActorStop  # pyright: ignore[reportPrivateUsage]  # pykka's stop has no public name
 
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.pool import Place, here
-from reenact.actors.kernel.signals import SIGNALS, STOP
 from reenact.domain.errors import DeadlockError, MailboxFullError
+
+STOP: Final = _ActorStop()
+
+
+class Signal(msgspec.Struct, frozen=True):
+    """A message of the kernel."""
+
+
+class Passivate(Signal, frozen=True):
+    """Leave memory, if there is nothing to do."""
+
+
+class Due(Signal, frozen=True):
+    """A time has come that the actor's timers wait for."""
+
+
+class ChildFailed(Signal, frozen=True):
+    """A child has ended for good; its parent may do something about it."""
+
+    child: Any
+    error: Exception
+
+
+class Escalated(Signal, frozen=True):
+    """A child has failed, and the parent is to fail with it."""
+
+    error: Exception
+
+
+PASSIVATE: Final = Passivate()
+DUE: Final = Due()
+SIGNALS: Final = frozenset({_ActorStop, Passivate, Due, ChildFailed, Escalated})
+"""The types of all of them."""
 
 DEPTH: Final = 16
 """Asks that may be answered inside each other on one thread; a deeper one waits for a worker."""

@@ -18,9 +18,8 @@ from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.declared import Command, Declared, Event, State
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.lineage import Folding, fold, state_before
-from reenact.actors.kernel.mailbox import Envelope
+from reenact.actors.kernel.mailbox import DUE, PASSIVATE, SIGNALS, ChildFailed, Due, Envelope, Escalated, Passivate
 from reenact.actors.kernel.pooled import SLICE
-from reenact.actors.kernel.signals import DUE, PASSIVATE, SIGNALS, ChildFailed, Due, Escalated, Passivate
 from reenact.domain.errors import (
     ConflictError,
     LogUnusableError,

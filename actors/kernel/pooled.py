@@ -18,9 +18,8 @@ from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetters
-from reenact.actors.kernel.mailbox import Envelope, Mailbox, Occupant
+from reenact.actors.kernel.mailbox import STOP, Envelope, Mailbox, Occupant
 from reenact.actors.kernel.pool import Place, WorkerPool, default_pool, refuse_on_loop
-from reenact.actors.kernel.signals import STOP
 from reenact.actors.kernel.supervision import Supervision
 
 SLICE: Final = 64

@@ -39,13 +39,12 @@ from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.keeper import Keeper
 from reenact.actors.kernel.letters import DeadLetters, Reader
 from reenact.actors.kernel.loop_actor import EventLoopActor
-from reenact.actors.kernel.mailbox import Envelope, Mailbox
+from reenact.actors.kernel.mailbox import DUE, STOP, ChildFailed, Envelope, Escalated, Mailbox
 from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.actors.kernel.pool import Place, WorkerPool, here
 from reenact.actors.kernel.pooled import PooledActor
 from reenact.actors.kernel.reference import Reference
 from reenact.actors.kernel.residents import Residents
-from reenact.actors.kernel.signals import DUE, STOP, ChildFailed, Escalated
 from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
 from reenact.domain.errors import InvalidInputError, MailboxFullError, RuntimeClosedError
 

@@ -17,8 +17,7 @@ from reenact._runtime import codec
 from reenact.actors.journal.checkpoint import Checkpoint, CheckpointFile, write_checkpoint
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.evidence import Evidence, EvidenceLog
-from reenact.actors.journal.examination import Examination
-from reenact.actors.journal.inspection import Inspection
+from reenact.actors.journal.examination import Examination, Inspection
 from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.verify import evidence_of
 from reenact.actors.journal.walk import Finding

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.domain.compression import cut_of, introduced
+from reenact.domain.conversation import cut_of, introduced
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
 
 ASKED = Said("user", (TextBlock("Why?"),))

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.domain.ids import make_id
+from reenact.actors.ids import make_id
 
 moments = st.tuples(st.integers(0, 2**48 - 1), st.integers(0, 2**80 - 1))
 

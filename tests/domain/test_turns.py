@@ -20,7 +20,7 @@ from reenact.domain.agent import (
     TurnStarted,
     Unsaid,
 )
-from reenact.domain.compression import introduced
+from reenact.domain.conversation import introduced
 from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, StaleApprovalError
 from reenact.domain.loop.events import (
     HumanResponded,

@@ -28,11 +28,11 @@ from reenact.actors.journal.api import (
 )
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.opening import is_postgres
-from reenact.actors.journal.packed import unpack
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
 from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.actors.journal.requests import Request
+from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.sqlite_store import SqliteStore
 from reenact.actors.journal.stored import StoredJournal

@@ -12,9 +12,8 @@ from reenact.actors.kernel import ActorContext, ActorSystem, DeadLetter, EventSo
 from reenact.actors.kernel.declared import Announcement
 from reenact.actors.kernel.timetable import SECOND
 from reenact.domain.errors import ReenactError
-from reenact.testing.clock import ManualClock
+from reenact.testing.clock import ManualClock, wait_until
 from reenact.testing.faulty_journal import FaultyJournal
-from reenact.testing.waiting import wait_until
 from tests.kernel.account import Diary
 from tests.kernel.memory import MemoryJournal
 

@@ -14,7 +14,7 @@ import pytest
 from reenact.actors.kernel import PooledActor
 from reenact.actors.kernel.mailbox import Envelope, Mailbox, Occupant
 from reenact.domain.errors import MailboxFullError
-from reenact.testing.waiting import wait_until
+from reenact.testing.clock import wait_until
 from tests.kernel.nursery import RESTART, STOP, Add, Do, Look, Nursery, Trip
 
 LIMIT = 5

@@ -12,7 +12,7 @@ import pytest
 from reenact.actors.kernel import PooledActor, Reference, RestartLimitError, Supervision
 from reenact.actors.kernel.family import Family
 from reenact.domain.errors import StorageFullError
-from reenact.testing.waiting import wait_until
+from reenact.testing.clock import wait_until
 from tests.kernel.nursery import (
     ESCALATE,
     RESTART,

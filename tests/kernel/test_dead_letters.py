@@ -11,7 +11,7 @@ import pytest
 from reenact.actors.kernel import ActorFailedError, ActorSystem, DeadLetter, PooledActor
 from reenact.actors.kernel.letters import DeadLetters
 from reenact.domain.errors import MailboxFullError, StorageFullError
-from reenact.testing.waiting import wait_until
+from reenact.testing.clock import wait_until
 from tests.kernel.nursery import RESTART, STOP, Add, Do, Look, Nursery, Refused, Stumbled, Trip
 
 

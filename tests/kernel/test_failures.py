@@ -16,7 +16,7 @@ import pytest
 
 from reenact.actors.kernel import ActorSystem, PooledFuture, RestartLimitError, Supervision, Timer
 from reenact.domain.errors import ConflictError, LogUnusableError, StorageError, StorageFullError
-from reenact.testing.waiting import wait_until
+from reenact.testing.clock import wait_until
 from tests.kernel.nursery import (
     RESTART,
     STOP,

@@ -14,7 +14,7 @@ import pytest
 
 from reenact.actors.kernel import ActorSystem, PooledActor, Supervision
 from reenact.domain.errors import RuntimeClosedError
-from reenact.testing.waiting import wait_until
+from reenact.testing.clock import wait_until
 from tests.kernel.nursery import ESCALATE, RESTART, STOP, Do, Nursery, Stumbled
 
 

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.actors.kernel.mailbox import Envelope, Mailbox
+from reenact.actors.kernel.mailbox import STOP, Envelope, Mailbox
 from reenact.actors.kernel.pool import Runnable, WorkerPool
-from reenact.actors.kernel.signals import STOP
 from reenact.domain.errors import MailboxFullError
 
 

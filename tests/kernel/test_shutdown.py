@@ -14,7 +14,7 @@ import pytest
 
 from reenact.actors.kernel import ActorContext, ActorSystem, EventSourcedActor, PooledActor, PooledFuture, Supervision
 from reenact.domain.errors import ReenactError, RuntimeClosedError, StorageError
-from reenact.testing.waiting import wait_until
+from reenact.testing.clock import wait_until
 from tests.kernel.account import Account, Audit, Deposit, Deposited
 from tests.kernel.memory import MemoryJournal
 from tests.kernel.nursery import RESTART, Add, Added, Do, Look, Nursery, Person

@@ -15,7 +15,7 @@ from reenact.actors.kernel import ActorFailedError, ActorSystem, PooledFuture, R
 from reenact.actors.kernel.supervision import Restarts
 from reenact.actors.kernel.timetable import SECOND
 from reenact.domain.errors import RequestTimeoutError, RuntimeClosedError, StorageFullError
-from reenact.testing.waiting import wait_until
+from reenact.testing.clock import wait_until
 from tests.kernel.nursery import ESCALATE, RESTART, STOP, Add, Added, Do, Look, Nursery, Stumbled, Trip
 
 

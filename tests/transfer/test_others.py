@@ -12,7 +12,7 @@ import pytest
 from reenact import ActorSystem, Event, EventSourcedActor, Image, Runtime
 from reenact._runtime import codec
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.packed import unpack
+from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.audit import Audit, Redaction, export_log, import_log, open_export

@@ -6,22 +6,58 @@ visible in their order and without holes, and a writer sees there whether somebo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from typing import Any
+
+import psycopg
+from psycopg.pq import TransactionStatus
 
 from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.pool import ReadPool
 from reenact.actors.journal.postgres.address import Address, address_of
-from reenact.actors.journal.postgres.connecting import connect
+from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.listening import Listening
-from reenact.actors.journal.postgres.reader import PostgresReader
 from reenact.actors.journal.postgres.schema import check_format, create_tables
 from reenact.actors.journal.postgres.store import PostgresStore
-from reenact.actors.journal.reader import Reader
+from reenact.actors.journal.store import Reader
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
+
+
+class PostgresReader(ReadPool[Connection]):
+    """Keeps the promise of `reader.Reader`."""
+
+    def __init__(self, address: Address) -> None:
+        """Read the log at the address; connections are opened when they are needed."""
+        super().__init__(
+            lambda: connect(address),
+            address.name,
+            translated=translated,
+            is_usable=lambda connection: connection.info.transaction_status == TransactionStatus.IDLE,
+        )
+        self._schema = address.schema
+
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
+        """Return the rows of the query."""
+        spelling = spelled(query, self._schema)
+        with self.connection() as connection:
+            try:
+                return _fetch(connection, spelling, parameters)
+            except psycopg.OperationalError:
+                if not connection.closed:
+                    raise
+        # The server had ended the connection while nobody used it, and the other idle ones with it.
+        self.clear()
+        with self.connection() as connection:
+            return _fetch(connection, spelling, parameters)
+
+
+def _fetch(connection: Connection, query: bytes, parameters: Sequence[str | int | bytes]) -> list[Any]:
+    return connection.execute(query, parameters, binary=True).fetchall()
 
 
 class PostgresJournal(StoredJournal):

@@ -6,11 +6,11 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from reenact.actors.journal.chain import Row, Timer
 from reenact.actors.journal.postgres.address import Address, address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.schema import check_format
+from reenact.domain.chain import Row, Timer
 from reenact.domain.errors import LogUnusableError
 
 _ROWS = f"SELECT {', '.join(Row.__struct_fields__)} FROM steps {{which}} ORDER BY number"  # noqa: S608 - ours

@@ -11,11 +11,11 @@ from msgspec.structs import astuple
 from psycopg.pq import TransactionStatus
 
 from reenact.actors.journal.api import Synchronous
-from reenact.actors.journal.chain import Row
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, Connection, channel_of, connect, spell, spelled
 from reenact.actors.journal.postgres.faults import fault
 from reenact.actors.journal.store import STEP, Changes, End, Last, Values, end_of
+from reenact.domain.chain import Row
 from reenact.domain.errors import StorageError
 
 # The server ends a writer that has begun and does not go on, so that it does not keep the others waiting for ever.

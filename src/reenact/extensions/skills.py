@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
+from reenact.actors.environment.tools.outcome import ToolOutcome, failure
+from reenact.actors.environment.tools.tool import AnyTool, tool
 from reenact.extensions.frontmatter import Document, Extension, Where
 
 FILE: Final = "SKILL.md"
@@ -47,3 +49,20 @@ def told(skills: Iterable[Skill]) -> str:
 def with_skills(system_prompt: str | None, skills: Iterable[Skill]) -> str:
     """Return the system prompt with the skills behind it."""
     return "\n\n".join(filter(None, (system_prompt, told(skills))))
+
+
+def skill_tool(skills: Mapping[str, Skill]) -> AnyTool:
+    """Return a tool that returns the whole of one of these skills."""
+
+    def load(name: str) -> str | ToolOutcome:
+        """Load the instructions of a skill.
+
+        Args:
+            name: the name of the skill, as the list of skills has it.
+        """
+        skill = skills.get(name.strip())
+        if skill is None:
+            return failure(f"There is no skill {name!r}; there are: {', '.join(skills) or 'none'}")
+        return f"The files of this skill are in {skill.folder}\n\n{skill.body}"
+
+    return tool(load, name=TOOL, idempotent=True)

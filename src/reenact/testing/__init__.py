@@ -18,7 +18,7 @@ if TYPE_CHECKING:
         MockScenario,
     )
     from reenact.actors.environment.recorded.recording import RecordedEnvironment
-    from reenact.testing.clock import ManualClock, SequentialIds
+    from reenact.testing.clock import ManualClock, SequentialIds, wait_until
     from reenact.testing.crash_points import Crash, CrashPoint
     from reenact.testing.crash_test import CrashReport, CrashTest
     from reenact.testing.crashing import crash_at, effect
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from reenact.testing.kit import EventSourcedTestKit, Result
     from reenact.testing.machine import ReplayMachine
     from reenact.testing.portrait import ReplayError
-    from reenact.testing.waiting import wait_until
 
 __all__ = [
     "PREDEFINED_SCENARIOS",
@@ -96,7 +95,7 @@ _LATER: Final = {
     "crash_at": "reenact.testing.crashing",
     "effect": "reenact.testing.crashing",
     "torn_copy": "reenact.testing.faulty_journal",
-    "wait_until": "reenact.testing.waiting",
+    "wait_until": "reenact.testing.clock",
 }
 """What is imported when it is first asked for: mocks need no test library, and a test run not all of this."""
 

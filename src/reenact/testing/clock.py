@@ -1,12 +1,13 @@
-"""A clock that stands still until a test moves it, and ids that a test can foresee."""
+"""A clock that stands still until a test moves it, ids that a test can foresee, and the wait for a condition."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 _SECOND: Final = 1_000_000
 _MICROSECOND: Final = timedelta(microseconds=1)
@@ -97,3 +98,29 @@ class SequentialIds:
         with self._lock:
             self._made[prefix] += 1
             return f"{prefix}_{self._made[prefix]:04d}"
+
+
+T = TypeVar("T")
+
+_FIRST: Final = 0.0005
+_LONGEST: Final = 0.02
+
+
+def wait_until(condition: Callable[[], T], timeout: float = 60.0, what: str = "a condition") -> T:
+    """Wait until the condition is true, and return what it returned; it is looked at again and again.
+
+    Raises:
+        AssertionError: it was not true within `timeout` seconds; `what` says what was waited for.
+    """
+    nothing_happens = threading.Event()
+    deadline = time.monotonic() + timeout
+    pause = _FIRST
+    while True:
+        found = condition()
+        if found:
+            return found
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise AssertionError(f"waited {timeout:g} seconds for {what}, in vain; it was {found!r} at the end")
+        nothing_happens.wait(min(pause, left))
+        pause = min(pause * 2, _LONGEST)

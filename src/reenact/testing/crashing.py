@@ -25,8 +25,8 @@ from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.journal.api import Done, Listener, Outcome
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.packed import unpack
 from reenact.actors.journal.requests import Recovery, Request, Step
+from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.store import STEP, Changes, Store
 from reenact.actors.journal.writer import Writer
 from reenact.projections.read_model.connections import Store as Tables

@@ -31,8 +31,7 @@ from reenact.extensions import agents, commands
 from reenact.extensions.firing import Hooks
 from reenact.extensions.guarding import GuardedToolbox
 from reenact.extensions.loading import Extensions
-from reenact.extensions.skill_tool import skill_tool
-from reenact.extensions.skills import TOOL, with_skills
+from reenact.extensions.skills import TOOL, skill_tool, with_skills
 from reenact.extensions.verdicts import Verdict
 
 _TOLD: Final = 5
