@@ -21,7 +21,7 @@ ALL = --numprocesses $(WORKERS) --dist worksteal
 JOBS ?= 2
 
 OLDEST := $(VENV)/oldest
-OF_TABLES = $(wildcard tests/projections tests/own tests/*/test_projections.py)
+OF_TABLES = tests/projections tests/views $(wildcard tests/*/test_projections.py)
 
 # The longest first: two run at a time.
 CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies

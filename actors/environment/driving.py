@@ -51,9 +51,10 @@ class Reports:
     def __call__(self, event: Reported) -> None:
         """Hand over what the driver has to say; any thread may."""
         self._pending.append(event)
-        if type(event) not in DELTAS and _is_end(event):
-            self.ended = True
-        if not self._told:
+        if type(event) not in DELTAS and _is_end(event):  # somebody waits for that, so it waits for no commit
+            self.ended = self._told = True
+            self._tell()
+        elif not self._told:
             self._told = True
             try:  # noqa: SIM105 - this is done for each delta, and a context manager costs more than the call
                 self._outside.call_between_commits(self._tell)

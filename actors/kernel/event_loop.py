@@ -7,7 +7,6 @@ import contextlib
 import functools
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
@@ -21,7 +20,6 @@ from reenact.domain.errors import RuntimeClosedError
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
 _MOST_GENERATIONS = 10
-_LONGEST_REST_SECONDS = 0.01
 
 
 class EventLoopThread:
@@ -45,7 +43,6 @@ class EventLoopThread:
         self._after_round: list[Callable[[], object]] = []
         # Only the loop's thread changes these.
         self._is_committing = False
-        self._begun = 0.0
         self._held: list[Callable[[], object]] = []
         self.tasks = 0
         """How many coroutines run that were handed to `run`."""
@@ -86,10 +83,10 @@ class EventLoopThread:
             self.call(_nothing)
 
     def call_between_commits(self, function: Callable[[], object]) -> None:
-        """Call the function: at once, or on the loop's thread when the writer has rested from a commit for the loop.
+        """Call the function: at once, or on the loop's thread when what is being committed for the loop is durable.
 
-        It rests for as long as the commit has taken, 10 ms at the most. So the busier the machine is, the more of what
-        many say at the same time goes into one commit. May be called from any thread.
+        So the busier the machine is, the more of what many say at the same time goes into one commit. May be called
+        from any thread.
 
         Raises:
             RuntimeClosedError: the loop is closed, and it would have had to wait.
@@ -104,12 +101,11 @@ class EventLoopThread:
     def commit_begins(self) -> None:
         """Hold back what `call_between_commits` is given, until `commit_is_over`. Only for the loop's own thread."""
         self._is_committing = True
-        self._begun = time.monotonic()
 
     def commit_is_over(self) -> None:
-        """Call what was held back, after a rest. May be called from any thread."""
+        """Call what was held back. May be called from any thread."""
         with contextlib.suppress(RuntimeClosedError):  # who was held back is being cancelled
-            self.call(self._rest)
+            self.call(self._call_held)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         """Run the coroutine as a task; cancelling the future cancels the task. May be called from any thread.
@@ -173,10 +169,6 @@ class EventLoopThread:
             functions, self._after_round = self._after_round, []
             for function in functions:
                 _call(function)
-
-    def _rest(self) -> None:
-        took = min(time.monotonic() - self._begun, _LONGEST_REST_SECONDS)
-        asyncio.get_running_loop().call_later(took, self._call_held)
 
     def _call_held(self) -> None:
         self._is_committing = False
