@@ -45,13 +45,13 @@ def replacing(path: Path, hint: str = "; name another file") -> Generator[Binary
         ConfigurationError: the path is that of a directory, or cannot be written.
         StorageFullError: there is no space.
     """
-    target = path.resolve()
-    if target.is_dir():
+    if path.is_dir():
         raise ConfigurationError(f"{path} is a directory; name a file in it")
-    if target.exists() and not target.is_file():
-        with translated(str(path), hint), target.open("wb") as file:
+    if path.exists() and not path.is_file():  # not as it is resolved: the name of a pipe behind /dev/stdout is no path
+        with translated(str(path), hint), path.open("wb") as file:
             yield file
         return
+    target = path.resolve()
     with translated(str(path), hint):
         descriptor, part = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
         try:

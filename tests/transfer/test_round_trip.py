@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -195,3 +196,15 @@ def test_progress_is_told_to_the_end(one: Path) -> None:
 
     total = exported.rows
     assert told == [("rows", total, total), ("reading", total, total), ("writing", total, total)]
+
+
+def test_an_export_may_go_to_a_pipe_that_is_named_as_a_shell_names_it(tmp_path: Path) -> None:
+    write(play([]).log, tmp_path / "one.db")
+    export_log(tmp_path / "one.db", tmp_path / "one.jsonl")
+    reading, writing = os.pipe()
+
+    export_log(tmp_path / "one.db", f"/dev/fd/{writing}")
+    os.close(writing)
+
+    with open(reading, "rb") as pipe:  # noqa: PTH123 - a descriptor has no path
+        assert len(pipe.readlines()) == len((tmp_path / "one.jsonl").read_bytes().splitlines())
