@@ -31,7 +31,7 @@ class EventLoopThread:
 
     def __init__(self, *, grace: float = _GRACE_SECONDS) -> None:
         self._grace = grace
-        # Protects all of the following but `tasks`, which only the loop's thread touches.
+        # Protects what follows, up to the functions for after the round.
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -44,8 +44,14 @@ class EventLoopThread:
         # Only the loop's thread changes these.
         self._is_committing = False
         self._held: list[Callable[[], object]] = []
-        self.tasks = 0
-        """How many coroutines run that were handed to `run`."""
+        # asyncio refers to its tasks weakly: one that only waits for what it has made itself would be collected.
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._spawned: set[Future[None]] = set()
+
+    @property
+    def tasks(self) -> int:
+        """How many coroutines run that were handed to `run` on the loop's thread."""
+        return len(self._tasks)
 
     def call(self, function: Callable[[], object]) -> None:
         """Call the function on the loop's thread, after those handed over before. May be called from any thread.
@@ -121,15 +127,18 @@ class EventLoopThread:
             except BaseException:
                 work.close()
                 raise
-            return asyncio.run_coroutine_threadsafe(work, loop)
+            future = asyncio.run_coroutine_threadsafe(work, loop)
+        self._spawned.add(future)
+        future.add_done_callback(self._spawned.discard)
+        return future
 
     def run(self, work: Coroutine[Any, Any, None]) -> Future[None] | asyncio.Task[None]:
         """Do as `spawn`; on the loop's own thread, start the task without a detour."""
         if get_ident() != self._ident:
             return self.spawn(work)
         task = asyncio.get_running_loop().create_task(work)
-        self.tasks += 1
-        task.add_done_callback(self._task_is_done)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         return task
 
     def close(self) -> None:
@@ -175,9 +184,6 @@ class EventLoopThread:
         held, self._held = self._held, []
         for function in held:
             _call(function)
-
-    def _task_is_done(self, _task: object) -> None:
-        self.tasks -= 1
 
     def _run(self, loop: asyncio.AbstractEventLoop) -> None:
         self._ident = get_ident()

@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import functools
+import gc
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -79,6 +81,22 @@ def test_closing_runs_the_clean_up_of_what_it_cancels_and_ends_the_thread(loop: 
 
     assert cleaned.is_set()
     assert threading.active_count() == before
+
+
+@pytest.mark.parametrize("start", ["from another thread", "on the loop"])
+def test_work_that_nobody_else_refers_to_is_not_collected(loop: EventLoopThread, start: str) -> None:
+    started, cleaned = threading.Event(), threading.Event()
+    if start == "on the loop":
+        loop.call(functools.partial(loop.run, wait_for_ever(started, cleaned.set)))
+    else:
+        loop.spawn(wait_for_ever(started, cleaned.set))
+    assert started.wait(PATIENCE)
+
+    gc.collect()
+
+    assert not cleaned.is_set()
+    loop.close()
+    assert cleaned.is_set()
 
 
 def test_closing_does_not_interrupt_a_clean_up_that_is_under_way(loop: EventLoopThread) -> None:
