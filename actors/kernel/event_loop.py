@@ -20,6 +20,7 @@ from reenact.domain.errors import RuntimeClosedError
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
 _MOST_GENERATIONS = 10
+_LONGEST_REST = 0.05
 
 
 class EventLoopThread:
@@ -42,7 +43,8 @@ class EventLoopThread:
         self._is_calling = False
         self._after_round: list[Callable[[], object]] = []
         # Only the loop's thread changes these.
-        self._is_committing = False
+        self._is_committing = self._is_resting = False
+        self._commit_began = 0.0
         self._held: list[Callable[[], object]] = []
         # asyncio refers to its tasks weakly: one that only waits for what it has made itself would be collected.
         self._tasks: set[asyncio.Task[None]] = set()
@@ -89,10 +91,10 @@ class EventLoopThread:
             self.call(_nothing)
 
     def call_between_commits(self, function: Callable[[], object]) -> None:
-        """Call the function: at once, or on the loop's thread when what is being committed for the loop is durable.
+        """Call the function: at once, or on the loop's thread soon after the commit that is under way for the loop.
 
-        So the busier the machine is, the more of what many say at the same time goes into one commit. May be called
-        from any thread.
+        There is a rest after a commit that is as long as that took. So the busier the machine is, the more of what many
+        say at the same time goes into one commit. May be called from any thread.
 
         Raises:
             RuntimeClosedError: the loop is closed, and it would have had to wait.
@@ -105,13 +107,15 @@ class EventLoopThread:
             self.call(functools.partial(self.call_between_commits, function))
 
     def commit_begins(self) -> None:
-        """Hold back what `call_between_commits` is given, until `commit_is_over`. Only for the loop's own thread."""
-        self._is_committing = True
+        """Hold back what `call_between_commits` is given. Only for the loop's own thread."""
+        if not self._is_committing:
+            self._is_committing = True
+            self._commit_began = asyncio.get_running_loop().time()
 
     def commit_is_over(self) -> None:
-        """Call what was held back. May be called from any thread."""
+        """Call what was held back after as long again as the commit took. May be called from any thread."""
         with contextlib.suppress(RuntimeClosedError):  # who was held back is being cancelled
-            self.call(self._call_held)
+            self.call(self._rest)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> Future[None]:
         """Run the coroutine as a task; cancelling the future cancels the task. May be called from any thread.
@@ -179,8 +183,15 @@ class EventLoopThread:
             for function in functions:
                 _call(function)
 
+    def _rest(self) -> None:
+        if self._is_committing and not self._is_resting:  # no other commit that was under way has ended before
+            self._is_resting = True
+            loop = asyncio.get_running_loop()
+            took = loop.time() - self._commit_began
+            loop.call_later(min(took, _LONGEST_REST), self._call_held)
+
     def _call_held(self) -> None:
-        self._is_committing = False
+        self._is_committing = self._is_resting = False
         held, self._held = self._held, []
         for function in held:
             _call(function)

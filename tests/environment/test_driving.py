@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from reenact.actors.environment.driving import Reports
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.events import MessageStop, StreamError, TextDelta
+from tests.environment.support import PATIENCE
 from tests.kernel.test_event_loop import on
 
 
@@ -43,9 +45,11 @@ def test_deltas_wait_for_the_commit_and_are_told_of_together(loop: EventLoopThre
 
     report(loop, *(lambda delta=delta: reports(delta) for delta in deltas))
     assert receptor.of == []
+    over = threading.Event()
+    loop.call_between_commits(over.set)
     loop.commit_is_over()
-    on(loop, lambda: None)
 
+    assert over.wait(PATIENCE)
     assert receptor.of == [reports]
     assert reports.take() == deltas
 
@@ -60,8 +64,10 @@ def test_the_end_of_an_answer_does_not_wait(loop: EventLoopThread, end: MessageS
 
     assert receptor.of == [reports]
     assert reports.take() == [TextDelta(text="a"), end]
+    over = threading.Event()
+    loop.call_between_commits(over.set)
     loop.commit_is_over()
-    on(loop, lambda: None)
+    assert over.wait(PATIENCE)
     assert reports.take() == []
 
 

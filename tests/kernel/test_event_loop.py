@@ -6,6 +6,7 @@ import functools
 import gc
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -293,6 +294,20 @@ def test_calls_wait_for_the_end_of_a_commit_whoever_makes_them(loop: EventLoopTh
     assert made == ["the loop's", "another thread's"]
     loop.call_between_commits(lambda: made.append("later"))
     assert made[2:] == ["later"]
+
+
+def test_after_a_commit_there_is_a_rest_that_is_as_long(loop: EventLoopThread) -> None:
+    resting = threading.Event()
+    on(loop, loop.commit_begins)
+    on(loop, lambda: loop.call_between_commits(resting.set))
+    began = time.monotonic()
+    time.sleep(0.02)  # what the commit takes
+    ended = time.monotonic()
+
+    loop.commit_is_over()
+
+    assert resting.wait(PATIENCE)
+    assert time.monotonic() - ended >= ended - began
 
 
 def test_a_call_that_fails_does_not_keep_the_next_from_being_made(loop: EventLoopThread) -> None:
