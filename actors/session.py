@@ -50,7 +50,7 @@ from reenact.domain.session import (
     Stop,
 )
 from reenact.domain.session_state import SNAPSHOT_VERSION, for_model, kept, reading, taken_from
-from reenact.domain.turns import TOOL_USE
+from reenact.domain.turns import TOOL_USE, Decided
 
 logger = logging.getLogger("reenact.session")
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
@@ -190,6 +190,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             self._let_in(announcing.of_turn(self.state), step, responding=published.responding)
             return ()
         return (Stop(agent_id=agent.id, reason="crash", at=at, so_far=published),)
+
+    def evolve_all(self, state: Session, events: tuple[SessionEvent, ...]) -> Session:
+        """Return the session after the events."""
+        return events.after if isinstance(events, Decided) else super().evolve_all(state, events)
 
     def prepare(self, command: SessionCommand) -> SessionCommand:
         """Add what only the actor knows: the rules of the loop, and what has come in of the answer that would end."""

@@ -251,11 +251,8 @@ class Channel:
         self._handlers: tuple[tuple[str | None, Handler], ...] = ()
         self._wanted: frozenset[str | None] = frozenset()
         self._hearing = 0
-
-    @property
-    def runs_tools(self) -> bool:
+        self.runs_tools = False
         """Whether the environment runs tools, and goes on with their results."""
-        return self.wants(ToolStarted.event_type) and self.wants(StepStarted.event_type)
 
     def wants(self, type: str) -> bool:  # noqa: A002 - the word users know it by
         """Return whether anybody hears events of the type."""
@@ -325,6 +322,7 @@ class Channel:
 
     def _serve(self, handlers: tuple[tuple[str | None, Handler], ...]) -> None:
         self._handlers, self._wanted = handlers, frozenset(type_ for type_, _ in handlers)
+        self.runs_tools = self.wants(ToolStarted.event_type) and self.wants(StepStarted.event_type)
 
 
 class _Off:

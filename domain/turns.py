@@ -67,6 +67,12 @@ _GoesOn: TypeAlias = Run | Finish | Report | Resume | Approve | Reject | Respond
 _Ends: TypeAlias = Interrupt | Stop | Delete | BranchSession
 
 
+class Decided(tuple[SessionEvent, ...]):  # noqa: SLOT001 - a tuple has no room for slots
+    """The events of a decision, and what the session is after them, which was worked out on the way."""
+
+    after: Session
+
+
 class Story:
     """The events of one decision as they come, and the session as it is after them."""
 
@@ -75,9 +81,11 @@ class Story:
         self._events: list[SessionEvent] = []
 
     @property
-    def events(self) -> tuple[SessionEvent, ...]:
+    def events(self) -> Decided:
         """What has been decided."""
-        return tuple(self._events)
+        decided = Decided(self._events)
+        decided.after = self.session
+        return decided
 
     def add(self, *events: SessionEvent) -> None:
         """Let the events happen."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import logging
 from collections import deque
@@ -62,8 +61,10 @@ class Reports:
                 pass  # nobody listens any more
 
     def _tell(self) -> None:
-        with contextlib.suppress(pykka.ActorDeadError):  # the environment was disposed of: nobody listens
+        try:  # noqa: SIM105 - this is done for each of many, and a context manager costs more than the call
             self._receptor.tell(self)
+        except pykka.ActorDeadError:
+            pass  # the environment was disposed of: nobody listens
 
     def take(self) -> list[Reported]:
         """Return what was reported and not taken yet; what is reported from now on is told of again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import reduce
 from types import FunctionType, MappingProxyType, NoneType
 from typing import Any, ClassVar, Final, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
@@ -204,6 +205,10 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         Called once for each time that the command is decided, with the state that it is decided on.
         """
         return command
+
+    def evolve_all(self, state: State, events: tuple[Event, ...]) -> State:
+        """Return the state after the events that `decide` has returned: for one that has worked it out already."""
+        return reduce(self.evolve, events, state)
 
     def announce(
         self,

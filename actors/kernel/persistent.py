@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial, reduce
+from functools import partial
 from threading import get_ident
 from typing import Any, Final, Generic
 
@@ -314,7 +314,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         retries: int,
     ) -> tuple[_Step[State, Command, Event], Append] | None:
         """Return what is believed once it is durable, and what is to become durable; None if that is nothing."""
-        state = self.evolve(self.state, events[0]) if len(events) == 1 else reduce(self.evolve, events, self.state)
+        state = self.evolve_all(self.state, events)
         context = self.context
         stream, profile = context.stream, context.profile
         if state is None and not profile.may_be_none:

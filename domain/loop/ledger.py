@@ -146,8 +146,8 @@ def price_of(prices: Mapping[str, Price], model: str | None) -> Price | None:
 
 def tokens_in_context(usage: Mapping[str, Any]) -> int:
     """Return how many tokens the conversation had, answer included, after the answer with this usage."""
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens", "output_tokens")
-    return sum(_count(usage, name) for name in names)
+    asked = _count(usage, "input_tokens") + _count(usage, "output_tokens")
+    return asked + _count(usage, "cache_creation_input_tokens") + _count(usage, "cache_read_input_tokens")
 
 
 def sum_of(usage: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, int]:
