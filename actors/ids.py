@@ -43,4 +43,5 @@ class TimeOrderedIds:
                 self._entropy = self._random.getrandbits(_BITS - 1)  # a bit is left free, to count up in
             else:
                 self._entropy += 1 + self._random.getrandbits(16)
-            return make_id(prefix, self._milliseconds, self._entropy)
+            milliseconds, entropy = self._milliseconds, self._entropy
+        return make_id(prefix, milliseconds, entropy)

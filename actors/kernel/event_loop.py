@@ -6,16 +6,20 @@ import asyncio
 import contextlib
 import functools
 import logging
+import selectors
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from threading import get_ident
-from typing import Any
+from typing import Any, TypeAlias
 
 from reenact.actors.kernel.pool import Runnable, WorkerPool, blocking_on_loop, default_pool, here
 from reenact.domain.errors import RuntimeClosedError
+
+_Ready: TypeAlias = list[tuple[selectors.SelectorKey, int]]
+"""The descriptors that are ready, and for what."""
 
 _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
@@ -39,8 +43,7 @@ class EventLoopThread:
         self._ident: int | None = None
         self._closed = False
         self._calls: deque[Callable[[], object]] = deque()
-        self._is_woken = False
-        self._is_calling = False
+        self._is_asleep = False
         self._after_round: list[Callable[[], object]] = []
         # Only the loop's thread changes these.
         self._is_committing = self._is_resting = False
@@ -58,27 +61,25 @@ class EventLoopThread:
     def call(self, function: Callable[[], object]) -> None:
         """Call the function on the loop's thread, after those handed over before. May be called from any thread.
 
-        Functions that are handed over before the loop comes to them wake it once.
-
         Raises:
             RuntimeClosedError: the loop is closed.
             OSError: there are no descriptors left for the loop.
             RuntimeError: there can be no more threads.
         """
-        if self._is_woken and get_ident() == self._ident:  # the loop, which is busy here, will come to it
+        if get_ident() == self._ident:
+            if self._closed:
+                raise _closed()
             self._calls.append(function)
             return
         with self._lock:
             loop = self._open()
             self._calls.append(function)
-            if self._is_woken:
-                return
-            self._is_woken = True
-            # Within the lock: after `close` has taken it, nothing is scheduled on the loop any more.
-            if get_ident() == self._ident:
-                loop.call_soon(self._call_all)
-            else:
-                loop.call_soon_threadsafe(self._call_all)
+            is_asleep, self._is_asleep = self._is_asleep, False
+        if is_asleep:
+            # Without the lock: this gives the interpreter lock away, and others would wait until it is back. If the
+            # loop is closed by now, it has called the function before.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_nothing)
 
     def after_round(self, function: Callable[[], object]) -> None:
         """Call the function once, after what was handed over to the loop until now. Only for the loop's own thread."""
@@ -87,8 +88,6 @@ class EventLoopThread:
             return
         if function not in self._after_round:
             self._after_round.append(function)
-        if not self._is_calling:
-            self.call(_nothing)
 
     def call_between_commits(self, function: Callable[[], object]) -> None:
         """Call the function: at once, or on the loop's thread soon after the commit that is under way for the loop.
@@ -157,11 +156,11 @@ class EventLoopThread:
 
     def _open(self) -> asyncio.AbstractEventLoop:
         if self._closed:
-            raise RuntimeClosedError("the runtime is closed; nothing can reach the outside world any more")
+            raise _closed()
         return self._loop or self._start()
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        loop = asyncio.new_event_loop()
+        loop = asyncio.SelectorEventLoop(_Selector(self._wait))
         thread = threading.Thread(target=self._run, args=(loop,), name="reenact-loop", daemon=True)
         try:
             thread.start()
@@ -171,17 +170,18 @@ class EventLoopThread:
         self._loop, self._thread = loop, thread
         return loop
 
-    def _call_all(self) -> None:
-        # What is handed over from here on wakes the loop again, so nothing is missed.
-        self._is_woken = False
-        self._is_calling = True
+    def _wait(self, select: Callable[[float | None], _Ready], timeout: float | None) -> _Ready:
+        """Wait as the event loop does once a round, unless there is something to call; then call it."""
+        self._is_asleep = True  # before it is looked whether there is something: `call` does both the other way round
+        ready = select(0 if self._calls or self._after_round else timeout)
+        self._is_asleep = False
         for _ in range(len(self._calls)):
             _call(self._calls.popleft())
-        self._is_calling = False
         if self._after_round:
             functions, self._after_round = self._after_round, []
             for function in functions:
                 _call(function)
+        return ready
 
     def _rest(self) -> None:
         if self._is_committing and not self._is_resting:  # no other commit that was under way has ended before
@@ -222,6 +222,18 @@ class EventLoopThread:
         executor = asyncio.get_running_loop().shutdown_default_executor()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(executor, self._grace)
+
+
+class _Selector(selectors.DefaultSelector):
+    """Waits for descriptors in the way that the event loop's thread says: `call` need not wake a loop that is busy."""
+
+    def __init__(self, wait: Callable[[Callable[[float | None], _Ready], float | None], _Ready]) -> None:
+        super().__init__()
+        self._wait = wait
+
+    def select(self, timeout: float | None = None) -> _Ready:
+        """Return the descriptors that are ready, at the latest after so many seconds."""
+        return self._wait(super().select, timeout)
 
 
 class LoopPlace:
@@ -275,6 +287,10 @@ class LoopPlace:
 def default_place() -> LoopPlace:
     """Return the place for actors that are started outside of any system."""
     return LoopPlace(EventLoopThread(), default_pool())
+
+
+def _closed() -> RuntimeClosedError:
+    return RuntimeClosedError("the runtime is closed; nothing can reach the outside world any more")
 
 
 def _call(function: Callable[[], object]) -> None:

@@ -197,7 +197,7 @@ def test_a_loop_that_cannot_be_made_is_told_to_whoever_asks_and_made_when_it_can
         done.set()
 
     with monkeypatch.context() as patch:
-        patch.setattr("reenact.actors.kernel.event_loop.asyncio.new_event_loop", out_of_descriptors)
+        patch.setattr("reenact.actors.kernel.event_loop.asyncio.SelectorEventLoop", out_of_descriptors)
         with pytest.raises(OSError, match="Too many open files"):
             loop.spawn(work())
     with monkeypatch.context() as patch:
@@ -209,7 +209,7 @@ def test_a_loop_that_cannot_be_made_is_told_to_whoever_asks_and_made_when_it_can
     assert done.is_set()
 
 
-def out_of_descriptors() -> asyncio.AbstractEventLoop:
+def out_of_descriptors(_selector: object) -> asyncio.AbstractEventLoop:
     raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
@@ -259,6 +259,47 @@ def test_what_is_to_be_done_after_a_round_is_done_at_once_while_the_loop_ends() 
     loop.close()
 
     assert done.is_set()
+
+
+def test_a_loop_that_waits_is_woken_by_what_another_thread_hands_over(loop: EventLoopThread) -> None:
+    on(loop, lambda: None)  # it runs, and has nothing to do
+
+    for _ in range(100):
+        on(loop, lambda: None)
+
+
+def test_what_the_loop_hands_over_to_itself_is_called_in_the_next_round(loop: EventLoopThread) -> None:
+    done: list[str] = []
+    over = threading.Event()
+
+    async def work() -> None:
+        loop.call(lambda: done.append("the first"))
+        loop.call(lambda: done.append("the second"))
+        loop.after_round(lambda: done.append("after the round"))
+        done.append("the task")
+
+    loop.spawn(work()).result(PATIENCE)
+    loop.call(over.set)
+
+    assert over.wait(PATIENCE)
+    assert done == ["the task", "the first", "the second", "after the round"]
+
+
+def test_calls_from_many_threads_are_all_made_each_thread_s_in_order(loop: EventLoopThread) -> None:
+    made: dict[int, list[int]] = {thread: [] for thread in range(4)}
+
+    def hand_over(thread: int) -> None:
+        for number in range(500):
+            loop.call(functools.partial(made[thread].append, number))
+
+    threads = [threading.Thread(target=hand_over, args=(thread,)) for thread in made]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    on(loop, lambda: None)
+
+    assert made == {thread: list(range(500)) for thread in made}
 
 
 def on(loop: EventLoopThread, function: Callable[[], object]) -> None:

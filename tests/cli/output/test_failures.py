@@ -269,10 +269,10 @@ def test_streams_that_are_closed_are_no_failure(run: Run, monkeypatch: pytest.Mo
 
 
 def test_a_turn_for_which_the_system_has_no_descriptors_left_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none_left() -> None:
+    def none_left(_selector: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr("reenact.actors.kernel.event_loop.asyncio.new_event_loop", none_left)
+    monkeypatch.setattr("reenact.actors.kernel.event_loop.asyncio.SelectorEventLoop", none_left)
 
     done = run("-p", "x", "--output-format", "json")
 
