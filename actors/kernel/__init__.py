@@ -5,7 +5,7 @@ from __future__ import annotations
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.by_type import UnhandledTypeError, by_type
 from reenact.actors.kernel.classes import Mismatch
-from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.context import ActorContext, Reference
 from reenact.actors.kernel.declared import Announcement
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetter
@@ -15,7 +15,6 @@ from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.actors.kernel.pool import waiting
 from reenact.actors.kernel.pooled import PooledActor
 from reenact.actors.kernel.profile import Stored
-from reenact.actors.kernel.reference import Reference
 from reenact.actors.kernel.supervision import ActorFailedError, RestartLimitError, Supervision
 from reenact.actors.kernel.system import ActorSystem
 from reenact.actors.kernel.timetable import ControlledClock

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import msgspec
 
@@ -54,7 +54,7 @@ class Alarms:
     """Looks into the log for streams whose time has come; in memory there is no more than the next time."""
 
     def __init__(
-        self, journal: Journal, timetable: Timetable, clock: Clock, wake: Callable[[str], PooledFuture[Any] | None]
+        self, journal: Journal, timetable: Timetable, clock: Clock, wake: Callable[[str], PooledFuture[None] | None]
     ) -> None:
         """Wake with `wake`, which returns None if nobody is responsible for the stream yet."""
         self._journal = journal

@@ -6,40 +6,26 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Protocol
 
 import msgspec
 import pykka
 
-from reenact.actors.kernel.classes import AnyActor
-from reenact.actors.kernel.context import ActorContext
-from reenact.actors.kernel.family import Key
+from reenact.actors.kernel.context import ActorContext, Key, Surroundings
 from reenact.actors.kernel.mailbox import SIGNALS, Due, Envelope, Mailbox
-from reenact.actors.kernel.persistent import fail_all
 from reenact.actors.kernel.pool import WorkerPool
-from reenact.actors.kernel.profile import Profile
-from reenact.actors.kernel.reference import Surroundings
-from reenact.actors.kernel.supervision import ActorFailedError, Backoff, Restarts, Supervision
+from reenact.actors.kernel.profile import AnyProfile
+from reenact.actors.kernel.supervision import ActorFailedError, Restarts, Supervision
 from reenact.actors.kernel.timetable import Entry
 from reenact.domain.errors import ReenactError
 
 _log = logging.getLogger("reenact.kernel")
 
 
-class Directory(Surroundings, Protocol):
-    """Where cells stand; it knows how their actors are made."""
-
-    def _make(self, key: Key, context: ActorContext) -> AnyActor:
-        """Return a new incarnation."""
-        ...
-
-
 class Care(msgspec.Struct):
-    """How a supervised actor is cared for, and how it has fared."""
+    """How a supervised actor has fared."""
 
-    supervision: Supervision
+    within: float
     restarts: Restarts
-    backoff: Backoff | None = None
     restarting: bool = False
     memory: Entry | None = None
 
@@ -50,26 +36,36 @@ class Cell:
     Since the mailbox is the identity's, not the incarnation's, a message cannot get lost between two of them.
     """
 
-    __slots__ = ("_care", "_context", "_directory", "_has_quit", "_key", "_pool", "mailbox")
+    # Whoever holds the mailbox runs the cell, or else the incarnation that it has begun: `ended` is called by the
+    # incarnation, which still holds it. The directory is struck out of under the lock of the system (`_retire`), so
+    # that nobody finds a cell there whose mailbox is shut for good.
+
+    __slots__ = ("_care", "_directory", "_has_quit", "_key", "_pool", "context", "mailbox")
 
     def __init__(
-        self, key: Key, directory: Directory, profile: Profile[Any], supervision: Supervision | None, pool: WorkerPool
+        self,
+        key: Key,
+        directory: Surroundings,
+        profile: AnyProfile,
+        supervision: Supervision | None,
+        pool: WorkerPool,
     ) -> None:
-        self.mailbox = Mailbox(key[0].mailbox_limit)
-        self._context = ActorContext(key, directory, profile, self.mailbox, self, is_supervised=supervision is not None)
+        self.mailbox = Mailbox(profile.mailbox_limit)
+        self.context = ActorContext(key, directory, profile, self.mailbox, self, is_supervised=supervision is not None)
         self._key = key
         self._directory = directory
         self._pool = pool
         self._has_quit = False
-        self._care = None if supervision is None else Care(supervision, Restarts(supervision, self._context.stream))
+        self._care = (
+            None if supervision is None else Care(supervision.within, Restarts(supervision, self.context.stream))
+        )
         self.mailbox.open(pool, self)
         self.mailbox.let_go()
 
     def hurry(self) -> None:
         """Wait no longer for the time of the next start, if that is what the actor does."""
-        backoff = None if self._care is None else self._care.backoff
-        if backoff is not None:
-            backoff.hurry()
+        if self._care is not None:
+            self._care.restarts.hurry()
 
     def _turn(self, envelope: Envelope | None) -> None:
         if envelope is not None:
@@ -82,18 +78,17 @@ class Cell:
                 if first.stops and care is not None:
                     care.restarting = False
                     care.restarts.forget()
-                if first.reply_to is not None:
-                    first.reply_to.set(None)
+                first.answer(None)
             elif first is not None or (care is not None and care.restarting):
                 if care is not None:
                     care.restarting = False
                 try:
-                    actor = self._directory._make(self._key, self._context)
+                    begin = self._directory._make(self._key, self.context)
                 except BaseException as error:  # noqa: BLE001 - a function of the user's; whoever waits is told
                     if self._is_left_alone_after(error):
                         return
                 else:
-                    actor.begin()
+                    begin()
                     return
             elif care is not None and self._remembers(care):
                 self.mailbox.let_go()
@@ -103,11 +98,11 @@ class Cell:
 
     def _is_left_alone_after(self, error: BaseException) -> bool:
         """Take up that no incarnation can be made; return True if the mailbox is left alone until the next start."""
-        _log.error("%s cannot be made", self._context.stream, exc_info=error)
+        _log.error("%s cannot be made", self.context.stream, exc_info=error)
         failure = error if isinstance(error, Exception) else self._quit(error)
         if self._care is not None:
             return self._starts_again_later(self._care, failure)
-        fail_all(self._context, failure)
+        self.context._fail_all(failure)
         return False
 
     def ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
@@ -123,10 +118,10 @@ class Cell:
             elif never_began:
                 # The next incarnation would fare the same at once, so those who wait are told, and the one that the
                 # next message starts tries again.
-                fail_all(self._context, failure)
+                self.context._fail_all(failure)
         else:
             if never_began and quits_again:
-                fail_all(self._context, self._quit())
+                self.context._fail_all(self._quit())
             if care is not None:
                 care.restarts.forget()
         stays = self.mailbox.first() is not None or (care is not None and self._remembers(care))
@@ -134,25 +129,27 @@ class Cell:
             self.mailbox.again()
 
     def _quit(self, reason: BaseException | None = None) -> pykka.ActorDeadError:
-        error = pykka.ActorDeadError(f"{self._context.stream} quits before it takes its first message")
+        error = pykka.ActorDeadError(f"{self.context.stream} quits before it takes its first message")
         error.__cause__ = reason
         return error
 
     def _starts_again_later(self, care: Care, failure: Exception) -> bool:
         """Do what the supervision says; return True if the mailbox is left alone until the next start."""
-        directory, stream = self._directory, self._context.stream
-        verdict = care.restarts.verdict(failure, stream, directory.timetable.elapsed(), rests=directory._rests())
-        if verdict.delay is not None:
-            care.backoff = backoff = Backoff(self._start_again)
-            backoff.begin(directory.timetable, verdict.delay)
-            # Whoever closes the system, or stops the actor, may have come by in between.
-            if not directory._rests() or self.mailbox.awaits_stop():
-                backoff.hurry()
+        directory, context = self._directory, self.context
+        end = care.restarts.again(
+            failure,
+            context.stream,
+            directory.timetable,
+            self._start_again,
+            rests=directory._rests,
+            awaits_stop=self.mailbox.awaits_stop,
+        )
+        if end is None:
             return True
         # What waited is not to blame for what another message has brought about.
-        error = verdict.error
-        fail_all(self._context, error if isinstance(error, ReenactError) else ActorFailedError(stream, error))
-        directory._failed(self._key, error, escalates=verdict.escalates)
+        error = end.error
+        context._fail_all(error if isinstance(error, ReenactError) else ActorFailedError(context.stream, error))
+        directory._failed(self._key, error, escalates=end.escalates)
         return False
 
     def _start_again(self) -> None:
@@ -169,7 +166,7 @@ class Cell:
         if not care.restarts.are_spent(timetable.elapsed()) or not self._directory._rests():
             return False
         if care.memory is None:
-            care.memory = timetable.after(care.supervision.within, self._look_again)
+            care.memory = timetable.after(care.within, self._look_again)
         return True
 
     def _look_again(self) -> None:

@@ -1,9 +1,12 @@
 """The classes of actors that are known: by their categories, with their profiles and what makes their actors."""
 
+# The parts of the kernel call each other's private methods: what is public there is the user's.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 import msgspec
 
@@ -11,10 +14,7 @@ from reenact.actors.journal.api import Journal, Snapshot
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.persistent import EventSourcedActor
-from reenact.actors.kernel.profile import Profile
-
-AnyActor: TypeAlias = EventSourcedActor[Any, Any, Any]
-Factory: TypeAlias = Callable[[ActorContext], AnyActor]
+from reenact.actors.kernel.profile import AnyProfile
 
 _PAGE: Final = 256
 
@@ -32,18 +32,16 @@ class ActorClasses:
 
     def __init__(self, codec: EventCodec | None) -> None:
         """Have the codec learn the events that the classes name; without one, they need not name any."""
-        self.profiles: dict[type[AnyActor], Profile[Any]] = {}
+        self.profiles: dict[type, AnyProfile] = {}  # of different classes: there is no type for that
         """What is known of each."""
         self._codec = codec
-        self._factories: dict[type[AnyActor], Factory] = {}
-        self._categories: dict[str, type[AnyActor]] = {}
+        self._factories: dict[type, Callable[[ActorContext], object]] = {}
+        self._categories: dict[str, type] = {}
 
-    def register(
-        self,
-        actor_class: type[AnyActor],
-        factory: Factory | None,
-    ) -> bool:
+    def register(self, actor_class: type, factory: Callable[[ActorContext], object] | None) -> bool:
         """Make a class known, and return whether it was not; see `ActorSystem.register`."""
+        if not issubclass(actor_class, EventSourcedActor):
+            raise TypeError(f"{actor_class.__name__} is no EventSourcedActor; ActorSystem.start() starts other actors")
         if factory is not None:
             self._factories[actor_class] = factory
         if actor_class in self.profiles:
@@ -67,16 +65,16 @@ class ActorClasses:
         self.profiles[actor_class] = profile
         return True
 
-    def of_stream(self, stream: str) -> type[AnyActor] | None:
+    def of_stream(self, stream: str) -> type | None:
         """Return the class of the actor whose stream it is, if that is known."""
         return self._categories.get(stream.partition("/")[0])
 
-    def make(self, actor_class: type[AnyActor], context: ActorContext) -> AnyActor:
-        """Return a new actor."""
+    def make(self, actor_class: type, context: ActorContext) -> Callable[[], None]:
+        """Make a new actor, and return what begins it."""
         actor = self._factories.get(actor_class, actor_class)(context)
-        if getattr(actor, "context", None) is not context:
+        if not isinstance(actor, EventSourcedActor) or getattr(actor, "context", None) is not context:
             raise TypeError(f"{actor_class.__name__} was made without super().__init__(context)")
-        return actor
+        return actor.begin
 
     def mismatches(self, journal: Journal) -> list[Mismatch]:
         """Return the snapshots that are not what the events say; see `ActorSystem.check_snapshots`."""
@@ -85,20 +83,18 @@ class ActorClasses:
         while page := journal.snapshots(after=after, limit=_PAGE):
             for snapshot in page:
                 actor_class = self.of_stream(snapshot.stream)
-                problem = None if actor_class is None else self._problem_of(snapshot, actor_class, journal)
+                problem = None if actor_class is None else _problem_of(snapshot, self.profiles[actor_class], journal)
                 if problem is not None:
                     found.append(Mismatch(snapshot.stream, snapshot.version, problem))
             after = page[-1].stream
         return found
 
-    def _problem_of(self, snapshot: Snapshot, actor_class: type[AnyActor], journal: Journal) -> str | None:
-        """Return what is wrong with a snapshot when the events are replayed, or None."""
-        profile = self.profiles[actor_class]
-        if profile.snapshots is None or snapshot.topic != profile.snapshots.topic:
-            return None
-        history = [
-            recorded for recorded in journal.read(snapshot.stream, after=-1) if recorded.version <= snapshot.version
-        ]
-        if not history or history[-1].version != snapshot.version:
-            return f"the stream has no version {snapshot.version}"
-        return profile.difference(snapshot, actor_class.replay(history, journal))
+
+def _problem_of(snapshot: Snapshot, profile: AnyProfile, journal: Journal) -> str | None:
+    """Return what is wrong with a snapshot when the events are replayed, or None."""
+    if profile.snapshots is None or snapshot.topic != profile.snapshots.topic:
+        return None
+    history = [recorded for recorded in journal.read(snapshot.stream, after=-1) if recorded.version <= snapshot.version]
+    if not history or history[-1].version != snapshot.version:
+        return f"the stream has no version {snapshot.version}"
+    return profile.snapshots.difference(snapshot, profile.folding.replay(history, journal))

@@ -1,29 +1,297 @@
-"""Who an actor is, and what it may ask of the system around it."""
+"""What actors know of each other and of the system around them: identities, parents, references, contexts."""
 
 # The parts of the kernel call each other's private methods: what is public there is the user's.
 # pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
+import logging
+import threading
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, Protocol, TypeAlias
 
 import pykka
 
-from reenact.actors.journal.api import Journal
-from reenact.actors.kernel.family import Key
-from reenact.actors.kernel.mailbox import Mailbox
-from reenact.actors.kernel.profile import Profile
-from reenact.actors.kernel.reference import Reference, Surroundings
+from reenact.actors.journal.api import Append, Done, Journal
+from reenact.actors.kernel.alarms import Alarms
+from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.letters import DeadLetters
+from reenact.actors.kernel.mailbox import SIGNALS, Due, Envelope, Mailbox
+from reenact.actors.kernel.pool import WorkerPool, here, refuse_on_loop
+from reenact.actors.kernel.profile import AnyProfile
+from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.supervision import Supervision
-from reenact.actors.kernel.timetable import Clock
-from reenact.domain.errors import MailboxFullError
+from reenact.actors.kernel.timetable import Clock, Timetable
+from reenact.domain.errors import MailboxFullError, RequestTimeoutError
 
 if TYPE_CHECKING:
-    from reenact.actors.kernel.persistent import EventSourcedActor
+    from typing import Never
 
+    from typing_extensions import TypeVar
+
+    Reply_co = TypeVar("Reply_co", covariant=True, default=object)
+else:  # which has no defaults before Python 3.13
+    from typing import TypeVar
+
+    Reply_co = TypeVar("Reply_co", covariant=True)
+
+P = ParamSpec("P")
 Command = TypeVar("Command")
+Command_contra = TypeVar("Command_contra", contravariant=True)
+Reply = TypeVar("Reply")
 PlainActor = TypeVar("PlainActor", bound=pykka.Actor)
+
+Key: TypeAlias = tuple[type, str]
+"""An identity: a class of actors and an id."""
+
+_LOOKS: Final = 2
+"""How many older children are looked at when another one is added."""
+
+_log = logging.getLogger("reenact.kernel")
+
+
+class Answering(Protocol[Command, Reply_co]):
+    """What a class of event-sourced actors says of its commands and replies, by the types of these methods."""
+
+    def prepare(self, command: Command) -> Command: ...
+    def reply(self, command: Command, events: tuple[Never, ...]) -> Reply_co: ...
+
+
+class PlainReference(Protocol):
+    """A reference to an actor without a log, of whatever class."""
+
+    @property
+    def actor_class(self) -> type: ...
+    def is_alive(self) -> bool: ...
+    def ask(self, message: object) -> object: ...
+    def stop(self, *, block: bool = True) -> object: ...
+
+
+Child: TypeAlias = Key | PlainReference
+
+
+class Family:
+    """Whose children actors are, and how those are cared for: known while the parents live, and kept nowhere."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._children: dict[Key, OrderedDict[Child, None]] = {}
+        self._parents: dict[Child, Key] = {}
+        self._care: dict[Child, Supervision] = {}
+
+    def add(self, parent: Key, child: Child, supervision: Supervision | None) -> None:
+        """Take note of a child. Idempotent; the last supervision counts when it is started the next time."""
+        with self._lock:
+            children = self._children.setdefault(parent, OrderedDict())
+            if child not in children:
+                self._forget_dead(children)
+            children[child] = None
+            self._parents[child] = parent
+            if supervision is not None:
+                self._care[child] = supervision
+
+    def part(self, parent: Key) -> list[Child]:
+        """Forget the children of the parent, and return them."""
+        if parent not in self._children:
+            return []
+        with self._lock:
+            # One that another parent has taken over since is that one's.
+            children = [child for child in self._children.pop(parent, ()) if self._parents.get(child) == parent]
+            for child in children:
+                self._parents.pop(child, None)
+                self._care.pop(child, None)
+            return children
+
+    def children(self, parent: Key) -> list[Child]:
+        """Return the children of the parent."""
+        if parent not in self._children:
+            return []
+        with self._lock:
+            return list(self._children.get(parent, ()))
+
+    def parent(self, child: Child) -> Key | None:
+        """Return the parent, if there is one."""
+        return self._parents.get(child)
+
+    def supervision(self, child: Child) -> Supervision | None:
+        """Return how the parent has the child cared for, if it has said so."""
+        return self._care.get(child)
+
+    def _forget_dead(self, children: OrderedDict[Child, None]) -> None:
+        # Actors without a log do not come back. A parent that goes on making them must not go on remembering them.
+        for _ in range(min(_LOOKS, len(children))):
+            child, _ = children.popitem(last=False)
+            if isinstance(child, tuple) or child.is_alive():
+                children[child] = None
+            else:
+                self._parents.pop(child, None)
+
+
+class Surroundings(Protocol):
+    """The system, as its actors, their references and those who start them see it: it imports all of these."""
+
+    journal: Journal
+    clock: Clock
+    pool: WorkerPool
+    timetable: Timetable
+    residents: Residents
+    alarms: Alarms
+    letters: DeadLetters
+    _family: Family
+
+    def append(self, step: Append, done: Done) -> None:
+        """Have the step written; `done` hears what became of it, perhaps before this returns."""
+
+    def append_in_round(self, step: Append, done: Done) -> None:
+        """Have the step written; on the event loop, together with what else is appended in this round of the loop."""
+
+    def actor(self, actor_class: type[Answering[Command, Reply]], id: str) -> Reference[Command, Reply]:  # noqa: A002
+        """Return a reference to the actor."""
+        ...
+
+    def _deliver(self, key: Key, envelope: Envelope, *, here_and_now: bool = False) -> None:
+        """Put the message into the actor's mailbox, or have it handled on the current thread if that is allowed."""
+
+    def _dismiss(self, key: Key) -> PooledFuture[None]:
+        """Ask the actor to stop, if it is live; the future is set when it has."""
+        ...
+
+    def _start(self, parent: Key, make: Callable[[], PlainActor]) -> pykka.ActorRef[PlainActor]:
+        """Start an actor without a log, which ends with its parent."""
+        ...
+
+    def _make(self, key: Key, context: ActorContext) -> Callable[[], None]:
+        """Make a new incarnation, and return what begins it."""
+        ...
+
+    def _has_children(self, parent: Key) -> bool:
+        """Return whether a child of the actor lives."""
+        ...
+
+    def _retire(self, key: Key, mailbox: Mailbox) -> bool:
+        """Strike the actor's cell out if nothing waits in its mailbox, and return whether that is so."""
+        ...
+
+    def _orphan(self, key: Key) -> None:
+        """Stop the children of an actor that has ended."""
+
+    def _failed(self, child: Child, error: Exception, *, escalates: bool) -> None:
+        """Tell the actor's parent, if it has one, that it has ended for good; or let the parent fail with it."""
+
+    def _rests(self) -> bool:
+        """Return whether actors may still be started again by themselves, after a while."""
+        ...
+
+
+class Reference(Generic[Command_contra, Reply_co]):
+    """The way to an event-sourced actor, whether it is live at the moment or not. Equal if class and id are."""
+
+    __slots__ = ("_key", "_system")
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, _: object) -> type[Reference]:
+            """Take one parameter or two."""
+            return cls
+
+    def __init__(self, system: Surroundings, key: Key) -> None:
+        self._system = system
+        self._key = key
+
+    @property
+    def id(self) -> str:
+        """The actor's id."""
+        return self._key[1]
+
+    def ask(self, command: Command_contra, timeout: float | None = None) -> Reply_co:
+        """Send the command, and return the reply, after its events are durable.
+
+        Raises:
+            ReenactError: the actor refused, or its events could not be recorded.
+            RequestTimeoutError: no reply came within `timeout` seconds; the command may still take effect.
+            MailboxFullError: as many messages wait for the actor as may.
+            RuntimeClosedError: the system is closed.
+            DeadlockError: this is an event loop on which actors run; await `ask_async`.
+        """
+        refuse_on_loop()
+        future: PooledFuture[Reply_co] = PooledFuture()
+        self._system._deliver(self._key, Envelope(command, future), here_and_now=timeout is None)
+        try:
+            return future.get(timeout=timeout)
+        except pykka.Timeout:
+            if future.done():
+                raise
+            raise self._late(timeout) from None
+
+    async def ask_async(self, command: Command_contra, timeout: float | None = None) -> Reply_co:  # noqa: ASYNC109 - as `ask`
+        """Send the command, and return the reply as `ask` does; the event loop goes on meanwhile.
+
+        Raises:
+            ReenactError: the actor refused, or its events could not be recorded.
+            RequestTimeoutError: no reply came within `timeout` seconds; the command may still take effect.
+            MailboxFullError: as many messages wait for the actor as may.
+            RuntimeClosedError: the system is closed.
+        """
+        import asyncio  # noqa: PLC0415 - whoever awaits has it
+
+        future = self.ask_future(command)
+        limit = asyncio.timeout(timeout)
+        try:
+            async with limit:
+                return await future
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise self._late(timeout) from None
+
+    def ask_future(self, command: Command_contra) -> PooledFuture[Reply_co]:
+        """Send the command, and return the future of the reply, which may be awaited.
+
+        Raises:
+            MailboxFullError: as many messages wait for the actor as may.
+            RuntimeClosedError: the system is closed.
+        """
+        future: PooledFuture[Reply_co] = PooledFuture()
+        self._system._deliver(self._key, Envelope(command, future))
+        return future
+
+    def tell(self, command: Command_contra, *, here_and_now: bool = False) -> None:
+        """Send the command. A refusal is a dead letter.
+
+        With `here_and_now`, an idle actor handles it on this thread if the thread runs actors; the caller must hold no
+        lock that the actor takes.
+
+        Raises:
+            MailboxFullError: as many messages wait for the actor as may.
+            RuntimeClosedError: the system is closed.
+        """
+        self._system._deliver(self._key, Envelope(command), here_and_now=here_and_now and here.pool is not None)
+
+    def stop(self, timeout: float | None = None) -> None:
+        """Have the actor leave memory once it has handled what was sent before; the next command brings it back.
+
+        Raises:
+            RequestTimeoutError: it had not ended within `timeout` seconds; it still will.
+        """
+        try:
+            self._system._dismiss(self._key).get(timeout=timeout)
+        except pykka.Timeout:
+            raise RequestTimeoutError(f"{self} has not stopped within {timeout} seconds") from None
+
+    def _late(self, timeout: float | None) -> RequestTimeoutError:
+        return RequestTimeoutError(f"{self} has not replied within {timeout} seconds")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Reference):
+            return NotImplemented
+        return self._system is other._system and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"<{self._key[0].__name__} {self.id!r}>"
 
 
 class Home(Protocol):
@@ -31,7 +299,6 @@ class Home(Protocol):
 
     def ended(self, failure: Exception | None, never_began: bool) -> None:  # noqa: FBT001 - a fact, not a switch
         """Go on without the incarnation; `never_began` if not one message of others was handled."""
-        ...
 
 
 class ActorContext:
@@ -43,14 +310,14 @@ class ActorContext:
         self,
         key: Key,
         system: Surroundings,
-        profile: Profile[Any],
+        profile: AnyProfile,
         mailbox: Mailbox,
         home: Home,
         *,
         is_supervised: bool,
     ) -> None:
         self.id = key[1]
-        self.stream = key[0].stream(key[1])
+        self.stream = profile.folding.stream(key[1])
         self.profile = profile
         self.mailbox = mailbox
         self.home = home
@@ -69,12 +336,12 @@ class ActorContext:
         return self.system.clock
 
     @property
-    def me(self) -> Reference[Any]:
+    def me(self) -> Reference[object]:
         """A reference to the actor itself, to be handed to others or told something by its own effects."""
-        return self.system.actor(*self._key)
+        return Reference(self.system, self._key)
 
     @property
-    def parent(self) -> Reference[Any] | None:
+    def parent(self) -> Reference[object] | None:
         """A reference to the actor whose child this one is, if it is one."""
         parent = self.system._family.parent(self._key)
         return None if parent is None else Reference(self.system, parent)
@@ -85,11 +352,8 @@ class ActorContext:
         return self.system._has_children(self._key)
 
     def child(
-        self,
-        actor_class: type[EventSourcedActor[Any, Command, Any]],
-        name: str,
-        supervision: Supervision | None = None,
-    ) -> Reference[Command]:
+        self, actor_class: type[Answering[Command, Reply]], name: str, supervision: Supervision | None = None
+    ) -> Reference[Command, Reply]:
         """Return a reference to an actor that ends when this one does, and is cared for as `supervision` says.
 
         Its id is `<id of this actor>/<name>`. Who its children are, an actor knows only while it lives: a parent that
@@ -97,19 +361,16 @@ class ActorContext:
         of the child declares.
         """
         child = self.system.actor(actor_class, f"{self.id}/{name}")
-        self.system._family.add(self._key, (actor_class, child.id), supervision)
+        self.system._family.add(self._key, child._key, supervision)
         return child
 
     def spawn(
-        self,
-        actor_class: type[PlainActor],
-        *args: Any,  # noqa: ANN401 - the constructor's
-        **kwargs: Any,  # noqa: ANN401
+        self, actor_class: Callable[P, PlainActor], *args: P.args, **kwargs: P.kwargs
     ) -> pykka.ActorRef[PlainActor]:
         """Start an actor without a log that ends when this one does; the other arguments are the constructor's."""
-        return self.system._start(self._key, actor_class, *args, **kwargs)
+        return self.system._start(self._key, lambda: actor_class(*args, **kwargs))
 
-    def schedule(self, seconds: float, command: Any) -> Callable[[], bool]:  # noqa: ANN401 - the actor's own
+    def schedule(self, seconds: float, command: object) -> Callable[[], bool]:
         """Tell this actor the command in so many seconds; what is returned calls that off, and returns False if late.
 
         It is kept in memory only: what must come even after a restart belongs into `timers`.
@@ -127,3 +388,22 @@ class ActorContext:
     def dead_letter(self, message: object, reason: BaseException) -> None:
         """Report that a message which was told to this actor came to nothing."""
         self.system.letters.put(self.stream, message, reason)
+
+    def _fail(self, envelope: Envelope, error: BaseException) -> None:
+        """Answer a message with the error; one that was told is a dead letter."""
+        if envelope.reply_to is not None:
+            envelope.reply_to.fail(error)
+        else:
+            _log.error("a command that was told has failed: %.200r", envelope.message, exc_info=error)
+            self.dead_letter(envelope.message, error)
+
+    def _fail_all(self, error: Exception) -> None:
+        """Answer everything that waits now: what the kernel says with success, all else with the error."""
+        for _ in range(len(self.mailbox)):
+            envelope = self.mailbox.get()
+            if type(envelope.message) not in SIGNALS:
+                self._fail(envelope, error)
+            elif isinstance(envelope.message, Due) and envelope.reply_to is not None:
+                envelope.reply_to.fail(error)
+            else:
+                envelope.answer(None)

@@ -10,9 +10,11 @@ from typing import Any, ClassVar, Final, ForwardRef, Generic, NoReturn, TypeAlia
 
 from reenact.actors.journal.api import Journal, Kept, Recorded, Remembered, Segment
 from reenact.actors.kernel.alarms import Timer
-from reenact.actors.kernel.lineage import Folding, OriginOf, fold, state_before
+from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.lineage import Folding, Origin
 from reenact.actors.kernel.pooled import PooledActor
-from reenact.actors.kernel.profile import Profile, SnapshotForm, Stored, StoredNames, stored_forms
+from reenact.actors.kernel.profile import Profile, Stored, StoredNames, stored_forms
+from reenact.actors.kernel.snapshots import SnapshotForm
 from reenact.actors.kernel.supervision import Supervision
 from reenact.domain.errors import ReenactError
 
@@ -59,7 +61,7 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     The class must be registered with the system.
     """
 
-    origin: OriginOf | None = None
+    origin: Callable[[Command | Event], Origin | None] | None = None
     """Returns the history of another actor of the class that a stream goes on with, as an `Origin`; or None, for none.
 
     It is given the command that the stream is to begin with, and the event that it has begun with. Pure; a
@@ -73,8 +75,14 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     snapshot_version: ClassVar[int] = 1
     """To be raised when states mean something else than before: earlier snapshots are skipped from then on."""
 
-    snapshot_type: ClassVar[Any] = None
+    snapshot_type: ClassVar[object] = None
     """The type of what `to_snapshot` returns, if that is not a state."""
+
+    to_snapshot: Callable[[State], object] = staticmethod(lambda state: state)
+    """Returns what is stored of a state, by default itself; a `staticmethod`."""
+
+    from_snapshot: Callable[..., State] = staticmethod(lambda stored: stored)
+    """Returns the state of which this was stored, by default itself; a `staticmethod`."""
 
     mailbox_limit: ClassVar[int | None] = None
     """How many messages may wait; whoever sends one more gets a `MailboxFullError`."""
@@ -82,25 +90,24 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     supervision: ClassVar[Supervision | None] = None
     """How the actor is cared for when it fails. None: it ends, and the next message starts it again."""
 
+    context: ActorContext
+    """Who the actor is, and what it stands on."""
+
+    state: State
+    """What the actor knows: all that is durable."""
+
+    version: int
+    """That of its stream."""
+
     @classmethod
     def stream(cls, id: str) -> str:  # noqa: A002 - the word users know it by
         """Return the name of the stream of the actor with this id."""
         return f"{cls.category or cls.__name__}/{id}"
 
     @classmethod
-    def start(cls, *args: Any, **kwargs: Any) -> NoReturn:  # noqa: ANN401, ARG003 - pykka's own signature
+    def start(cls, *args: object, **kwargs: object) -> NoReturn:  # noqa: ARG003 - pykka's own signature
         """Refuse: without a system there is no journal to start from."""
         raise TypeError(f"{cls.__name__} is event-sourced: ActorSystem.actor() starts it")
-
-    @staticmethod
-    def to_snapshot(state: Any) -> Any:  # noqa: ANN401 - a State, which a static method cannot name
-        """Return what is stored of a state, by default itself."""
-        return state
-
-    @staticmethod
-    def from_snapshot(stored: Any) -> Any:  # noqa: ANN401 - likewise
-        """Return the state of which this was stored, by default itself."""
-        return stored
 
     def on_restored(self, state: State) -> State:
         """Return the state to go on with, given one that comes from a snapshot: by default itself.
@@ -110,7 +117,7 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         return state
 
     @classmethod
-    def profile(cls) -> Profile[State]:
+    def profile(cls) -> Profile[State, Command, Event]:
         """Return what the kernel has to know of the class.
 
         Raises:
@@ -131,19 +138,21 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         snapshots = cls._snapshot_form(category)
         remembers = any("remember" in vars(one) for one in cls.__mro__[: cls.__mro__.index(Declared)])
         return Profile(
+            cls.__name__,
             category,
-            stored_forms(cls.events),
+            tuple(stored_forms(cls.events)),
+            cls._folding(),
             snapshots,
             cls.timers,
-            cls.origin,
-            may_be_none=may_be_none,
-            remembers=remembers,
+            cls.mailbox_limit,
+            cls.supervision,
+            may_be_none,
+            remembers,
         )
 
     @classmethod
-    def folding(cls) -> Folding[State]:
-        """Return what makes the states of the class."""
-        return Folding(cls.initial, cls.evolve, cls.origin, cls.stream)
+    def _folding(cls) -> Folding[State, Command, Event]:
+        return Folding(cls.stream, cls.initial, cls.evolve, cls.origin)
 
     @classmethod
     def _check_functions(cls) -> None:
@@ -185,12 +194,7 @@ class Declared(PooledActor, Generic[State, Command, Event]):
             LogUnusableError: `evolve` raises; the error names the position. Or the history that the stream goes on
                 with is not in the journal, or not what it was.
         """
-        events = list(history)
-        state = cls.initial
-        if events and journal is not None and cls.origin is not None:
-            first = events[0]
-            state = state_before(cls.folding(), journal, first.stream, first.event, first.position)
-        return fold(cls.evolve, state, events)
+        return cls._folding().replay(list(history), journal)
 
     def on_recovered(self) -> Sequence[Command]:
         """Return commands to be handled before any other, now that the state is read from the log.
@@ -243,8 +247,12 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     def on_committed(self, command: Command, events: tuple[Event, ...]) -> None:
         """Act on what has become true: tell others, start what was decided. The state is the new one."""
 
-    def reply(self, command: Command, events: tuple[Event, ...]) -> Any:  # noqa: ANN401 - any reply
-        """Return what the asker gets, by default the events; they are durable."""
+    def reply(self, command: Command, events: tuple[Event, ...]) -> tuple[Event, ...] | Any:  # noqa: ANN401
+        """Return what the asker gets, by default the events; they are durable.
+
+        What a subclass says that it returns is what type checkers take the reply of `Reference.ask` for.
+        """
+        # `| Any` lets a subclass return anything, without making the events that it returns otherwise anything, too.
         return events
 
     def on_dead_letter(self, command: Command, refusal: ReenactError) -> None:
@@ -253,8 +261,11 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     def on_lost(self, error: Exception) -> None:
         """Hear that the journal has failed. This incarnation ends; the next reads what was really recorded."""
 
-    def on_child_failed(self, child: Any, error: Exception) -> None:  # noqa: ANN401 - a Reference or an ActorRef
-        """Hear that a child has ended for good, because it failed and its supervision ends there."""
+    def on_child_failed(self, child: object, error: Exception) -> None:
+        """Hear that a child has ended for good, because it failed and its supervision ends there.
+
+        The child is a `Reference`, or that of pykka for one without a log.
+        """
 
     def can_passivate(self) -> bool:
         """Return whether the actor may leave memory when it is idle. One with children never does."""
@@ -265,8 +276,8 @@ def _can_be_stored(name: object, kind: object) -> bool:
     return isinstance(name, str) and isinstance(kind.type if isinstance(kind, Stored) else kind, type)
 
 
-def _state_type(actor_class: type[Any]) -> Any:  # noqa: ANN401 - unions and the like are no types
-    """Return what the class names as its State, if that is more than a variable or `Any`."""
+def _state_type(actor_class: type) -> object:
+    """Return what the class names as its State, if that is more than a variable or `Any`; a union is no type."""
     for base in actor_class.__mro__:
         for named in vars(base).get("__orig_bases__", ()):
             if Declared in getattr(get_origin(named), "__bases__", ()):  # it is EventSourcedActor

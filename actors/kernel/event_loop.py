@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from threading import get_ident
-from typing import Any, TypeAlias
+from typing import Never, TypeAlias
 
 from reenact.actors.kernel.pool import Runnable, WorkerPool, blocking_on_loop, default_pool, here
 from reenact.domain.errors import RuntimeClosedError
@@ -116,7 +116,7 @@ class EventLoopThread:
         with contextlib.suppress(RuntimeClosedError):  # who was held back is being cancelled
             self.call(self._rest)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+    def spawn(self, work: Coroutine[object, Never, None]) -> Future[None]:
         """Run the coroutine as a task; cancelling the future cancels the task. May be called from any thread.
 
         Raises:
@@ -135,7 +135,7 @@ class EventLoopThread:
         future.add_done_callback(self._spawned.discard)
         return future
 
-    def run(self, work: Coroutine[Any, Any, None]) -> Future[None] | asyncio.Task[None]:
+    def run(self, work: Coroutine[object, Never, None]) -> Future[None] | asyncio.Task[None]:
         """Do as `spawn`; on the loop's own thread, start the task without a detour."""
         if get_ident() != self._ident:
             return self.spawn(work)
@@ -304,13 +304,13 @@ def _nothing() -> None:
     pass
 
 
-def _others() -> set[asyncio.Task[Any]]:
+def _others() -> set[asyncio.Task[object]]:
     return asyncio.all_tasks() - {asyncio.current_task()}
 
 
 async def _all_begun() -> None:
     """Let each task take its first step: one that is cancelled before that never gets to its clean-up."""
-    seen: set[asyncio.Task[Any]] = set()
+    seen: set[asyncio.Task[object]] = set()
     for _ in range(_MOST_GENERATIONS):
         tasks = _others()
         if tasks <= seen:

@@ -20,7 +20,6 @@ T = TypeVar("T")
 _log = logging.getLogger("reenact.kernel")
 
 ExcInfo: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
-Callback: TypeAlias = "Callable[[PooledFuture[Any]], object]"
 
 
 class PooledFuture(pykka.Future[T]):
@@ -28,16 +27,16 @@ class PooledFuture(pykka.Future[T]):
 
     # The class stands in for what an instance was not given: pykka's own constructor would set each.
     _set: bool = False
-    _value: T | None = None
+    _value: Any = None  # a T, or the None of `set()`
     _exc_info: ExcInfo | None = None
     _hook: Callable[[float | None], T] | None = None
-    _callbacks: list[Callback] | None = None
+    _callbacks: list[Callable[[PooledFuture[T]], object]] | None = None
     _calling: threading.RLock
 
     def __init__(self) -> None:  # the fields of pykka's constructor have no use here
         self._lock = threading.Lock()
 
-    def get(self, *, timeout: float | None = None) -> Any:  # noqa: ANN401 - pykka's own signature
+    def get(self, *, timeout: float | None = None) -> T:
         """Return the value, or raise the exception, as soon as there is one.
 
         Raises:
@@ -52,9 +51,10 @@ class PooledFuture(pykka.Future[T]):
         if self._exc_info is not None:
             kind, error, traceback = self._exc_info
             raise (error or (kind or RuntimeError)()).with_traceback(traceback)
-        return self._value
+        value: T = self._value
+        return value
 
-    def __await__(self) -> Generator[Any, None, Any]:
+    def __await__(self) -> Generator[None, None, T]:
         """Wait on an asyncio loop, which goes on meanwhile; then return the value, or raise the exception.
 
         A future with a get hook is computed on a thread of the loop's executor.
@@ -71,7 +71,7 @@ class PooledFuture(pykka.Future[T]):
                 if not came.done():  # who awaited may have been cancelled
                     came.set_result(None)
 
-            def tell(_: PooledFuture[Any]) -> None:
+            def tell(_: object) -> None:
                 with suppress(RuntimeError):  # the loop is closed: nobody waits
                     loop.call_soon_threadsafe(settle)
 
@@ -116,7 +116,7 @@ class PooledFuture(pykka.Future[T]):
         """Tell whether there is an exception."""
         return self._exc_info is not None
 
-    def add_done_callback(self, callback: Callback) -> None:
+    def add_done_callback(self, callback: Callable[[PooledFuture[T]], object]) -> None:
         """Call back once when the value or exception is there: on the thread that sets it, or now if it is there.
 
         Raises:
@@ -164,7 +164,7 @@ class PooledFuture(pykka.Future[T]):
         gate = threading.Lock()
         gate.acquire()
 
-        def opened(_: PooledFuture[Any]) -> None:
+        def opened(_: object) -> None:
             gate.release()
 
         self.add_done_callback(opened)

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, takewhile
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 from reenact.actors.journal.api import Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.kernel.declared import Declared
-from reenact.actors.kernel.profile import Profile
+from reenact.actors.kernel.lineage import Folding
+from reenact.actors.kernel.profile import AnyProfile, Profile
 
 Deviation: TypeAlias = tuple[Literal["stream", "snapshot", "timer"], int, str, int | None]
 """What it is about, the version or time, what is wrong, and the position in the log if it is about an event."""
 
-_AnyClass: TypeAlias = type[Declared[Any, Any, Any]]
+State = TypeVar("State")
+Command = TypeVar("Command")
+Event = TypeVar("Event")
+
+
+class Profiled(Protocol):
+    """A class of event-sourced actors."""
+
+    def profile(self) -> AnyProfile:
+        """Return what the kernel has to know of it."""
+        ...
 
 
 class Passed(Protocol):
@@ -42,7 +52,7 @@ class ActorsInspection:
     """Replays the streams of the actors of some classes, each once, and once more for each stream that branches off."""
 
     def __init__(
-        self, actor_classes: Iterable[_AnyClass], now: int, histories: Callable[[EventCodec], Histories]
+        self, actor_classes: Iterable[Profiled], now: int, histories: Callable[[EventCodec], Histories]
     ) -> None:
         """Know these classes. `now` is the time in microseconds since 1970-01-01 UTC; `histories` opens the log.
 
@@ -50,16 +60,16 @@ class ActorsInspection:
             TypeError: something that a class declares cannot work.
             ValueError: two classes have a stored name in common, or an event type is not fit to be stored.
         """
-        profiles: list[tuple[_AnyClass, Profile[Any]]] = [(one, one.profile()) for one in actor_classes]
-        self._classes = {profile.category: (one, profile) for one, profile in profiles}
+        profiles = [actor_class.profile() for actor_class in actor_classes]
+        self._profiles = {profile.category: profile for profile in profiles}
         self._now = now
-        self.codec = EventCodec(form for _, profile in profiles for form in profile.forms)
+        self.codec = EventCodec(form for profile in profiles for form in profile.forms)
         """What decodes their events."""
         self._histories = histories(self.codec)
 
     def knows(self, stream: str) -> bool:
         """Return whether the stream is that of an actor of one of the classes."""
-        return stream.partition("/")[0] in self._classes
+        return stream.partition("/")[0] in self._profiles
 
     def inspect(
         self,
@@ -69,37 +79,39 @@ class ActorsInspection:
         due: int | None,
     ) -> Iterator[Deviation]:
         """Yield what does not follow from the events."""
-        actor_class, profile = self._classes[stream.partition("/")[0]]
-        state: Any = actor_class.folding().initial
+        profile = self._profiles[stream.partition("/")[0]]
+        folding = profile.folding
+        state = folding.initial
         snapshot = next(snapshots, None)
         is_first = True
         for recorded in chain.from_iterable(row.events for row in rows):
             if type(recorded.event) not in profile.events:
-                problem = f"{type(recorded.event).__name__} is no event of {actor_class.__name__}"
+                problem = f"{type(recorded.event).__name__} is no event of {profile.name}"
                 yield "stream", recorded.version, problem, recorded.position
                 return
             try:
                 if is_first:
-                    state, is_first = self._beginning(actor_class, recorded), False
-                state = actor_class.evolve(state, recorded.event)
+                    state, is_first = self._beginning(folding, recorded), False
+                state = folding.evolve(state, recorded.event)
             except Exception as error:  # noqa: BLE001 - a function of the user's
                 yield "stream", recorded.version, f"it cannot be replayed: {error!r:.200}", recorded.position
                 return
             while snapshot is not None and snapshot.version <= recorded.version:
-                found = profile.difference(snapshot, state) if snapshot.version == recorded.version else None
+                form, found = profile.snapshots, None
+                if form is not None and snapshot.version == recorded.version:
+                    found = form.difference(snapshot, state)
                 if found is not None:
                     yield "snapshot", snapshot.version, found, None
                 snapshot = next(snapshots, None)
         if due not in self._possible(profile, state):
             yield "timer", due or 0, "the state does not wait for this time", None
 
-    def _beginning(self, actor_class: _AnyClass, first: Recorded) -> Any:  # noqa: ANN401 - a state of the user's
+    def _beginning(self, folding: Folding[State, Command, Event], first: Recorded) -> State:
         """Return the state that the stream's first event follows on: the initial one, or that of its lineage.
 
         Raises:
             LookupError: the stream goes on with what is not there, or is not what it was.
         """
-        folding = actor_class.folding()
         shared: list[tuple[str, int]] = []
         origin = None if folding.origin is None else folding.origin(first.event)
         while origin is not None and folding.origin is not None:
@@ -115,7 +127,7 @@ class ActorsInspection:
                 state = folding.evolve(state, recorded.event)
         return state
 
-    def _possible(self, profile: Profile[Any], state: object) -> set[int | None]:
+    def _possible(self, profile: Profile[State, Command, Event], state: State) -> set[int | None]:
         """Return the times at which the stream may be to be woken.
 
         That is the earliest that the state waits for; one that has come may have had its turn, to no effect.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -16,7 +16,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     """A message, who it was sent to (the name of a stream, or a plain actor's), and why nothing came of it."""
 
     recipient: str
-    message: Any
+    message: object
     reason: BaseException
 
 

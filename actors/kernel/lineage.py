@@ -1,10 +1,9 @@
-"""Streams that begin with the history of another one: where they branch off, and the state that they begin with."""
+"""Folds streams, also those that begin with the history of another one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import Any, Generic, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -12,6 +11,8 @@ from reenact.actors.journal.api import ChainedJournal, Journal, Recorded
 from reenact.domain.errors import LogUnusableError
 
 State = TypeVar("State")
+Command = TypeVar("Command")
+Event = TypeVar("Event")
 
 
 class Origin(msgspec.Struct, frozen=True):
@@ -25,47 +26,52 @@ class Origin(msgspec.Struct, frozen=True):
     digest: str
 
 
-OriginOf: TypeAlias = Callable[[Any], Origin | None]
-"""Returns the history that a stream goes on with whose first command, or event, this is; None if there is none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Folding(Generic[State]):
+class Folding(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False):
     """What makes the states of a class of actors, and where the streams of the class are."""
 
-    initial: State
-    evolve: Callable[[State, Any], State]
-    origin: OriginOf | None
     stream: Callable[[str], str]
+    initial: State
+    evolve: Callable[[State, Event], State]
+    origin: Callable[[Command | Event], Origin | None] | None
+
+    def state_before(self, journal: Journal, stream: str, first: Command | Event, position: int | None = None) -> State:
+        """Return the state that a stream begins with whose first command, or first event, this is.
+
+        It is the initial one, unless the stream goes on with the history of another one, which may itself go on with
+        that of a third. `position` is where the event stands in the log, if it does: what it goes on with must stand
+        before it.
+
+        Raises:
+            LogUnusableError: what the stream goes on with is not in the log, or is not what it was; the error says
+                what.
+            TypeError: the journal keeps no chain.
+        """
+        shared: list[list[Recorded]] = []
+        origin_of = self.origin
+        origin = None if origin_of is None else origin_of(first)
+        while origin is not None and origin_of is not None:
+            history = _history(journal, stream, self.stream(origin.id), origin, position)
+            shared.append(history)
+            stream, position = history[0].stream, history[0].position
+            origin = origin_of(history[0].event)
+        state = self.initial
+        while shared:
+            state = fold(self.evolve, state, shared.pop())
+        return state
+
+    def replay(self, history: Sequence[Recorded], journal: Journal | None) -> State:
+        """Return the state after the events of a stream, from its first one on; raises as `state_before` does.
+
+        The journal is needed where streams go on with the history of others.
+        """
+        state = self.initial
+        if history and journal is not None and self.origin is not None:
+            first = history[0]
+            state = self.state_before(journal, first.stream, first.event, first.position)
+        return fold(self.evolve, state, history)
 
 
-def state_before(
-    folding: Folding[State], journal: Journal, stream: str, first: object, position: int | None = None
-) -> State:
-    """Return the state that a stream begins with whose first command, or first event, this is.
-
-    It is the initial one, unless the stream goes on with the history of another one, which may itself go on with that
-    of a third. `position` is where the event stands in the log, if it does: what it goes on with must stand before it.
-
-    Raises:
-        LogUnusableError: what the stream goes on with is not in the log, or is not what it was; the error says what.
-        TypeError: the journal keeps no chain.
-    """
-    shared: list[list[Recorded]] = []
-    origin_of = folding.origin
-    origin = None if origin_of is None else origin_of(first)
-    while origin is not None and origin_of is not None:
-        history = _history(journal, stream, folding.stream(origin.id), origin, position)
-        shared.append(history)
-        stream, position = history[0].stream, history[0].position
-        origin = origin_of(history[0].event)
-    state = folding.initial
-    while shared:
-        state = fold(folding.evolve, state, shared.pop())
-    return state
-
-
-def fold(evolve: Callable[[State, Any], State], state: State, history: Iterable[Recorded]) -> State:
+def fold(evolve: Callable[[State, Event], State], state: State, history: Iterable[Recorded]) -> State:
     """Return the state after the events.
 
     Raises:

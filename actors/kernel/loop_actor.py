@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from types import CoroutineType
-from typing import Any, TypeGuard
+from typing import Never, TypeGuard
 
 from reenact.actors.kernel.event_loop import default_place
 from reenact.actors.kernel.mailbox import Envelope
@@ -50,7 +50,7 @@ class EventLoopActor(PooledActor):
                 envelope.reply_to.set(response)
         return False
 
-    async def _await(self, envelope: Envelope, work: Coroutine[Any, Any, Any]) -> None:
+    async def _await(self, envelope: Envelope, work: Coroutine[object, Never, object]) -> None:
         try:
             response = await work
         except BaseException as error:  # noqa: BLE001 - as above
@@ -62,11 +62,11 @@ class EventLoopActor(PooledActor):
         self._mailbox.again()
 
 
-def _is_coroutine(response: object) -> TypeGuard[Coroutine[Any, Any, Any]]:
+def _is_coroutine(response: object) -> TypeGuard[Coroutine[object, Never, object]]:
     return isinstance(response, CoroutineType)
 
 
-def _running_loop(work: Coroutine[Any, Any, Any]) -> asyncio.AbstractEventLoop:
+def _running_loop(work: Coroutine[object, Never, object]) -> asyncio.AbstractEventLoop:
     try:
         return asyncio.get_running_loop()
     except RuntimeError:

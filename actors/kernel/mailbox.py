@@ -34,7 +34,7 @@ class Due(Signal, frozen=True):
 class ChildFailed(Signal, frozen=True):
     """A child has ended for good; its parent may do something about it."""
 
-    child: Any
+    child: object
     error: Exception
 
 
@@ -56,6 +56,7 @@ DEPTH: Final = 16
 class Envelope(msgspec.Struct, eq=False, gc=False):
     """A message, and the future that waits for the reply, if anybody asked."""
 
+    # A mailbox takes what its actor does, and the references see to the types: here they are not known.
     message: Any
     reply_to: PooledFuture[Any] | None = None
 
@@ -63,6 +64,11 @@ class Envelope(msgspec.Struct, eq=False, gc=False):
     def stops(self) -> bool:
         """Whether this is the request to stop."""
         return self.message is STOP or type(self.message) is type(STOP)
+
+    def answer(self, reply: object) -> None:
+        """Give whoever asked the reply."""
+        if self.reply_to is not None:
+            self.reply_to.set(reply)
 
 
 class Occupant(Protocol):

@@ -8,19 +8,19 @@ import random
 import sys
 import threading
 import weakref
-from collections.abc import Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import TracebackType
-from typing import Any, ClassVar, Final, Protocol, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 import pykka
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
 
+from reenact.actors.kernel.context import Surroundings
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetters
-from reenact.actors.kernel.mailbox import STOP, Envelope, Mailbox, Occupant
+from reenact.actors.kernel.mailbox import STOP, Envelope, Mailbox
 from reenact.actors.kernel.pool import Place, WorkerPool, default_pool, refuse_on_loop
-from reenact.actors.kernel.supervision import Supervision
+from reenact.actors.kernel.supervision import Restarts, Supervision
 
 SLICE: Final = 64
 """Messages that an actor handles before others get their turn."""
@@ -28,23 +28,9 @@ SLICE: Final = 64
 PYKKAS_OWN: Final = frozenset({type(STOP), ProxyCall, ProxyGetAttr, ProxySetAttr})
 
 _KERNEL: Final = "reenact.actors.kernel."
-_RESERVED: Final = frozenset(
-    {
-        "ask_to_leave",
-        "awaits_stop",
-        "awaken",
-        "begin",
-        "go",
-        "hear",
-        "hurry",
-        "perish",
-        "replaced",
-        "succeed",
-        "touched",
-    }
-)
+_RESERVED: Final = frozenset({"ask_to_leave", "begin", "go", "hurry", "touched"})
 """What the parts of the kernel call, or look at, in an actor."""
-_OWN_STATE: Final = ("_begun", "_broke", "_caretaker", "_departed", "_letters", "_over")
+_OWN_STATE: Final = ("_begun", "_broke", "_departed", "_keeper", "_letters", "_over")
 """What an actor has from the moment on at which it goes to work; its constructor must not have set it."""
 
 _log = logging.getLogger("pykka")
@@ -127,7 +113,7 @@ class PooledRef(pykka.ActorRef[A]):
         if self._stopped is not None:
             self._stopped.set()
 
-    def tell(self, message: Any) -> None:  # noqa: ANN401 - pykka's own signature
+    def tell(self, message: object) -> None:
         """Send the message.
 
         Raises:
@@ -136,7 +122,7 @@ class PooledRef(pykka.ActorRef[A]):
         if not self._mailbox.offer(Envelope(message)):
             raise pykka.ActorDeadError(f"{self} not found")
 
-    def ask(self, message: Any, *, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ANN401 - pykka's
+    def ask(self, message: object, *, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ANN401 - pykka's
         """Send the message, and return the reply, or its future if `block` is False.
 
         Asked by another pooled actor, an idle one replies right here, without a change of threads.
@@ -171,18 +157,6 @@ class _Succession(threading.local):
 _succession = _Succession()
 
 
-class Caretaker(Protocol):
-    """Cares for an actor that fails."""
-
-    def hurry(self) -> None:
-        """Wait no longer for the time of the next start, if that is what the actor does."""
-        ...
-
-    def take_care(self, failure: Exception) -> None:
-        """See to it that a successor takes the place of the actor, which has failed, or that it perishes."""
-        ...
-
-
 class PooledActor(pykka.Actor):
     """An actor that occupies a thread only while it handles a message.
 
@@ -208,7 +182,7 @@ class PooledActor(pykka.Actor):
 
     _begun: bool = False
     _over: bool = False
-    _caretaker: Caretaker | None = None
+    _keeper: Keeper | None = None
     _letters: DeadLetters | None = None
     _broke: Exception | None = None
     _registered: bool = False
@@ -217,7 +191,7 @@ class PooledActor(pykka.Actor):
     # pykka's own name for it; None until somebody asks for it.
     _actor_ref: PooledRef[Any] | None = None  # type: ignore[assignment]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401 - as every class takes
+    def __init_subclass__(cls, **kwargs: object) -> None:
         """Refuse a subclass that overrides, by an accident of names, what an actor runs on."""
         super().__init_subclass__(**kwargs)
         if cls.__module__.startswith(_KERNEL):
@@ -227,7 +201,7 @@ class PooledActor(pykka.Actor):
             if name in vars(owner) and not _is_kernel(owner) and not owner.__module__.startswith("pykka."):
                 raise TypeError(f"{owner.__name__}.{name} is a name that the kernel uses itself; choose another")
 
-    def __init__(self, *_args: Any, **_kwargs: Any) -> None:  # noqa: ANN401 - pykka's own signature
+    def __init__(self, *_args: object, **_kwargs: object) -> None:
         self._assemble(self._create_actor_inbox())
 
     def _assemble(self, mailbox: Mailbox) -> None:
@@ -240,7 +214,7 @@ class PooledActor(pykka.Actor):
         self._mailbox = mailbox
 
     @property
-    def actor_ref(self) -> PooledRef[Any]:
+    def actor_ref(self) -> PooledRef[Self]:
         """The reference to this actor."""
         ref = self._actor_ref
         if ref is None:
@@ -272,8 +246,8 @@ class PooledActor(pykka.Actor):
     @classmethod
     def start(  # pyright: ignore[reportIncompatibleMethodOverride]  # it is pykka's own, to the letter
         cls,
-        *args: Any,  # noqa: ANN401 - pykka's own signature
-        **kwargs: Any,  # noqa: ANN401
+        *args: object,
+        **kwargs: object,
     ) -> pykka.ActorRef[Self]:
         """Start an actor on the pool, or the event loop, of the process, and enter it in pykka's registry."""
         actor = cls(*args, **kwargs)
@@ -283,22 +257,22 @@ class PooledActor(pykka.Actor):
         return actor.actor_ref
 
     @classmethod
-    def start_on(cls, pool: WorkerPool, /, *args: Any, **kwargs: Any) -> pykka.ActorRef[Self]:  # noqa: ANN401 - as start
+    def start_on(cls, pool: WorkerPool, /, *args: object, **kwargs: object) -> pykka.ActorRef[Self]:
         """Start an actor on this pool; the other arguments are the constructor's."""
         actor = cls(*args, **kwargs)
         actor.go(pool)
         return actor.actor_ref
 
-    def go(self, pool: Place, caretaker: Caretaker | None = None, letters: DeadLetters | None = None) -> None:
+    def go(self, pool: Place, keeper: Keeper | None = None, letters: DeadLetters | None = None) -> None:
         """Go to work on the pool."""
         # Looked at one by one: `vars` would give each actor a dictionary of its own, and so would take memory.
         has_state = self._begun is not False or self._over is not False or self._departed is not False
-        if has_state or not (self._broke is None and self._caretaker is None and self._letters is None):
+        if has_state or not (self._broke is None and self._keeper is None and self._letters is None):
             name = next(name for name in _OWN_STATE if getattr(self, name) is not getattr(PooledActor, name))
             raise TypeError(f"{type(self).__name__}.{name} is a name that the kernel uses itself; choose another")
         # The class stands in for what an actor does not have: with more of its own, each would take more memory.
-        if caretaker is not None:
-            self._caretaker = caretaker
+        if keeper is not None:
+            self._keeper = keeper
         if letters is not None:
             self._letters = letters
         _log.debug("Starting %s", self)
@@ -308,51 +282,13 @@ class PooledActor(pykka.Actor):
 
     def hurry(self) -> None:
         """Wait no longer for the time of the next start, if that is what the actor does."""
-        if self._caretaker is not None:
-            self._caretaker.hurry()
-
-    # An actor that has failed and is to be started again lives on, with its mailbox held, until another one has taken
-    # its place or it ends for good.
-
-    def awaits_stop(self) -> bool:
-        """Tell whether a request to stop is among what waits."""
-        return self._mailbox.awaits_stop()
-
-    def awaken(self, caretaker: Occupant) -> None:
-        """Have the caretaker take its turn instead, on a worker."""
-        self._mailbox.open(self._mailbox.pool, caretaker)
-        self._mailbox.again()
-
-    @contextmanager
-    def replaced(self) -> Generator[None]:
-        """Have the next actor of the class that is made inside inherit from this one, from its constructor on."""
-        _succession.predecessor = self
-        try:
-            yield
-        except BaseException:
-            self._take_reference()
-            raise
-        finally:
-            _succession.predecessor = None
-
-    def succeed(self, predecessor: PooledActor) -> None:
-        """Go to work where the predecessor has failed."""
-        self._inherit(predecessor)
-        pool = self._mailbox.pool
-        pool.enter(self)
-        pool.leave(predecessor)
-        self._mailbox.open(pool, self)
-        self._turn(None)
-
-    def perish(self) -> None:
-        """End for good, having failed."""
-        self._leave()
-        self._refuse_rest()
+        if self._keeper is not None:
+            self._keeper.hurry()
 
     def _inherit(self, predecessor: PooledActor) -> None:
         # The reference is shared by whoever has it; the actor behind it is another one now.
         self._mailbox = predecessor._mailbox
-        self._caretaker = predecessor._caretaker
+        self._keeper = predecessor._keeper
         self._letters = predecessor._letters
         self._actor_ref = predecessor.actor_ref  # pyright: ignore[reportIncompatibleVariableOverride]  # as above
         self._take_reference()
@@ -467,7 +403,7 @@ class PooledActor(pykka.Actor):
         _log.error("Unhandled exception in %s:", self, exc_info=exception_value)
         if self._broke is not None:
             return  # it is over already
-        if self._caretaker is not None and isinstance(exception_value, Exception) and not self._over:
+        if self._keeper is not None and isinstance(exception_value, Exception) and not self._over:
             self._broke = exception_value
             self._over = True
         else:
@@ -487,8 +423,8 @@ class PooledActor(pykka.Actor):
         self._mailbox.pool.leave(self)
 
     def _bury(self) -> None:
-        if self._caretaker is not None and self._broke is not None:
-            self._caretaker.take_care(self._broke)
+        if self._keeper is not None and self._broke is not None:
+            self._keeper.take_care(self._broke)
         else:
             self._refuse_rest()
 
@@ -507,6 +443,76 @@ class PooledActor(pykka.Actor):
     def _report_lost(self, message: object, reason: BaseException) -> None:
         if self._letters is not None:
             self._letters.put(str(self), message, reason)
+
+
+class Keeper:
+    """Cares for one supervised actor: starts it again with what it was made of, behind the same reference."""
+
+    # The actor that has failed lives on, with its mailbox held, until another one has taken its place or it ends for
+    # good. So whoever calls `take_care` or `_turn` has the mailbox, and they are called one at a time.
+
+    def __init__(self, household: Surroundings, actor: PooledActor, make: Callable[[], pykka.Actor]) -> None:
+        """Care for the actor as its class says; `make` makes another one like it."""
+        self.actor = actor
+        self._household = household
+        self._make = make
+        self._restarts = Restarts(actor.supervision or Supervision(), type(actor).__qualname__)
+
+    def hurry(self) -> None:
+        """Wait no longer for the time of the next start, if that is what the actor does."""
+        self._restarts.hurry()
+
+    def take_care(self, failure: Exception) -> None:
+        """Start the actor, which has failed, again after a while, or let it end."""
+        failed, household, mailbox = self.actor, self._household, self.actor._mailbox
+        end = self._restarts.again(
+            failure,
+            str(failed),
+            household.timetable,
+            self._start_again,
+            rests=household._rests,
+            awaits_stop=mailbox.awaits_stop,
+        )
+        if end is not None:
+            failed._leave()
+            failed._refuse_rest()
+            household._failed(failed.actor_ref, end.error, escalates=end.escalates)
+
+    def _start_again(self) -> None:
+        mailbox = self.actor._mailbox
+        mailbox.open(mailbox.pool, self)
+        mailbox.again()
+
+    def _turn(self, _envelope: Envelope | None) -> None:
+        failed = self.actor
+        try:
+            actor = self._successor(failed)
+        except BaseException as error:  # noqa: BLE001 - its constructor is the user's
+            failed._take_reference()
+            if isinstance(error, Exception):
+                failure = error
+            else:
+                failure = pykka.ActorDeadError(f"{failed} quits before it takes its first message")
+                failure.__cause__ = error
+            self.take_care(failure)
+            return
+        self.actor = actor
+        actor._inherit(failed)
+        pool = actor._mailbox.pool
+        pool.enter(actor)
+        pool.leave(failed)
+        actor._mailbox.open(pool, actor)
+        actor._turn(None)
+
+    def _successor(self, failed: PooledActor) -> PooledActor:
+        _succession.predecessor = failed  # the next actor of the class inherits from it, from its constructor on
+        try:
+            actor = self._make()
+        finally:
+            _succession.predecessor = None
+        if not isinstance(actor, PooledActor):
+            raise TypeError(f"{actor} cannot take the place of {failed}; it is no pooled actor")
+        return actor
 
 
 def _is_kernel(kind: type) -> bool:

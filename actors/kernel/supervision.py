@@ -80,17 +80,18 @@ class RestartLimitError(ReenactError):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What is to be done about a failure: start again after `delay` seconds; or, if that is None, end of the error."""
+    """What an actor ends of that is not started again."""
 
-    delay: float | None
     error: Exception
     escalates: bool
 
 
 class Restarts:
-    """Counts failures, and says how long to wait before the next start."""
+    """Counts the failures of one actor, and has it started again after a while."""
 
-    __slots__ = ("_failures", "_spread", "_supervision")
+    # Called by whoever holds the mailbox of the actor, but for `hurry`: an `Entry` is run once, whoever is first.
+
+    __slots__ = ("_backoff", "_failures", "_in_time", "_spread", "_supervision")
 
     def __init__(self, supervision: Supervision, who: str) -> None:
         self._supervision = supervision
@@ -98,6 +99,8 @@ class Restarts:
         # Spread by who it is, not by chance: actors that failed together do not come back together, and yet each test
         # sees the same.
         self._spread = 1 + zlib.crc32(who.encode()) / _SPREAD / 5
+        self._backoff: Entry | None = None
+        self._in_time: Entry | None = None
 
     def delay(self, now: int) -> float | None:
         """Count a failure at this time, in microseconds; return the seconds to wait, or None if it was one too many."""
@@ -107,22 +110,46 @@ class Restarts:
         doubled: float = self._supervision.min_backoff * 2.0 ** min(len(self._failures) - 1, 64)
         return min(self._supervision.max_backoff, doubled) * self._spread
 
-    def verdict(self, failure: Exception, who: str, now: int, *, rests: bool) -> Verdict:
-        """Count a failure at this time, in microseconds, and return what is to be done about it.
+    def again(
+        self,
+        failure: Exception,
+        who: str,
+        timetable: Timetable,
+        start: Callable[[], object],
+        *,
+        rests: Callable[[], bool],
+        awaits_stop: Callable[[], bool],
+    ) -> Verdict | None:
+        """Count a failure, and have `start` called after a while, perhaps before this returns; or return the end of it.
 
-        `rests` tells whether anybody may be started again after a while.
+        `rests` tells whether anybody may be started again after a while, `awaits_stop` whether the actor is to stop.
         """
         supervision = self._supervision
         if supervision.strategy != "restart":
-            return Verdict(None, failure, supervision.strategy == "escalate")
-        delay = self.delay(now)
+            return Verdict(failure, supervision.strategy == "escalate")
+        delay = self.delay(timetable.elapsed())
         escalates = supervision.on_limit == "escalate"
-        if delay is not None:
-            return Verdict(delay if rests else None, failure, escalates)
-        error = RestartLimitError(who, supervision, failure)
-        error.__cause__ = failure
-        _log.error("%s", error)
-        return Verdict(None, error, escalates)
+        if delay is None:
+            error = RestartLimitError(who, supervision, failure)
+            error.__cause__ = failure
+            _log.error("%s", error)
+            return Verdict(error, escalates)
+        if not rests():
+            return Verdict(failure, escalates)
+        backoff = self._backoff = Entry(start)
+        self._in_time = timetable.after(delay, backoff.run)
+        # Whoever closes the system, or stops the actor, may have come by in between.
+        if not rests() or awaits_stop():
+            self.hurry()
+        return None
+
+    def hurry(self) -> None:
+        """Wait no longer for the time of the next start, if that is what the actor does."""
+        backoff, in_time = self._backoff, self._in_time
+        if in_time is not None:
+            in_time.cancel()
+        if backoff is not None:
+            backoff.run()
 
     def are_spent(self, now: int) -> bool:
         """Tell whether there have been too many failures of late."""
@@ -134,23 +161,3 @@ class Restarts:
     def forget(self) -> None:
         """Begin to count anew."""
         self._failures.clear()
-
-
-class Backoff:
-    """A wait that ends once: when its time has come, or when somebody is in a hurry."""
-
-    __slots__ = ("_end", "_in_time")
-
-    def __init__(self, end: Callable[[], object]) -> None:
-        self._end = Entry(end)
-        self._in_time: Entry | None = None
-
-    def begin(self, timetable: Timetable, seconds: float) -> None:
-        """Wait for so many seconds. It may be over before this returns."""
-        self._in_time = timetable.after(seconds, self._end.run)
-
-    def hurry(self) -> None:
-        """End it now, unless it is over."""
-        if self._in_time is not None:
-            self._in_time.cancel()
-        self._end.run()

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Final, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
 import pykka
@@ -31,19 +31,16 @@ from reenact.actors.journal.opening import file_of, is_postgres, open_journal, p
 from reenact.actors.kernel.alarms import Alarms
 from reenact.actors.kernel.at_exit import AtExit
 from reenact.actors.kernel.cell import Cell
-from reenact.actors.kernel.classes import ActorClasses, AnyActor, Mismatch
-from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.classes import ActorClasses, Mismatch
+from reenact.actors.kernel.context import ActorContext, Answering, Child, Family, Key, PlainReference, Reference
 from reenact.actors.kernel.event_loop import EventLoopThread, LoopPlace
-from reenact.actors.kernel.family import Child, Family, Key
 from reenact.actors.kernel.future import PooledFuture
-from reenact.actors.kernel.keeper import Keeper
 from reenact.actors.kernel.letters import DeadLetters, Reader
 from reenact.actors.kernel.loop_actor import EventLoopActor
 from reenact.actors.kernel.mailbox import DUE, STOP, ChildFailed, Envelope, Escalated, Mailbox
 from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.actors.kernel.pool import Place, WorkerPool, here
-from reenact.actors.kernel.pooled import PooledActor
-from reenact.actors.kernel.reference import Reference
+from reenact.actors.kernel.pooled import Keeper, PooledActor
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
 from reenact.domain.errors import InvalidInputError, MailboxFullError, RuntimeClosedError
@@ -55,9 +52,10 @@ _NAMED: Final = 5
 """How many of the actors that have not ended in time are named."""
 _LONGEST_ID: Final = 1024
 
+P = ParamSpec("P")
 Command = TypeVar("Command")
+Reply = TypeVar("Reply")
 Plain = TypeVar("Plain", bound=pykka.Actor)
-Sourced = TypeVar("Sourced", bound=EventSourcedActor[Any, Any, Any])
 
 
 class ActorSystem:
@@ -107,7 +105,7 @@ class ActorSystem:
         self._classes = ActorClasses(codec)
         self._cells: dict[Key, Cell] = {}
         self._family = Family()
-        self._threads: list[pykka.ActorRef[Any]] = []
+        self._threads: list[PlainReference] = []
         self._lock = threading.RLock()
         self._closes = threading.Lock()
         self._closing = False
@@ -190,7 +188,11 @@ class ActorSystem:
         system._at_exit.name = "the actor system in memory"
         return system
 
-    def register(self, actor_class: type[Sourced], factory: Callable[[ActorContext], Sourced] | None = None) -> None:
+    def register(
+        self,
+        actor_class: type[Answering[Command, Reply]],
+        factory: Callable[[ActorContext], Answering[Command, Reply]] | None = None,
+    ) -> None:
         """Make the class known: from now on timers of its actors wake them, and the factory makes them.
 
         Without a factory, the class is called with the context. A class that is not registered is made known by the
@@ -207,9 +209,9 @@ class ActorSystem:
 
     def actor(
         self,
-        actor_class: type[EventSourcedActor[Any, Command, Any]],
+        actor_class: type[Answering[Command, Reply]],
         id: str,  # noqa: A002 - the word users know it by
-    ) -> Reference[Command]:
+    ) -> Reference[Command, Reply]:
         """Return a reference to the actor; the first message starts it.
 
         Raises:
@@ -220,7 +222,7 @@ class ActorSystem:
             self.register(actor_class)
         return Reference(self, (actor_class, _checked(id)))
 
-    def start(self, actor_class: type[Plain], /, *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
+    def start(self, actor_class: Callable[P, Plain], /, *args: P.args, **kwargs: P.kwargs) -> pykka.ActorRef[Plain]:
         """Start an actor without a log, pooled or with a thread of its own; the other arguments are the constructor's.
 
         It is stopped when the system closes. A pooled one whose class declares a `supervision` is cared for.
@@ -228,9 +230,9 @@ class ActorSystem:
         Raises:
             RuntimeClosedError: the system is closed.
         """
-        return self._start(None, actor_class, *args, **kwargs)
+        return self._start(None, lambda: actor_class(*args, **kwargs))
 
-    def stop(self, ref: pykka.ActorRef[Any]) -> None:
+    def stop(self, ref: pykka.ActorRef[Plain]) -> None:
         """Stop an actor that `start` has started, once it has handled what was sent before."""
         ref.stop()
 
@@ -380,9 +382,9 @@ class ActorSystem:
                 return
             # It has left the directory in the meantime, with its mailbox closed: the next one is open.
 
-    def _dismiss(self, key: Key) -> PooledFuture[Any]:
+    def _dismiss(self, key: Key) -> PooledFuture[None]:
         """Ask the actor to stop, if it is live; the future is set when it has."""
-        future: PooledFuture[Any] = PooledFuture()
+        future: PooledFuture[None] = PooledFuture()
         cell = None if self._forked else self._cells.get(key)
         if cell is None or not cell.mailbox.offer(Envelope(STOP, future)):
             future.set(None)
@@ -395,14 +397,14 @@ class ActorSystem:
     def _has_children(self, parent: Key) -> bool:
         """Return whether a child of the actor lives."""
         return any(
-            child.is_alive() if isinstance(child, pykka.ActorRef) else child in self._cells
+            child in self._cells if isinstance(child, tuple) else child.is_alive()
             for child in self._family.children(parent)
         )
 
     # For cells and keepers.
 
-    def _make(self, key: Key, context: ActorContext) -> AnyActor:
-        """Return a new incarnation.
+    def _make(self, key: Key, context: ActorContext) -> Callable[[], None]:
+        """Make a new incarnation, and return what begins it.
 
         Raises:
             RuntimeClosedError: the system is closed.
@@ -422,10 +424,10 @@ class ActorSystem:
     def _orphan(self, key: Key) -> None:
         """Stop the children of an actor that has ended."""
         for child in self._family.part(key):
-            if isinstance(child, pykka.ActorRef):
-                child.stop(block=False)
-            else:
+            if isinstance(child, tuple):
                 self._dismiss(child)
+            else:
+                child.stop(block=False)
 
     def _rests(self) -> bool:
         """Return whether actors may still be started again by themselves, after a while."""
@@ -436,20 +438,32 @@ class ActorSystem:
         parent = self._family.parent(child)
         cell = None if parent is None else self._cells.get(parent)
         if cell is not None:
-            named: pykka.ActorRef[Any] | Reference[Any] = (
-                child if isinstance(child, pykka.ActorRef) else Reference(self, child)
-            )
+            named: object = Reference(self, child) if isinstance(child, tuple) else child
             cell.mailbox.offer(Envelope(Escalated(error) if escalates else ChildFailed(named, error)))
 
     def _is_ours(self, place: Place | None) -> bool:
         return place is not None and (place is self.pool or place is self._on_loop)
 
-    def _start(self, parent: Key | None, actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Plain]:  # noqa: ANN401
+    def _start(self, parent: Key | None, make: Callable[[], Plain]) -> pykka.ActorRef[Plain]:
         if self._closing and (self._closed or not self._is_ours(here.pool)):
             raise _closed()
-        if issubclass(actor_class, PooledActor):
-            return self._start_pooled(parent, actor_class, lambda: actor_class(*args, **kwargs))
-        ref = _start_thread(actor_class, *args, **kwargs)
+        actor = make()
+        ref: pykka.ActorRef[Plain] = actor.actor_ref
+        if isinstance(actor, PooledActor):
+            keeper = None if actor.supervision is None else Keeper(self, actor, make)
+            with self._lock:
+                if self._closed:
+                    raise _closed()
+                if parent is not None:  # before it can fail
+                    self._family.add(parent, ref, None)
+                place = self._on_loop if isinstance(actor, EventLoopActor) else self.pool
+                actor.go(place, keeper, self.letters)
+            return ref
+        if isinstance(actor, pykka.ThreadingActor):
+            # The system ends it, at exit too, which would wait for any thread but a daemon first.
+            vars(actor)["use_daemon_thread"] = True
+        pykka.ActorRegistry.register(ref)
+        actor._start_actor_loop()  # which is what pykka's own `start` calls
         with self._lock:
             too_late = self._closed
             self._threads = [*(thread for thread in self._threads if thread.is_alive()), ref]
@@ -460,26 +474,11 @@ class ActorSystem:
             raise _closed()
         return ref
 
-    def _start_pooled(
-        self, parent: Key | None, actor_class: type[PooledActor], make: Callable[[], PooledActor]
-    ) -> pykka.ActorRef[Any]:
-        supervision = actor_class.supervision
-        keeper = None if supervision is None else Keeper(self, supervision, make)
-        actor = make() if keeper is None else keeper.actor
-        with self._lock:
-            if self._closed:
-                raise _closed()
-            if parent is not None:  # before it can fail
-                self._family.add(parent, actor.actor_ref, None)
-            place = self._on_loop if issubclass(actor_class, EventLoopActor) else self.pool
-            actor.go(place, keeper, self.letters)
-        return actor.actor_ref
-
-    def _wake(self, stream: str) -> PooledFuture[Any] | None:
+    def _wake(self, stream: str) -> PooledFuture[None] | None:
         actor_class = self._classes.of_stream(stream)
         if actor_class is None:
             return None
-        future: PooledFuture[Any] = PooledFuture()
+        future: PooledFuture[None] = PooledFuture()
         self._deliver((actor_class, stream.partition("/")[2]), Envelope(DUE, future))
         return future
 
@@ -488,8 +487,9 @@ class ActorSystem:
         if cell is None:
             if self._closed:
                 raise _closed()
-            supervision = self._family.supervision(key) or key[0].supervision
-            cell = self._cells[key] = Cell(key, self, self._classes.profiles[key[0]], supervision, self.pool)
+            profile = self._classes.profiles[key[0]]
+            supervision = self._family.supervision(key) or profile.supervision
+            cell = self._cells[key] = Cell(key, self, profile, supervision, self.pool)
         return cell
 
     def _stop_everyone(self) -> bool:
@@ -522,7 +522,7 @@ class ActorSystem:
         named += [ref.actor_class.__name__ for ref in self._plain()]
         return named if len(named) <= _NAMED else [*named[:_NAMED], f"{len(named) - _NAMED} more actors"]
 
-    def _plain(self) -> list[pykka.ActorRef[Any]]:
+    def _plain(self) -> list[PlainReference]:
         """Return the actors without a log that live."""
         pooled = [
             actor.actor_ref
@@ -549,19 +549,7 @@ def _closed() -> RuntimeClosedError:
     return RuntimeClosedError("the actor system is closed")
 
 
-def _start_thread(actor_class: type[Plain], *args: Any, **kwargs: Any) -> pykka.ActorRef[Any]:  # noqa: ANN401
-    """Start an actor that is not pooled."""
-    if not issubclass(actor_class, pykka.ThreadingActor):
-        return actor_class.start(*args, **kwargs)
-    # As pykka does, but on a daemon: the system ends it, at exit too, which would wait for any other thread first.
-    actor = actor_class(*args, **kwargs)
-    vars(actor)["use_daemon_thread"] = True
-    pykka.ActorRegistry.register(actor.actor_ref)
-    actor._start_actor_loop()  # which is what pykka's own calls
-    return actor.actor_ref
-
-
-def _hear_out(ref: pykka.ActorRef[Any]) -> None:
+def _hear_out(ref: PlainReference) -> None:
     """Return when the actor has handled what it was sent before, if it lives so long."""
     with suppress(pykka.ActorDeadError, MailboxFullError):
         ref.ask(ProxyGetAttr(attr_path=("actor_urn",)))

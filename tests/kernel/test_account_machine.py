@@ -12,7 +12,7 @@ import pytest
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from reenact.actors.kernel import ActorSystem, PooledFuture
-from reenact.actors.kernel.persistent import RETRIES
+from reenact.actors.kernel.step import RETRIES
 from reenact.domain.errors import ConflictError, StorageError
 from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Event, OverdrawnError, Withdraw, Withdrawn
 from tests.kernel.memory import MemoryJournal
@@ -27,7 +27,7 @@ class Sent:
     """A command (None: a stop) whose reply the model does not know yet."""
 
     command: Command | None
-    future: PooledFuture[int | None] | None
+    future: PooledFuture[int] | PooledFuture[None] | None
     retries: int = RETRIES
 
 
@@ -54,7 +54,7 @@ class AccountMachine(RuleBasedStateMachine):
         self.models = {name: Model() for name in IDS}
         self.under_way: deque[str] = deque()
         self.failures = 0
-        self.expected: list[tuple[PooledFuture[int | None], int | type[Exception] | None]] = []
+        self.expected: list[tuple[PooledFuture[int] | PooledFuture[None], int | type[Exception] | None]] = []
         self.alarms = _Alarms()
         logging.getLogger("reenact.kernel").addHandler(self.alarms)
 

@@ -110,8 +110,7 @@ def test_a_loop_that_is_closed_meanwhile_harms_nobody(home: Nursery, caplog: pyt
 
 
 def test_what_cannot_be_sent_is_refused_at_once(home: Nursery) -> None:
-    kind = home.person()
-    kind.mailbox_limit = 1
+    kind = home.person(mailbox_limit=1)
     person = home.system.actor(kind, "a")
     gate, begun = threading.Event(), threading.Event()
 

@@ -10,7 +10,7 @@ import pykka
 import pytest
 
 from reenact.actors.kernel import PooledActor, Reference, RestartLimitError, Supervision
-from reenact.actors.kernel.family import Family
+from reenact.actors.kernel.context import Family
 from reenact.domain.errors import StorageFullError
 from reenact.testing.clock import wait_until
 from tests.kernel.nursery import (
@@ -48,7 +48,8 @@ def bear(
     parent: Reference[Command], child: type[Person], name: str = "c", supervision: Supervision | None = None
 ) -> Reference[Command]:
     """Have the parent make a child, and have the child live."""
-    born: Reference[Command] = parent.ask(Do(lambda actor: actor.context.child(child, name, supervision)), timeout=60)
+    born = parent.ask(Do(lambda actor: actor.context.child(child, name, supervision)), timeout=60)
+    assert isinstance(born, Reference)
     born.ask(Look(), timeout=60)
     return born
 

@@ -241,7 +241,7 @@ def test_what_waits_behind_a_refused_request_is_handled(shop: Shop) -> None:
 
 
 def test_of_many_who_ask_at_once_one_is_served(shop: Shop) -> None:
-    served: list[int] = []
+    served: list[object] = []
     refused: list[str] = []
 
     def pay(number: int) -> None:

@@ -135,7 +135,7 @@ def test_a_future_of_a_reply_calls_back(held: MemoryJournal) -> None:
     heard: list[object] = []
     came = threading.Event()
 
-    def hear(future: PooledFuture[object]) -> None:
+    def hear(future: PooledFuture[int]) -> None:
         heard.append(future.get())
         came.set()
 
@@ -155,7 +155,7 @@ def test_an_actor_asks_another_and_neither_needs_a_second_worker_to_be_free(jour
     """Each account asks the one below it; the last only deposits."""
 
     class Chained(Account):
-        def __init__(self, context: ActorContext, below: Reference[Command] | None) -> None:
+        def __init__(self, context: ActorContext, below: Reference[Command, int] | None) -> None:
             super().__init__(context)
             self._below = below
 

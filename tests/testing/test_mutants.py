@@ -15,8 +15,8 @@ from reenact.actors.journal.api import Append, Committed, Done, Journal, Outcome
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.opening import open_journal
 from reenact.actors.kernel import EventSourcedActor
-from reenact.actors.kernel.persistent import _Step
-from reenact.actors.kernel.profile import SnapshotForm
+from reenact.actors.kernel.snapshots import SnapshotForm
+from reenact.actors.kernel.step import Step
 from reenact.domain.errors import StorageError
 from reenact.testing import EventSourcedTestKit, FaultyJournal, ReplayError, ReplayMachine
 from tests.testing import account, mutants
@@ -172,7 +172,7 @@ def test_an_upcast_that_is_wrong_is_found_by_its_example() -> None:
 def test_a_kernel_that_believes_what_was_refused_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     settles = AnyActor._settles
 
-    def believes_anything(self: AnyActor, step: _Step[Any, Any, Any], outcome: Outcome) -> bool:
+    def believes_anything(self: AnyActor, step: Step[Any, Any, Any], outcome: Outcome) -> bool:
         if isinstance(outcome, StorageError):
             outcome = Committed(self.version + len(step.events), 0)
         return settles(self, step, outcome)

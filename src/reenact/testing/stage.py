@@ -16,14 +16,11 @@ from reenact.actors.journal.api import Journal, Recorded
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.opening import open_journal, private_directory
 from reenact.actors.journal.verify import verify
-from reenact.actors.kernel.context import ActorContext
-from reenact.actors.kernel.family import Key
+from reenact.actors.kernel.context import ActorContext, Key, Reference
 from reenact.actors.kernel.future import PooledFuture
-from reenact.actors.kernel.lineage import state_before
 from reenact.actors.kernel.mailbox import Mailbox
 from reenact.actors.kernel.persistent import EventSourcedActor
-from reenact.actors.kernel.profile import Profile
-from reenact.actors.kernel.reference import Reference
+from reenact.actors.kernel.profile import AnyProfile
 from reenact.actors.kernel.system import ActorSystem
 from reenact.domain.errors import ConflictError, StorageError, StorageFullError
 from reenact.testing.clock import ManualClock
@@ -84,7 +81,7 @@ def snapshot_keeps(actor: AnyActor) -> Iterator[str]:
 
 
 def snapshot_is_replayed(
-    kind: type[AnyActor], profile: Profile[Any], journal: Journal, stream: str, history: Sequence[Recorded]
+    kind: type[AnyActor], profile: AnyProfile, journal: Journal, stream: str, history: Sequence[Recorded]
 ) -> Iterator[str]:
     """Check that the snapshot in the log, if there is one, is what the events before it add up to."""
     snapshot = journal.snapshot(stream)
@@ -205,7 +202,7 @@ class SteppedSystem(ActorSystem):
     def _is_quiet(self) -> bool:
         """Hold all mailboxes at once: then nobody runs, and what is empty stays empty."""
         with self._lock:
-            mailboxes = [(key[0].stream(key[1]), cell.mailbox) for key, cell in self._cells.items()]
+            mailboxes = [(cell.context.stream, cell.mailbox) for cell in self._cells.values()]
             cells = len(mailboxes)
         for actor in self.pool.live():
             inbox: object = getattr(actor, "actor_inbox", None)
@@ -228,7 +225,7 @@ class SteppedSystem(ActorSystem):
         """Return the streams for which there should be an actor, and is none."""
         live = {actor.context.stream for actor in self.pool.live() if isinstance(actor, EventSourcedActor)}
         with self._lock:
-            return frozenset({key[0].stream(key[1]) for key in self._cells} - live)
+            return frozenset({cell.context.stream for cell in self._cells.values()} - live)
 
 
 _NAME: Final = "log.db"
@@ -341,7 +338,7 @@ class Stage:
             if history:
                 state = self._class.replay(history, self.journal)
             else:
-                state = state_before(self._class.folding(), self.journal, stream, command)
+                state = self._profile.folding.state_before(self.journal, stream, command)
             events = examiner.decide(state, command)
             reduce(examiner.evolve, events, state)
         except Exception:  # noqa: BLE001 - refused, or not to be decided without the actor, or noted

@@ -15,10 +15,9 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import pykka
 
-from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.context import ActorContext, Reference
 from reenact.actors.kernel.mailbox import Mailbox
 from reenact.actors.kernel.pooled import PooledRef
-from reenact.actors.kernel.reference import Reference
 from reenact.testing.clock import ManualClock
 
 Acts: TypeAlias = list[str]
@@ -69,11 +68,11 @@ _TELLS: Final = "tells another actor something"
 _ASKS: Final = "asks another actor"
 _CLOCK: Final = "reads the clock (context.clock)"
 _BY_CODE: Final = {
-    _code(Reference[Any].tell): _TELLS,
+    _code(Reference.tell): _TELLS,
     _code(PooledRef[Any].tell): _TELLS,
     _code(pykka.ActorRef[Any].tell): _TELLS,
-    _code(Reference[Any].ask): _ASKS,
-    _code(Reference[Any].ask_future): _ASKS,
+    _code(Reference.ask): _ASKS,
+    _code(Reference.ask_future): _ASKS,
     _code(PooledRef[Any].ask): _ASKS,
     _code(pykka.ActorRef[Any].ask): _ASKS,
     _code(ActorContext.schedule): "schedules a command",

@@ -1,0 +1,50 @@
+"""Recovers an actor: its state from the snapshot, if that can be believed, and from the events behind it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TypeVar
+
+from reenact.actors.kernel.declared import Declared
+from reenact.actors.kernel.lineage import fold
+from reenact.domain.errors import LogUnusableError
+
+State = TypeVar("State")
+Command = TypeVar("Command")
+Event = TypeVar("Event")
+
+_log = logging.getLogger("reenact.kernel")
+
+
+def recover(actor: Declared[State, Command, Event]) -> tuple[State, int, int]:
+    """Return the state that the log says, its version, and that of the snapshot it was made from, 0 if of none.
+
+    Raises:
+        LogUnusableError: the stream has holes, or cannot be replayed.
+        StorageError: the log cannot be read.
+    """
+    context = actor.context
+    journal, stream, profile = context.journal, context.stream, context.profile
+    state: State = profile.folding.initial
+    before, known = 0, None
+    snapshot = None if profile.snapshots is None else journal.snapshot(stream)
+    if snapshot is not None and profile.snapshots is not None:
+        before, known = snapshot.version, profile.snapshots.restored(snapshot)
+    # The event that a snapshot was taken with is read again: it must be there.
+    recorded = journal.recover(stream, after=-1 if known is None else before - 1)
+    if known is not None:
+        if recorded and recorded[0].version == before:
+            state = actor.on_restored(known[0])
+            del recorded[0]
+        else:
+            _log.error("the snapshot of %s stands at version %d, which is not there", stream, before)
+            recorded, known = journal.recover(stream), None
+    if known is None:
+        # A stream that another library has begun may start at 0.
+        before = min(recorded[0].version, 1) - 1 if recorded else 0
+    last = recorded[-1].version if recorded else before
+    if last - before != len(recorded):
+        raise LogUnusableError(f"stream {stream!r} has holes below version {last}; verify the log")
+    if known is None and recorded and profile.folding.origin is not None:
+        state = profile.folding.state_before(journal, stream, recorded[0].event, recorded[0].position)
+    return fold(actor.evolve, state, recorded), last, 0 if known is None else before

@@ -1,0 +1,153 @@
+"""One step of an actor: what follows from a command, what the journal is to record of it, and how it reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from threading import get_ident
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from reenact.actors.journal.api import Append, Kept, Outcome, Remembered, Segment
+from reenact.actors.kernel.alarms import Timer
+from reenact.actors.kernel.declared import Declared
+from reenact.actors.kernel.mailbox import Envelope
+from reenact.actors.kernel.timers import Waiting, earliest
+
+RETRIES: Final = 3
+"""How often a command is decided again because another writer was faster."""
+
+State = TypeVar("State")
+Command = TypeVar("Command")
+Event = TypeVar("Event")
+
+
+class Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False, gc=False):
+    """What becomes true once the journal has it."""
+
+    envelope: Envelope
+    command: Command
+    events: tuple[Event, ...]
+    state: State
+    retries: int
+    fired: tuple[Timer[Command], ...] = ()
+    due: int | None = None
+    has_snapshot: bool = False
+
+
+class Reported:
+    """Hears what became of an append: at once on the thread that asks, on any other by way of a worker."""
+
+    # The journal calls it once, perhaps before the append returns, and on whatever thread writes. If that is the thread
+    # that asks, the actor is up the stack, and takes the outcome from here when the append has returned. Else the actor
+    # may be anywhere: a worker is given the mailbox, which is still held for this step. No lock is needed between the
+    # two: only the asking thread sets `_asking` to 0, and only it can find itself there before.
+
+    __slots__ = ("_asking", "_elsewhere", "_outcome")
+
+    def __init__(self, elsewhere: Callable[[Outcome], None]) -> None:
+        self._elsewhere = elsewhere
+        self._asking = get_ident()
+        self._outcome: Outcome | None = None
+
+    def __call__(self, outcome: Outcome) -> None:
+        """Take the outcome; called once, on the thread that writes."""
+        if self._asking == get_ident():
+            self._outcome = outcome
+        else:
+            self._elsewhere(outcome)
+
+    def heard(self) -> Outcome | None:
+        """Return the outcome if it is there; else it is heard by way of a worker, whatever thread writes."""
+        self._asking = 0
+        return self._outcome
+
+
+def events_of(actor: Declared[State, Command, Event], command: Command) -> tuple[Event, ...]:
+    """Return what the actor decides on the command.
+
+    Raises:
+        TypeError: it is no sequence of events, or one of them has no name.
+        Exception: what `decide` raises.
+    """
+    decided = actor.decide(actor.state, command)
+    events = decided if isinstance(decided, tuple) else _listed(actor, command, decided)
+    known = actor.context.profile.events
+    if known:
+        for event in events:
+            if type(event) not in known:
+                name = type(actor).__name__
+                raise TypeError(
+                    f"{name}.decide returned {event!r:.100}, and {name}.events has no name for {type(event).__name__}"
+                )
+    return events
+
+
+def _listed(actor: Declared[State, Command, Event], command: Command, decided: Sequence[Event]) -> tuple[Event, ...]:
+    answer: object = decided
+    if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
+        raise TypeError(
+            f"{type(actor).__name__}.decide returned {decided!r:.100} for {type(command).__name__}; "
+            "it returns a sequence of events, () for none"
+        )
+    return tuple(decided)
+
+
+def step_of(
+    actor: Declared[State, Command, Event],
+    waiting: Waiting[State, Command] | None,
+    snapshot_at: int,
+    envelope: Envelope,
+    command: Command,
+    *,
+    events: tuple[Event, ...],
+    retries: int,
+) -> tuple[Step[State, Command, Event], Append] | None:
+    """Return what is believed once it is durable, and what is to become durable; None if that is nothing.
+
+    Raises:
+        TypeError: a function of the actor does not return what it has to.
+        Exception: what a function of the actor raises.
+    """
+    before, context = actor.state, actor.context
+    state = actor.evolve_all(before, events)
+    stream, profile = context.stream, context.profile
+    if state is None and not profile.may_be_none:
+        raise TypeError(f"{type(actor).__name__}.evolve returned None for {events[-1]!r:.100}; it returns the state")
+    now = context.system.clock()
+    if type(now) is not int:
+        raise TypeError(f"the clock returned {now!r}; it tells the time as an int, microseconds since 1970-01-01 UTC")
+    remembered: Remembered | None = None
+    if profile.remembers:
+        remembered = actor.remember(command, events, state, now)
+        if not isinstance(remembered, Remembered | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+            raise TypeError(
+                f"{type(actor).__name__}.remember returned {remembered!r:.100} for {type(command).__name__}; "
+                "it returns a Remembered, or None"
+            )
+    kept: Kept = ()
+    passing: tuple[Segment, ...] = ()
+    cause: bytes | None = None
+    if events:
+        kept, passing = actor.announce(command, before, events, state, now)
+        cause = actor.cause(command, events)
+    elif remembered is None:
+        return None
+    version = actor.version
+    if waiting is None and profile.snapshots is None:
+        step = Step(envelope, command, events, state, retries)
+        return step, Append(stream, version, now, events, kept, passing, remembered=remembered, cause=cause)
+    due: int | msgspec.UnsetType | None = msgspec.UNSET
+    fired: tuple[Timer[Command], ...] = ()
+    next_due = None
+    if waiting is not None:
+        timers = tuple(waiting.timers(state))
+        fired = tuple(timer for timer in waiting.after(envelope) if timer in timers)
+        next_due = earliest(timer for timer in timers if timer not in fired)
+        if next_due != waiting.due:
+            due = next_due
+    snapshot, reached = None, version + len(events)
+    if profile.snapshots is not None and reached - snapshot_at >= profile.snapshots.every:
+        snapshot = profile.snapshots.taken(stream, reached, state)
+    append = Append(stream, version, now, events, kept, passing, snapshot, due, remembered, cause)
+    return Step(envelope, command, events, state, retries, fired, next_due, snapshot is not None), append

@@ -1,0 +1,109 @@
+"""The timers of one incarnation: what its state waits for, which of that has had its turn, and what the log has."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from reenact.actors.kernel.alarms import Timer
+from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.mailbox import DUE, Envelope
+
+_LOOKS: Final = 100
+"""Streams with the same time among which one is looked for; if there are more, it is rather said once more."""
+
+State = TypeVar("State")
+Command = TypeVar("Command")
+
+_log = logging.getLogger("reenact.kernel")
+
+
+class Own(Envelope):
+    """A command of the actor's own, such as the one of a timer."""
+
+    timer: Timer[Any] | None = None  # as the message: its actor knows
+
+
+class First(Own):
+    """One that comes before any message of others: if it cannot be recorded, the actor has not started."""
+
+
+class Waiting(Generic[State, Command]):
+    """What an actor waits for. Used by whoever holds its mailbox, so by one thread at a time."""
+
+    __slots__ = ("_context", "due", "fired", "timers")
+
+    def __init__(self, context: ActorContext, timers: Callable[[State], Iterable[Timer[Command]]]) -> None:
+        self._context = context
+        self.timers = timers
+        self.fired: tuple[Timer[Command], ...] = ()
+        """The timers that have had their turn in this incarnation, and that the state still waits for."""
+        self.due: int | msgspec.UnsetType | None = msgspec.UNSET
+        """When the log says that the actor is to be woken, if that is known."""
+
+    def left(self, state: State) -> list[Timer[Command]]:
+        """Return the timers that have not had their turn."""
+        return [timer for timer in self.timers(state) if timer not in self.fired]
+
+    def ripe(self, state: State) -> list[Timer[Command]]:
+        """Return the timers whose time has come, in its order."""
+        now = self._context.clock()
+        return sorted((timer for timer in self.left(state) if timer.at <= now), key=lambda timer: timer.at)
+
+    def after(self, envelope: Envelope) -> tuple[Timer[Command], ...]:
+        """Return the timers that have had their turn when this message has had its own."""
+        return (*self.fired, envelope.timer) if isinstance(envelope, Own) and envelope.timer is not None else self.fired
+
+    def is_past(self, timer: Timer[Any] | None, state: State) -> bool:
+        """Return whether the state waits for the timer no more, because of what came before it."""
+        if timer is None:
+            return False
+        left = self.left(state)
+        if timer in left:
+            return False
+        kind = type(timer.command)
+        is_like = any(other.at == timer.at and type(other.command) is kind for other in left)
+        if is_like and not _is_compared_as_a_value(kind):
+            error = TypeError(
+                f"a timer's command is compared as a value, and {kind.__name__} has no __eq__; give it one"
+            )
+            _log.error("a timer of %s cannot be recognised, and has no turn: %s", self._context.stream, error)
+            self._context.dead_letter(timer.command, error)
+        return True
+
+    def first(self, state: State) -> list[First]:
+        """Return what the timers have to say when the actor has recovered."""
+        ripe = self.ripe(state)
+        if ripe:
+            return [First(timer.command, None, timer) for timer in ripe]
+        due = earliest(self.left(state))
+        if due is None:
+            return []
+        # The class may wait for something else than it did when the last event was recorded.
+        context = self._context
+        if (context.stream, due) not in context.journal.due(after=due - 1, until=due, limit=_LOOKS):
+            return [First(DUE)]
+        self.due = due
+        return []
+
+    def forget_due(self) -> None:
+        """Look into the log again for what it says: another writer may have changed it."""
+        self.due = msgspec.UNSET
+
+    def noted(self, fired: tuple[Timer[Command], ...], due: int | None) -> None:
+        """Take note of what has become durable, and see to it that the actor is woken."""
+        self.fired, before, self.due = fired, self.due, due
+        if due is not None and due != before:
+            self._context.system.alarms.hint(self._context.stream, due)
+
+
+def earliest(timers: Iterable[Timer[Command]]) -> int | None:
+    """Return the time of the earliest of the timers."""
+    return min((timer.at for timer in timers), default=None)
+
+
+def _is_compared_as_a_value(kind: type) -> bool:
+    return next(base for base in kind.__mro__ if "__eq__" in vars(base)) is not object
