@@ -17,7 +17,10 @@ from reenact import (
     SessionNotFoundError,
 )
 from reenact.events import EventType
+from tests.features.steps import use_index
 from tests.features.story import Ears, Story
+
+use_index()
 
 NOT_FOUND: dict[str, type[NotFoundError]] = {
     "container": ContainerNotFoundError,

@@ -7,7 +7,7 @@ import math
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import cache, partial
 from typing import Any, Final, get_args
 
 import msgspec
@@ -61,8 +61,7 @@ class _Refusal(Exception):
 def routes(service: Service) -> list[Route]:
     """Return the routes of the application, but for the WebSocket's."""
     api = _Api(service)
-    document = success(openapi(service.name, needs_token=service.access.needs_token))
-    events, frames = success(json_schema()), success(frames_schema())
+    document, events, frames = _documents(service.name, service.access.needs_token)
     return [
         Route("/health", _fixed(success({"status": "ok", "server": service.name}))),
         Route("/ready", api.ready),
@@ -77,6 +76,12 @@ def routes(service: Service) -> list[Route]:
             for kind in REQUESTS.values()
         ),
     ]
+
+
+@cache
+def _documents(name: str, needs_token: bool) -> tuple[Response, ...]:  # noqa: FBT001 - `cache` tells names apart
+    """Return the OpenAPI document and the schemas of events and frames, which take longer than all else of a start."""
+    return success(openapi(name, needs_token=needs_token)), success(json_schema()), success(frames_schema())
 
 
 class _Api:
