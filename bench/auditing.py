@@ -41,7 +41,7 @@ TURNS: Final = 50
 _START: Final = 1_700_000_000_000_000
 _COLUMNS: Final = ", ".join(Row.__struct_fields__)
 _ROWS: Final = f"SELECT {_COLUMNS} FROM steps ORDER BY stream, number"  # noqa: S608 - ours
-_STREAM: Final = "SELECT events FROM steps WHERE stream = ? ORDER BY version"
+_STREAM: Final = "SELECT events FROM steps WHERE stream = ? AND count > 0 ORDER BY version"
 _header: Final = Struct(">IIqqqqqq").pack
 _unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 
@@ -137,9 +137,8 @@ def _by_hand(path: Path) -> int:
         for stream, rows in groupby(connection.execute(_ROWS), itemgetter(1)):
             name, previous = stream.encode(), GENESIS
             for _, _, at, version, _, events, cursor, heard, _, epoch, digest, _, _, *parts in rows:
-                header = _header(
-                    len(name), 0, at, -1 if version is None else version, events, cursor or 0, heard, epoch
-                )
+                place, first = version if events else -1, cursor if heard else 0
+                header = _header(len(name), 0, at, place, events, first, heard, epoch)
                 digests = [bytes(32) if one is None else blake2b(one, digest_size=32).digest() for one in parts]
                 content = b"".join((previous, *digests, header, name))
                 must(blake2b(content, digest_size=32).digest() == digest, "it is whole")

@@ -29,7 +29,9 @@ Catching: TypeAlias = Callable[[Path, Path], float]
 """Brings tables in a file up to a log, and returns the seconds."""
 
 _START: Final = 1_700_000_000_000_000
-_PAGE: Final = "SELECT position, stream, events FROM steps WHERE position > ? ORDER BY position LIMIT ?"
+_PAGE: Final = (
+    "SELECT number, position, stream, events FROM steps WHERE number > ? AND count > 0 ORDER BY number LIMIT ?"
+)
 _unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 _MOVE: Final = (
     "INSERT INTO progress VALUES ('reenact', ?, '', 1, 0) ON CONFLICT (name) DO UPDATE SET position = excluded.position"
@@ -117,17 +119,19 @@ def ours(log: Path, tables: Path) -> float:
 
 def by_hand(log: Path, tables: Path) -> float:
     """Read the log in pages of the same size, and write what follows from each in one transaction."""
-    decode, projector, position = codec().decode, Handwritten(), 0
+    decode, projector, number = codec().decode, Handwritten(), 0
+    position = 0
     _make_tables(log, tables)
     with closing(sqlite3.connect(log)) as source, closing(sqlite3.connect(tables, isolation_level=None)) as target:
         target.execute("PRAGMA synchronous = NORMAL")
         begun = time.perf_counter()
-        while page := source.execute(_PAGE, (position, Projection.batch)).fetchall():
+        while page := source.execute(_PAGE, (number, Projection.batch)).fetchall():
             target.execute("BEGIN IMMEDIATE")
-            for first, stream, events in page:
+            for _, first, stream, events in page:
                 for position, (topic, state) in enumerate(_unpack(events), first):
                     recorded_at, event = decode(topic, state)
                     projector.project(target.execute, stream, position, recorded_at, event)
+            number = page[-1][0]
             target.execute(_MOVE, (position,))
             target.execute("COMMIT")
         return time.perf_counter() - begun

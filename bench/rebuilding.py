@@ -21,7 +21,9 @@ from reenact.projections import Projection, Projections, Row, on
 from reenact.projections.read_model.queries import KeptReadModel
 from reenact.projections.views.hosted import Generation
 
-_PAGE: Final = "SELECT position, stream, events FROM steps WHERE position > ? ORDER BY position LIMIT ?"
+_PAGE: Final = (
+    "SELECT number, position, stream, events FROM steps WHERE number > ? AND count > 0 ORDER BY number LIMIT ?"
+)
 _unpack: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 
 
@@ -95,7 +97,7 @@ def _ours(log: Path, place: Path, projection: Questions, found: list[list[tuple[
 
 
 def _by_hand(log: Path, tables: Path, found: list[list[tuple[object, ...]]]) -> float:
-    decode, position = codec().decode, 0
+    decode, number, position = codec().decode, 0, 0
     begun = time.perf_counter()
     with closing(sqlite3.connect(log)) as source, closing(sqlite3.connect(tables, isolation_level=None)) as target:
         target.execute("PRAGMA journal_mode = WAL")
@@ -103,14 +105,15 @@ def _by_hand(log: Path, tables: Path, found: list[list[tuple[object, ...]]]) -> 
         target.execute("CREATE TABLE questions (position INTEGER PRIMARY KEY, stream TEXT, length INTEGER)")
         target.execute("CREATE TABLE progress (position INTEGER)")
         target.execute("INSERT INTO progress VALUES (0)")
-        while page := source.execute(_PAGE, (position, Generation.batch)).fetchall():
+        while page := source.execute(_PAGE, (number, Generation.batch)).fetchall():
             target.execute("BEGIN IMMEDIATE")
-            for first, stream, events in page:
+            for _, first, stream, events in page:
                 for position, (topic, state) in enumerate(_unpack(events), first):
                     _, event = decode(topic, state)
                     if isinstance(event, MessageAccepted):
                         length = sum(len(getattr(block, "text", "")) for block in event.content)
                         target.execute("INSERT INTO questions VALUES (?, ?, ?)", (position, stream, length))
+            number = page[-1][0]
             target.execute("UPDATE progress SET position = ?", (position,))
             target.execute("COMMIT")
         took = time.perf_counter() - begun

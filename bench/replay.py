@@ -25,8 +25,8 @@ HISTORY: Final = 100
 PAGE: Final = 1_000
 
 _EVENTS: Final = "SELECT stream, version, position, cause, events FROM steps"
-_STREAM: Final = f"{_EVENTS} WHERE stream = ? ORDER BY version"
-_LOG: Final = f"{_EVENTS} WHERE position > 0 ORDER BY position"
+_STREAM: Final = f"{_EVENTS} WHERE stream = ? AND count > 0 ORDER BY version"
+_LOG: Final = f"{_EVENTS} WHERE count > 0 ORDER BY number"
 _SNAPSHOT: Final = """
     SELECT * FROM stored_snapshots WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1
 """

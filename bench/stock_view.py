@@ -81,7 +81,7 @@ def stock_projection(log: Path, tables: Path, synchronous: str) -> float:
     }
     with closing(sqlite3.connect(log)) as connection:
         rows = connection.execute(
-            "SELECT stream, version, position, cause, events FROM steps WHERE position > 0 ORDER BY position"
+            "SELECT stream, version, position, cause, events FROM steps WHERE count > 0 ORDER BY number"
         )
         stored = [StoredEvent(stream, version, topic, state) for stream, version, _, topic, state, _ in cells_of(rows)]
     SessionsProjection.last = len(stored)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from hashlib import blake2b
-from typing import Generic, TypeAlias, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -20,6 +20,12 @@ GENESIS = blake2b(b"reenact: the first row of a stream", digest_size=DIGEST_SIZE
 
 NOTHING = bytes(DIGEST_SIZE)
 """What stands for the digest of a part that a row does not have."""
+
+End: TypeAlias = tuple[int, int, bytes]
+"""Where a stream ends: the version of its last event, -1 if it has none, its last cursor, and its last row's digest."""
+
+BEGINNING: Final[End] = (-1, 0, GENESIS)
+"""Where a stream ends that has no rows."""
 
 Parts: TypeAlias = tuple[bytes, bytes, bytes]
 """The digests of a row's cause, events and feed, as they are stored."""
@@ -44,18 +50,19 @@ def header_of(
     stream: bytes,
     recorded_at: int,
     *,
-    version: int | None,
+    version: int,
     count: int,
-    cursor: int | None,
+    cursor: int,
     heard: int,
     key: bytes = b"",
     epoch: int = 0,
 ) -> bytes:
     """Return what is digested of a row beside its parts.
 
-    Neither its number nor its position is: both are the log's, and a stream can go to another log.
+    Neither its number nor its position is: both are the log's, and a stream can go to another log. Nor is the version
+    if it has no events, or the cursor if nothing is heard.
     """
-    place, first = -1 if version is None else version, 0 if cursor is None else cursor
+    place, first = version if count else -1, cursor if heard else 0
     return _HEADER(len(stream), len(key), recorded_at, place, count, first, heard, epoch) + stream + key
 
 
@@ -80,19 +87,20 @@ def request_proof(request_id: bytes, digest: bytes, note: bytes, at: int) -> byt
 class Row(Frozen):
     """A row of a log as its bytes stand there: what became durable of a stream together.
 
-    It holds `count` events from `version` and `position` on, `heard` announcements from `cursor` on, or both. What
-    stands in it may be less than what was written: announcements in the place of its own and those of rows before it,
-    or events out of which something was taken. Then it keeps its digest; `original` is what that is of, beside what
-    never changes, and `seal` is over what it says now.
+    It holds `count` events from `version` and `position` on, `heard` announcements from `cursor` on, or both. If it has
+    none, these are what the next ones get, or 0 in a row that is in no log yet. What stands in it may be less than what
+    was written: announcements in the place of its own and those of rows before it, or events out of which something
+    was taken. Then it keeps its digest; `original` is what that is of, beside what never changes, and `seal` is over
+    what it says now.
     """
 
     number: int
     stream: str
     recorded_at: int
-    version: int | None
-    position: int | None
+    version: int
+    position: int
     count: int
-    cursor: int | None
+    cursor: int
     heard: int
     key: str | None
     epoch: int
@@ -103,15 +111,22 @@ class Row(Frozen):
     events: bytes | None
     feed: bytes | None
 
-    @property
-    def last_version(self) -> int | None:
-        """The version of its last event, None if it has none."""
-        return None if self.version is None else self.version + self.count - 1
+    def end(self, before: End) -> End:
+        """Return where its stream ends with it, behind that end."""
+        version, cursor, _ = before
+        return (
+            self.version + self.count - 1 if self.count else version,
+            self.cursor + self.heard - 1 if self.heard else cursor,
+            self.digest,
+        )
 
-    @property
-    def last_cursor(self) -> int | None:
-        """The cursor of its last announcement, None if it has none."""
-        return None if self.cursor is None else self.cursor + self.heard - 1
+    def missing(self, before: End) -> tuple[Literal["version", "cursor"], int] | None:
+        """Return the version, or the cursor, that is missing between that end of its stream and the row."""
+        version, cursor, _ = before
+        # A stream that another library has begun may start at 0.
+        if self.count and self.version != version + 1 and (version, self.version) != (-1, 1):
+            return "version", max(1, version + 1)
+        return ("cursor", cursor + 1) if self.heard and self.cursor != cursor + 1 else None
 
     @property
     def is_redacted(self) -> bool:
@@ -124,7 +139,7 @@ class Row(Frozen):
         if self.original is None:
             return False
         *_, feed, cursor, heard = _ORIGINAL.unpack(self.original)
-        return (feed, cursor, heard) != (part_digest(self.feed), self.cursor or 0, self.heard)
+        return (feed, cursor, heard) != (part_digest(self.feed), self._heard_from, self.heard)
 
     def follows(self, previous: bytes) -> bool:
         """Return whether it is as it was written, or sealed, behind the row of its stream with the digest `previous`.
@@ -143,7 +158,7 @@ class Row(Frozen):
         cause: bytes | None,
         events: bytes | None,
         feed: bytes | None,
-        cursor: int | None,
+        cursor: int,
         heard: int,
         behind: bytes | None = None,
     ) -> Row:
@@ -152,7 +167,7 @@ class Row(Frozen):
         `previous` is the digest of the row before it. It is to come `behind` another one if it takes the place of
         those between them, too.
         """
-        original = self.original or _ORIGINAL.pack(previous, *self._parts(), self.cursor or 0, self.heard)
+        original = self.original or _ORIGINAL.pack(previous, *self._parts(), self._heard_from, self.heard)
         changed = msgspec.structs.replace(
             self,
             cause=cause,
@@ -176,7 +191,11 @@ class Row(Frozen):
     def _parts(self) -> Parts:
         return part_digest(self.cause), part_digest(self.events), part_digest(self.feed)
 
-    def _header(self, cursor: int | None, heard: int) -> bytes:
+    @property
+    def _heard_from(self) -> int:
+        return self.cursor if self.heard else 0
+
+    def _header(self, cursor: int, heard: int) -> bytes:
         return header_of(
             self.stream.encode(),
             self.recorded_at,
@@ -196,11 +215,11 @@ class Row(Frozen):
 class Passed(Frozen, Generic[Event_co]):
     """A row that is as it was written: its events, if they are decoded, and what it holds of the feed, still encoded.
 
-    That has so many cursors from `cursor` on; it is sealed if it stands in place of others.
+    It has `heard` cursors from `cursor` on; it is sealed if it stands in place of others.
     """
 
     events: Sequence[Event_co]
-    cursor: int | None
+    cursor: int
     heard: int
     feed: bytes | None
     is_sealed: bool

@@ -22,7 +22,7 @@ from reenact.actors.journal.api import (
 )
 from reenact.actors.journal.aside import Aside
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.heads import Heads, end_of, refusal_of
+from reenact.actors.journal.heads import Heads, refusal_of
 from reenact.actors.journal.replacement import replace
 from reenact.actors.journal.requests import (
     UNDER_WAY,
@@ -261,21 +261,20 @@ class Batch:
         Its first event has the `version`, or the one behind the last.
         """
         last, last_cursor, previous = self._heads.get(stream)
-        position: int | None = None
-        cursor: int | None = None
-        if count:
-            version = max(0, last) + 1 if version is None else version
-            position, last = self.position + 1, version + count - 1
-            self.position += count
-            self.has_events = True
-        if heard:
-            cursor, last_cursor = last_cursor + 1, last_cursor + heard
+        position, cursor = self.position + 1, last_cursor + 1
+        if not count:
+            version = last + 1
+        elif version is None:
+            version = max(0, last) + 1
         header = header_of(stream.encode(), recorded_at, version=version, count=count, cursor=cursor, heard=heard)
         digest = row_digest(previous, (part_digest(cause), part_digest(events), part_digest(feed)), header)
         self.number += 1
+        self.position += count
+        self.has_events = self.has_events or count > 0
+        last = version + count - 1
         self._steps += (self.number, stream, recorded_at, version, position, count, cursor, heard, digest)
         self._steps += (cause, events, feed)
-        self._heads.move(stream, (last, last_cursor, digest))
+        self._heads.move(stream, (last, last_cursor + heard, digest))
         return last
 
     def _add_foreign(self, request: Foreign) -> Outcome:
@@ -301,12 +300,20 @@ class Batch:
         if refusal is not None:
             return refusal
         for row in intake.rows:
+            end = self._heads.get(row.stream)
             self.number += 1
-            position = self.position + 1 if row.count else None
+            self._rows.append(
+                msgspec.structs.replace(
+                    row,
+                    number=self.number,
+                    position=self.position + 1,
+                    version=row.version if row.count else end[0] + 1,
+                    cursor=row.cursor if row.heard else end[1] + 1,
+                )
+            )
             self.position += row.count
-            self.has_events = self.has_events or position is not None
-            self._rows.append(msgspec.structs.replace(row, number=self.number, position=position))
-            self._heads.move(row.stream, end_of(row, self._heads.get(row.stream)))
+            self.has_events = self.has_events or row.count > 0
+            self._heads.move(row.stream, row.end(end))
         self._due.update({timer.stream: timer.due for timer in intake.timers})
         if intake.more or self._store.tracked(UNDER_WAY):
             self._tracking[UNDER_WAY] = int(intake.more)

@@ -117,7 +117,7 @@ class CheckpointFile:
         """
         is_lost = False
         for end in self.ends():
-            if evidence.holds(end.name, end.version, end.cursor, end.digest):
+            if evidence.holds(end.name, end.digest):
                 return
             is_lost = is_lost or (end.version >= 0 and not evidence.has(end.name))
         if is_lost and evidence.counts().events:

@@ -15,6 +15,7 @@ from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.schema import FORMAT_VERSION, refuse_from_before_release
 from reenact.actors.journal.seeking import Cells as Packed
 from reenact.actors.journal.seeking import cells_of, rows_of, seek
+from reenact.actors.journal.store import NEWEST_FIRST
 from reenact.actors.journal.structure import structure_of
 from reenact.actors.journal.walk import Cells, Text, text_of
 from reenact.domain.chain import Row
@@ -44,38 +45,32 @@ _ASIDE: Final = {
 """What stands beside the rows, each in the order of its key; consumers with where their topic ends."""
 _END: Final = """
     (
-        SELECT cursor + heard - 1 FROM steps
-        WHERE steps.stream = consumers.topic AND steps.cursor IS NOT NULL ORDER BY steps.cursor DESC LIMIT 1
+        SELECT steps.cursor + heard - 1 FROM steps
+        WHERE stream = topic ORDER BY version DESC, steps.cursor DESC LIMIT 1
     )
 """
-_ROW_OF: Final = """
-    SELECT version + count - 1, digest FROM steps WHERE stream = ? AND version <= ? ORDER BY version DESC LIMIT 1
-"""
-_ANY: Final = "SELECT 1 FROM steps WHERE stream = ? AND version >= 0 LIMIT 1"
-_SAME: Final = """
-    SELECT 1 FROM steps WHERE digest = ? AND number IN (
-        (SELECT number FROM steps WHERE stream = ? AND version <= ? ORDER BY version DESC LIMIT 1),
-        (SELECT number FROM steps WHERE stream = ? AND cursor <= ? ORDER BY cursor DESC LIMIT 1)
-    )
-"""
+_ROW_OF: Final = f"""
+    SELECT version + count - 1, digest FROM steps WHERE stream = ? AND version <= ? {NEWEST_FIRST} LIMIT 1
+"""  # noqa: S608 - ours
+_ANY: Final = "SELECT 1 FROM steps WHERE stream = ? AND count > 0 LIMIT 1"
+_SAME: Final = "SELECT 1 FROM steps WHERE stream = ? AND digest = ? LIMIT 1"
 _FIRST_HOLE: Final = """
-    SELECT position + count FROM steps AS one
-    WHERE position IS NOT NULL AND NOT EXISTS (SELECT 1 FROM steps WHERE position = one.position + one.count)
-    ORDER BY position LIMIT 1
+    SELECT expected FROM (
+        SELECT number, position, lag(position + count, 1, CAST(1 AS bigint)) OVER (ORDER BY number) AS expected
+        FROM steps
+    ) AS each_row WHERE position <> expected ORDER BY number LIMIT 1
 """
 _COUNTS: Final = """
-    SELECT count(*), CAST(total(count) AS INTEGER), min(position), max(position + count - 1), NULL
-    FROM steps NOT INDEXED
+    SELECT count(*), CAST(total(count) AS INTEGER), max(position + count - 1), NULL FROM steps NOT INDEXED
 """
 _MOST_FAULTS: Final = 10
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """How many rows and events there are, the first and the last position, and where the log says that it ends."""
+    """How many rows and events there are, the last position, and where the log says that it ends."""
 
     rows: int
     events: int
-    first: int
     last: int
     said: int
 
@@ -127,16 +122,14 @@ class Evidence:
     def counts(self) -> Counts:
         """Return what must agree if no position is missing."""
         if not self._has_rows:
-            return Counts(0, 0, 0, 0, 0)
-        ((rows, events, first, last, said),) = self._ask(self._counts, ())
-        return Counts(rows, events, first or 0, last or 0, last or 0 if said is None else said)
+            return Counts(0, 0, 0, 0)
+        ((rows, events, last, said),) = self._ask(self._counts, ())
+        return Counts(rows, events, last or 0, last or 0 if said is None else said)
 
-    def first_hole(self, first: int) -> int:
-        """Return the first position behind a row at which no other one begins, if this is the first position of all."""
-        if first != 1:
-            return 1
-        ((hole,),) = self._ask(_FIRST_HOLE, ())
-        return int(hole)
+    def first_hole(self) -> int | None:
+        """Return the first position at which no row begins, though one does behind it; None if there is none."""
+        found = self._ask(_FIRST_HOLE, ()) if self._has_rows else []
+        return int(found[0][0]) if found else None
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
         """Return the digest of the row that holds an event, None if it is not there."""
@@ -144,9 +137,9 @@ class Evidence:
         is_there = bool(found) and isinstance(found[0][1], bytes) and found[0][0] >= version
         return bytes(found[0][1]) if is_there else None
 
-    def holds(self, stream: str, version: int, cursor: int, digest: bytes) -> bool:
-        """Return whether a row that holds this version, or this cursor, has the digest."""
-        return self._has_rows and bool(self._ask(_SAME, (digest, stream, version, stream, cursor)))
+    def holds(self, stream: str, digest: bytes) -> bool:
+        """Return whether a row of the stream has the digest."""
+        return self._has_rows and bool(self._ask(_SAME, (stream, digest)))
 
     def has(self, stream: str) -> bool:
         """Return whether the stream has events."""

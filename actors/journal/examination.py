@@ -72,8 +72,8 @@ def check_beside(evidence: Evidence) -> Iterator[Finding]:
 def check_counts(evidence: Evidence) -> Iterator[Finding]:
     """Yield the first position without an event: positions are given without holes, so what is removed leaves one."""
     counts = evidence.counts()
-    hole = evidence.first_hole(counts.first) if counts.last else counts.events and 1
-    if hole and hole != counts.last + 1:
+    hole = evidence.first_hole()
+    if hole is not None:
         there = f"{counts.events} of {max(counts.last, counts.said)} events are there"
         yield Finding("log", "", hole, f"position {hole} is missing: {there}")
     elif counts.said != counts.last:

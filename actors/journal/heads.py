@@ -6,17 +6,11 @@ Rows of another log that are taken in must continue these ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, TypeAlias
 
 from reenact.actors.journal.requests import Intake, Request, streams_of
 from reenact.actors.journal.store import Store
-from reenact.domain.chain import GENESIS, Row
+from reenact.domain.chain import BEGINNING, End
 from reenact.domain.errors import ConflictError, LogUnusableError, StorageError
-
-Head: TypeAlias = tuple[int, int, bytes]
-"""The version of a stream's last event, -1 if it has none, its last cursor, and the digest of its last row."""
-
-_BEGINNING: Final[Head] = (-1, 0, GENESIS)
 
 
 class Heads:
@@ -30,14 +24,14 @@ class Heads:
         self._store = store
         self._limit = limit
         self._requests: Sequence[Request] = ()
-        self._recent: dict[str, Head] = {}
-        self._older: dict[str, Head] = {}
+        self._recent: dict[str, End] = {}
+        self._older: dict[str, End] = {}
 
-    def get(self, stream: str) -> Head:
+    def get(self, stream: str) -> End:
         """Return the end of the stream."""
         return self._recent.get(stream) or self._older.get(stream) or self._find(stream)
 
-    def move(self, stream: str, head: Head) -> None:
+    def move(self, stream: str, head: End) -> None:
         """Remember that the stream now ends there."""
         self._recent[stream] = head
 
@@ -56,36 +50,27 @@ class Heads:
         if len(self._recent) > self._limit:
             self._recent, self._older = {}, self._recent
 
-    def _find(self, stream: str) -> Head:
+    def _find(self, stream: str) -> End:
         expected = streams_of(self._requests)
         unknown = {each for each in expected if each not in self._recent and each not in self._older}
         unknown.add(stream)
-        self._recent |= dict.fromkeys(unknown, _BEGINNING)
-        for found, version, cursor, digest in self._store.stream_ends(list(unknown)):
-            self._recent[found] = (version, cursor, digest)
+        self._recent |= dict.fromkeys(unknown, BEGINNING)
+        self._recent.update(self._store.stream_ends(list(unknown)))
         return self._recent[stream]
 
 
 def refusal_of(intake: Intake, heads: Heads) -> StorageError | None:
     """Return what forbids the rows; all of them are looked at before any is taken in."""
-    ends: dict[str, Head] = {}
+    ends: dict[str, End] = {}
     for row in intake.rows:
         end = ends.get(row.stream) or heads.get(row.stream)
-        version, cursor, digest = end
-        # A stream that another library has begun may start at 0.
-        if row.version is not None and row.version != version + 1 and (version, row.version) != (-1, 1):
-            return ConflictError(row.stream, row.version - 1, max(0, version))
-        if row.cursor is not None and row.cursor != cursor + 1:
-            return ConflictError(row.stream, row.cursor - 1, cursor)
-        if not row.follows(digest):
-            what = "a row of the feed" if row.version is None else f"event {row.version}"
+        missing = row.missing(end)
+        if missing is not None:
+            kind, expected = missing
+            return ConflictError(row.stream, (row.version if kind == "version" else row.cursor) - 1, expected - 1)
+        if not row.follows(end[2]):
+            what = f"event {row.version}" if row.count else "a row of the feed"
             message = f"{what} of {row.stream!r} does not follow what the log holds"
             return LogUnusableError(f"{message}; verify where it comes from, and where it goes")
-        ends[row.stream] = end_of(row, end)
+        ends[row.stream] = row.end(end)
     return None
-
-
-def end_of(row: Row, before: Head) -> Head:
-    """Return where a stream ends with the row, which comes behind that end."""
-    version, cursor = row.last_version, row.last_cursor
-    return before[0] if version is None else version, before[1] if cursor is None else cursor, row.digest

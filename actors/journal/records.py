@@ -21,7 +21,7 @@ _ROWS = f"SELECT {CELLS} FROM steps {{which}} ORDER BY number"  # noqa: S608 - o
 _EVENTS = "SELECT CAST(total(count) AS INTEGER) FROM steps {which}"
 _TIMERS = "SELECT stream, due FROM timers {which} ORDER BY stream"
 _THESE = "WHERE stream IN (SELECT value FROM json_each(?))"
-_HEAD = "SELECT coalesce(max(position + count - 1), 0) FROM steps"
+_HEAD = "SELECT coalesce(max(position + count - 1), 0) FROM steps WHERE number = (SELECT max(number) FROM steps)"
 
 
 class Records(Protocol):

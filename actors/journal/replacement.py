@@ -17,22 +17,22 @@ def replace(store: Store, request: Replacement) -> Exception | None:
     """
     topic, first_cursor, last_cursor = request.topic, request.first_cursor, request.last_cursor
     rows = list(store.rows(topic, first_cursor, last_cursor))
-    begin = next((index for index, row in enumerate(rows) if row.cursor == first_cursor), len(rows))
+    begin = next((index for index, row in enumerate(rows) if row.heard and row.cursor == first_cursor), len(rows))
     run = rows[begin:]
-    if not run or run[-1].last_cursor != last_cursor or any(row.count for row in run[:-1]):
+    if not run or run[-1].cursor + run[-1].heard - 1 != last_cursor or any(row.count for row in run[:-1]):
         return ValueError(f"no rows of the feed of {topic!r} hold exactly the cursors {first_cursor} to {last_cursor}")
     previous, expected = GENESIS, 1
-    if rows[0].cursor is not None and rows[0].cursor < first_cursor:
-        previous, expected = rows[0].digest, (rows[0].last_cursor or 0) + 1
+    if rows[0].cursor < first_cursor:
+        previous, expected = rows[0].digest, rows[0].cursor + rows[0].heard
         rows, begin = rows[1:], begin - 1
     digests = [previous, *(row.digest for row in rows)]
     for row, before in zip(rows, digests, strict=False):
-        is_missing = row.cursor is not None and row.cursor != expected
+        is_missing = row.cursor != expected
         if is_missing or not row.follows(before):  # sealed, it would pass as what was written
             problem = f"cursor {expected} is missing" if is_missing else "the row or the one before it was changed"
             message = f"{store.name}: the feed of {topic!r} is damaged at cursor {row.cursor} ({problem})"
             return LogUnusableError(f"{message}; restore a copy of the log")
-        expected = (row.last_cursor or expected - 1) + 1
+        expected += row.heard
     *gone, last = run
     try:
         part = unpack_feed(last.feed or b"")

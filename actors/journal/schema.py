@@ -10,8 +10,8 @@ from pathlib import Path
 from reenact.domain.chain import Row
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
-APPLICATION_ID = 0x524E4354
-"""Marks a SQLite file as a log ("RNCT")."""
+APPLICATION_ID = 0x524E4C47
+"""Marks a SQLite file as a log ("RNLG")."""
 
 FORMAT_VERSION = 1
 """The version of the tables below."""
@@ -19,21 +19,21 @@ FORMAT_VERSION = 1
 BEFORE_RELEASE = "before the first release of Reenact; read it with the version that has written it, or begin a new log"
 """What is said of a log that a state of Reenact from before its first release has written."""
 
-_ID_BEFORE_RELEASE = 0x52454E41
+_IDS_BEFORE_RELEASE = {0x52454E41, 0x524E4354}
 
 # The key of `steps` is declared, so that no VACUUM renumbers it. Its long columns come last: whoever looks for a row
-# reads none of their pages. Each index costs time at each step; where a stream ends is found by the first two. Requests
-# have no index by time: what is old is looked for by a reader, once in a while.
+# reads none of their pages. Each index costs time at each step; see `seeking` for how one is enough. Requests have no
+# index by time: what is old is looked for by a reader, once in a while.
 _TABLES = (
     """
     CREATE TABLE steps (
         number INTEGER PRIMARY KEY,
         stream TEXT NOT NULL,
         recorded_at INTEGER NOT NULL,
-        version INTEGER,
-        position INTEGER,
+        version INTEGER NOT NULL,
+        position INTEGER NOT NULL,
         count INTEGER NOT NULL,
-        cursor INTEGER,
+        cursor INTEGER NOT NULL,
         heard INTEGER NOT NULL,
         key TEXT,
         epoch INTEGER NOT NULL DEFAULT 0,
@@ -45,9 +45,7 @@ _TABLES = (
         feed BLOB
     )
     """,
-    "CREATE UNIQUE INDEX steps_by_version ON steps (stream, version) WHERE version IS NOT NULL",
-    "CREATE UNIQUE INDEX steps_by_cursor ON steps (stream, cursor) WHERE cursor IS NOT NULL",
-    "CREATE UNIQUE INDEX steps_by_position ON steps (position) WHERE position IS NOT NULL",
+    "CREATE UNIQUE INDEX steps_by_stream ON steps (stream, version, cursor)",
     """
     CREATE TABLE stored_snapshots (
         originator_id TEXT NOT NULL,
@@ -154,7 +152,7 @@ def check_format(connection: sqlite3.Connection, path: str) -> bool:
 
 def refuse_from_before_release(application_id: int, name: str) -> None:
     """Raise `LogUnusableError` if a file with this id is a log from before the first release."""
-    if application_id == _ID_BEFORE_RELEASE:
+    if application_id in _IDS_BEFORE_RELEASE:
         raise LogUnusableError(f"{name} was written {BEFORE_RELEASE}")
 
 

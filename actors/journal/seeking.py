@@ -42,7 +42,39 @@ Select: TypeAlias = Callable[[str, Parameters], list[Any]]
 PAGE: Final = 96
 """So many rows are read at a time."""
 MOST: Final = 2**63 - 1
-_AFTER: Final = "{place} >= coalesce((SELECT max({place}) FROM steps WHERE {of}{place} <= ?), 0)"
+
+# `key` rises from row to row, and so does `value`: each round halves where the last row can be that begins up to it.
+_BISECTION: Final = """(
+    WITH RECURSIVE halves (low, size) AS (
+        SELECT CAST(0 AS bigint), (SELECT max({key}) FROM steps WHERE {of})
+        UNION ALL
+        SELECT low + CASE WHEN (
+            SELECT {value} FROM steps WHERE {of} AND {key} >= low + (size + 1) / 2 ORDER BY {key}, {value} LIMIT 1
+        ) <= ? THEN (size + 1) / 2 ELSE 0 END, size / 2
+        FROM halves WHERE size > 0
+    )
+    SELECT max(low) FROM halves
+)"""
+NUMBER_AT: Final = _BISECTION.format(key="number", value="position", of="true")
+"""The number of the last row that begins up to a position, the only parameter; 0 if none does."""
+_VERSION_AT: Final = _BISECTION.format(key="version", value="cursor", of="stream = ?")
+HEARD_AT: Final = f"""(
+    SELECT coalesce(max(version), 0), coalesce(max(cursor), 0) FROM steps
+    WHERE stream = ? AND version = {_VERSION_AT} AND cursor <= ?
+)"""  # noqa: S608 - ours
+"""The version and the cursor of the stream's last row that begins up to a cursor, 0 if none does; see `heard_at`."""
+
+
+def heard_at(stream: str, cursor: int) -> Parameters:
+    """Return the parameters of `HEARD_AT`."""
+    return (stream, stream, stream, cursor, cursor)
+
+
+_BEHIND: Final = f"{EVENTS} WHERE count > 0 AND number >= {NUMBER_AT}"
+_OF_STREAM: Final = f"""
+    {EVENTS} WHERE stream = ? AND count > 0
+    AND version >= coalesce((SELECT max(version) FROM steps WHERE stream = ? AND version <= ?), 0) AND version <= ?
+"""  # noqa: S608 - ours
 
 
 def seek(
@@ -82,8 +114,9 @@ def rows_of(
     *, after: int, until: int = MOST, stream: str | None = None, backwards: bool = False, limit: int
 ) -> tuple[str, Parameters]:
     """Return the query, and its parameters, for up to `limit` rows that may hold such events, for `packed.cells_of`."""
-    place, of = ("position", "") if stream is None else ("version", "stream = ? AND ")
-    name = () if stream is None else (stream,)
-    order = f"ORDER BY {place}{' DESC' if backwards else ''} LIMIT ?"
-    query = f"{EVENTS} WHERE {of}{_AFTER.format(place=place, of=of)} AND {place} <= ? {order}"
-    return query, (*name, *name, after + 1, until, limit)
+    order = f"ORDER BY {'number' if stream is None else 'version'}{' DESC' if backwards else ''} LIMIT ?"
+    if stream is not None:
+        return f"{_OF_STREAM} {order}", (stream, stream, after + 1, until, limit)
+    if until == MOST:
+        return f"{_BEHIND} {order}", (after + 1, limit)
+    return f"{_BEHIND} AND number <= {NUMBER_AT} {order}", (after + 1, until, limit)

@@ -24,7 +24,7 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
-_FIRST_EVENTS = "SELECT events FROM steps WHERE position IS NOT NULL ORDER BY position LIMIT 1"
+_FIRST_EVENTS = "SELECT events FROM steps WHERE count > 0 ORDER BY number LIMIT 1"
 PAGE_SIZE: Final = 8192
 """Bytes. A step has 1 to 3 kB: two or three on a page of SQLite's own 4,096 would leave a third of the file empty."""
 _WAL_SIZE_LIMIT = 64 * 1024 * 1024

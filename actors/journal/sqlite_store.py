@@ -11,8 +11,8 @@ from msgspec.structs import astuple
 
 from reenact.actors.journal.faults import fault
 from reenact.actors.journal.schema import CELLS
-from reenact.actors.journal.store import STEP, Changes, End, Values, end_of
-from reenact.domain.chain import Row
+from reenact.actors.journal.store import LAST, LAST_OF_ALL, ROWS, STEP, Changes, Values, rows_between
+from reenact.domain.chain import End, Row
 from reenact.domain.errors import LogUnusableError, StorageError
 
 # At each statement sqlite3 lets other threads run, and one that is busy may keep the interpreter for 5 ms:
@@ -41,29 +41,9 @@ class Insertion:
                 start += size
 
 
-_LAST_NUMBER = "SELECT max(number) FROM steps"
-_LAST_POSITION = """
-    SELECT position + count - 1 FROM steps WHERE position IS NOT NULL ORDER BY position DESC LIMIT 1
-"""
-_LAST_EVENT = """
-    SELECT number, version + count - 1, digest FROM steps
-    WHERE stream = ? AND version IS NOT NULL ORDER BY version DESC LIMIT 1
-"""
-_LAST_ANNOUNCED = """
-    SELECT number, cursor + heard - 1, digest FROM steps
-    WHERE stream = ? AND cursor IS NOT NULL ORDER BY cursor DESC LIMIT 1
-"""
 _SNAPSHOT = "SELECT 1 FROM stored_snapshots WHERE originator_id = ? AND originator_version = ?"
 _REMEMBERED = "SELECT 1 FROM requests WHERE id = ?"
-_ROWS = f"""
-    SELECT {CELLS} FROM steps
-    WHERE stream = :stream AND number >= coalesce((
-        SELECT number FROM steps WHERE stream = :stream AND cursor < :first ORDER BY cursor DESC LIMIT 1
-    ), 0) AND number <= (
-        SELECT number FROM steps WHERE stream = :stream AND cursor <= :last ORDER BY cursor DESC LIMIT 1
-    )
-    ORDER BY number
-"""  # noqa: S608 - ours
+_ROWS = ROWS.format(cells=CELLS)
 _TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 
 _INSERT_STEPS = Insertion(f"steps ({', '.join(STEP)})", columns=len(STEP))
@@ -140,19 +120,15 @@ class SqliteStore:
                 self._data_version, self._end = version, None
         if self._end is not None:
             return *self._end, True
-        number: int | None = self.connection.execute(_LAST_NUMBER).fetchone()[0]
-        row: tuple[int] | None = self.connection.execute(_LAST_POSITION).fetchone()
-        return number or 0, row[0] if row else 0, False
+        last: tuple[int, int] | None = self.connection.execute(LAST_OF_ALL).fetchone()
+        return *(last or (0, 0)), False
 
-    def stream_ends(self, streams: Sequence[str]) -> Iterator[End]:
-        """Yield where the streams end."""
-        execute = self.connection.execute
+    def stream_ends(self, streams: Sequence[str]) -> Iterator[tuple[str, End]]:
+        """Yield streams with where they end."""
         for stream in streams:
-            of_events: tuple[int, int, bytes] | None = execute(_LAST_EVENT, (stream,)).fetchone()
-            announced: tuple[int, int, bytes] | None = execute(_LAST_ANNOUNCED, (stream,)).fetchone()
-            end = end_of(stream, of_events, announced)
+            end: End | None = self.connection.execute(LAST, (stream,)).fetchone()
             if end is not None:
-                yield end
+                yield stream, end
 
     def has_snapshot(self, stream: str, version: int) -> bool:
         """Return whether a snapshot of the stream stands at this version."""
@@ -171,8 +147,7 @@ class SqliteStore:
 
     def rows(self, stream: str, first_cursor: int, last_cursor: int) -> list[Row]:
         """Return the stream's rows between these cursors, and the one before."""
-        cells = {"stream": stream, "first": first_cursor, "last": last_cursor}
-        return [Row(*row) for row in self.connection.execute(_ROWS, cells)]
+        return [Row(*row) for row in self.connection.execute(_ROWS, rows_between(stream, first_cursor, last_cursor))]
 
     def replace(self, gone: Sequence[Row], row: Row) -> None:
         """Delete rows, and put the row in the place of the one with its number."""

@@ -7,7 +7,8 @@ from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
-from reenact.domain.chain import Row
+from reenact.actors.journal.seeking import HEARD_AT, Parameters, heard_at
+from reenact.domain.chain import End, Row
 from reenact.domain.errors import StorageError
 
 
@@ -35,17 +36,31 @@ Values: TypeAlias = list[int | str | bytes | None]
 A row of its own for each record, a tuple, would be one more thing for the garbage collector to look after.
 """
 
-End: TypeAlias = tuple[str, int, int, bytes]
-"""A stream with the version of its last event, or -1, its last cursor, or 0, and the digest of its last row."""
-
-Last: TypeAlias = tuple[int, int, bytes]
-"""The number of a row, the last version, or the last cursor, in it, and its digest."""
+NEWEST_FIRST: Final = "ORDER BY version DESC, cursor DESC"
+"""The order of a stream's rows, from its last one on."""
+LAST: Final = f"""
+    SELECT version + count - 1, cursor + heard - 1, digest FROM steps WHERE stream = ? {NEWEST_FIRST} LIMIT 1
+"""  # noqa: S608 - ours
+"""Where a stream ends."""
+LAST_OF_ALL: Final = "SELECT number, position + count - 1 FROM steps ORDER BY number DESC LIMIT 1"
+"""Where the log ends."""
+ROWS: Final = f"""
+    SELECT {{cells}} FROM steps
+    WHERE stream = ? AND (version, cursor) >= {HEARD_AT} AND (version, cursor) <= {HEARD_AT}
+    ORDER BY version, cursor
+"""  # noqa: S608 - likewise
+"""A stream's rows from the one with one cursor to that with another; see `rows_between`."""
 
 STEP: Final = (
     *("number", "stream", "recorded_at", "version", "position", "count", "cursor", "heard", "digest"),
     *("cause", "events", "feed"),
 )
 """What is written of a row that nothing was taken out of, in this order."""
+
+
+def rows_between(stream: str, first_cursor: int, last_cursor: int) -> Parameters:
+    """Return the parameters of `ROWS` for the rows between these cursors, and the one before."""
+    return (stream, *heard_at(stream, first_cursor - 1), *heard_at(stream, last_cursor))
 
 
 class Changes(msgspec.Struct):
@@ -94,8 +109,8 @@ class Store(Protocol):
         """
         ...
 
-    def stream_ends(self, streams: Sequence[str]) -> Iterable[End]:
-        """Return where the streams end; without those that have no rows."""
+    def stream_ends(self, streams: Sequence[str]) -> Iterable[tuple[str, End]]:
+        """Return streams with where they end; without those that have no rows."""
         ...
 
     def has_snapshot(self, stream: str, version: int) -> bool:
@@ -149,11 +164,3 @@ class Store(Protocol):
     def fault(self, error: Exception) -> StorageError:
         """Return our error for what was raised; the original is its cause."""
         ...
-
-
-def end_of(stream: str, of_events: Last | None, announced: Last | None) -> End | None:
-    """Return where a stream ends of which these are the last row with events, and the last with announcements."""
-    last = max((each for each in (of_events, announced) if each is not None), default=None)
-    if last is None:
-        return None
-    return stream, -1 if of_events is None else of_events[1], 0 if announced is None else announced[1], last[2]

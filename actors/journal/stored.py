@@ -11,16 +11,16 @@ from typing import Any, Self
 from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.requests import UNDER_WAY, Intake, Purge, Recovery, Step
-from reenact.actors.journal.seeking import MOST, PAGE, Cells, cells_of, seek
-from reenact.actors.journal.store import Reader, end_of
+from reenact.actors.journal.seeking import HEARD_AT, MOST, NUMBER_AT, PAGE, Cells, cells_of, heard_at, seek
+from reenact.actors.journal.store import LAST, NEWEST_FIRST, Reader
 from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
-from reenact.domain.chain import Row, Timer
+from reenact.domain.chain import End, Row, Timer
 from reenact.domain.errors import LogUnusableError
 
 _ROW = "SELECT version, position, events, digest FROM steps WHERE stream = ?"
-_READ_LINK = f"{_ROW} AND version <= ? ORDER BY version DESC LIMIT 1"
-_READ_LINK_AT = f"{_ROW} AND position <= ? ORDER BY version DESC LIMIT 1"
+_READ_LINK = f"{_ROW} AND version <= ? AND count > 0 ORDER BY version DESC LIMIT 1"
+_READ_LINK_AT = f"{_ROW} AND position <= ? AND count > 0 ORDER BY version DESC LIMIT 1"
 _READ_TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 _SNAPSHOTS = "SELECT originator_id, originator_version, topic, state FROM stored_snapshots"
 _READ_SNAPSHOT = f"{_SNAPSHOTS} WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1"
@@ -33,16 +33,15 @@ _READ_SNAPSHOTS = """
 """
 _READ_DUE = "SELECT stream, due FROM timers WHERE due > ? AND due <= ? ORDER BY due, stream LIMIT ?"
 _READ_NEXT_DUE = "SELECT min(due) FROM timers WHERE due > ?"
-_READ_LAST = "SELECT position + count - 1 FROM steps WHERE position <= ? ORDER BY position DESC LIMIT 1"
-_READ_NEXT = "SELECT min(position) FROM steps WHERE position > ?"
-_READ_LAST_EVENT = """
-    SELECT number, version + count - 1, digest FROM steps
-    WHERE stream = ? AND version <= ? ORDER BY version DESC LIMIT 1
-"""
-_READ_LAST_ANNOUNCED = """
-    SELECT number, cursor + heard - 1, digest FROM steps
-    WHERE stream = ? AND cursor <= ? ORDER BY cursor DESC LIMIT 1
-"""
+_READ_HEAD = "SELECT position + count - 1 FROM steps ORDER BY number DESC LIMIT 1"
+_READ_LAST = f"SELECT position + count - 1 FROM steps WHERE number = {NUMBER_AT}"  # noqa: S608 - ours
+_READ_NEXT = f"SELECT position FROM steps WHERE number > {NUMBER_AT} AND count > 0 ORDER BY number LIMIT 1"  # noqa: S608 - ours
+_READ_LAST_EVENT = f"""
+    SELECT version + count - 1, digest FROM steps WHERE stream = ? AND version <= ? {NEWEST_FIRST} LIMIT 1
+"""  # noqa: S608 - ours
+_READ_LAST_HEARD = f"""
+    SELECT cursor + heard - 1, digest FROM steps WHERE stream = ? AND heard > 0 AND (version, cursor) = {HEARD_AT}
+"""  # noqa: S608 - ours
 
 
 class StoredJournal(StoredFeeds):
@@ -169,10 +168,10 @@ class StoredJournal(StoredFeeds):
 
     def nearest(self, position: int, *, backwards: bool = False) -> int | None:
         """Return the next position above this one that has an event, or the last one up to it; None if none has."""
-        last = self._number(_READ_LAST, position if backwards else min(position + 1, MOST))
+        last = self._number(_READ_LAST, position if backwards else min(position + 1, MOST)) or 0
         if backwards:
-            return None if last is None else min(position, last)
-        return position + 1 if last is not None and last > position else self._number(_READ_NEXT, position)
+            return min(position, last) or None
+        return position + 1 if last > position else self._number(_READ_NEXT, position)
 
     def read_until(self, stream: str, version: int, *, after: int = -1) -> list[Recorded]:
         """Return the stream's events with a version above `after` and up to `version`, which is included."""
@@ -245,28 +244,22 @@ class StoredJournal(StoredFeeds):
 
     def head(self) -> int:
         """Return the position of the last durable event, 0 if there is none."""
-        return self._number(_READ_LAST, MOST) or 0
+        return self._number(_READ_HEAD) or 0
 
-    def stream_end(self, stream: str) -> tuple[int, int, bytes] | None:
-        """Return the version of the stream's last event, or -1, its last cursor, and the digest of its last row.
-
-        None if it has no rows.
-        """
-        (of_events,), (announced,) = (
-            self._reader.select(query, (stream, MOST)) or [None] for query in (_READ_LAST_EVENT, _READ_LAST_ANNOUNCED)
-        )
-        end = end_of(stream, of_events, announced)
-        return None if end is None else end[1:]
+    def stream_end(self, stream: str) -> End | None:
+        """Return where the stream ends, None if it has no rows."""
+        rows: list[End] = self._reader.select(LAST, (stream,))
+        return rows[0] if rows else None
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
         """Return the digest of the stream's row that holds the event of that version, if it is there."""
-        rows: list[tuple[int, int, bytes]] = self._reader.select(_READ_LAST_EVENT, (stream, version))
-        return rows[0][2] if rows and rows[0][1] >= version else None
+        rows: list[tuple[int, bytes]] = self._reader.select(_READ_LAST_EVENT, (stream, version))
+        return rows[0][1] if rows and rows[0][0] >= version else None
 
     def digest_at_cursor(self, stream: str, cursor: int) -> bytes | None:
         """Return the digest of the stream's row whose last announcement has the cursor, if there is one."""
-        rows: list[tuple[int, int, bytes]] = self._reader.select(_READ_LAST_ANNOUNCED, (stream, cursor))
-        return rows[0][2] if rows and rows[0][1] == cursor else None
+        rows: list[tuple[int, bytes]] = self._reader.select(_READ_LAST_HEARD, (stream, *heard_at(stream, cursor)))
+        return rows[0][1] if rows and rows[0][0] == cursor else None
 
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Have `watcher` called with the log's position after commits of events; it must return at once.
@@ -309,8 +302,8 @@ class StoredJournal(StoredFeeds):
             raise LogUnusableError(f"event {recorded.version} of {stream!r} has no digest; verify the log")
         return Link(recorded.version, recorded.position, recorded.recorded_at, digest)
 
-    def _number(self, query: str, number: int) -> int | None:
-        rows: list[tuple[object]] = self._reader.select(query, (number,))
+    def _number(self, query: str, *numbers: int) -> int | None:
+        rows: list[tuple[object]] = self._reader.select(query, numbers)
         found = rows[0][0] if rows else None
         if not isinstance(found, int | None):
             raise LogUnusableError(f"{self.name}: there is no position {found!r} in a log; verify it")

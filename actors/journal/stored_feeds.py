@@ -11,26 +11,23 @@ import msgspec
 from reenact.actors.journal.api import Done, FeedRow, Mark, Outcome, Remembered, Segment
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.requests import Deleted, MarkDeletion, Marking, Replacement, RequestDeletion
-from reenact.actors.journal.store import Reader
+from reenact.actors.journal.seeking import HEARD_AT, MOST, heard_at
+from reenact.actors.journal.store import LAST, NEWEST_FIRST, Reader
 from reenact.actors.journal.writer import Writer
+from reenact.domain.chain import End
 from reenact.domain.errors import LogUnusableError, StorageError, UnstorableError, reading
 from reenact.domain.feed import pack_segments, unpack_feed
 
 _FEED = "SELECT stream, cursor, recorded_at, count, events, feed FROM steps"
 _READ_FEED = f"""
-    {_FEED}
-    WHERE stream = ? AND cursor + heard > ? AND cursor >= (
-        SELECT coalesce(max(cursor), 0) FROM steps WHERE stream = ? AND cursor <= ?
-    )
-    ORDER BY cursor LIMIT ?
-"""  # noqa: S608 - ours
-_READ_FEED_BACKWARDS = f"{_FEED} WHERE stream = ? AND cursor < ? ORDER BY cursor DESC LIMIT ?"
-_READ_FEED_END = """
-    SELECT cursor + heard - 1 FROM steps WHERE stream = ? AND cursor IS NOT NULL ORDER BY cursor DESC LIMIT 1
+    {_FEED} WHERE stream = ? AND heard > 0 AND cursor + heard > ? AND (version, cursor) >= {HEARD_AT}
+    ORDER BY version, cursor LIMIT ?
 """
+# The rows that nothing is heard of are not left out here: there may be many of them, and none is read a page later.
+_READ_FEED_BACKWARDS = f"{_FEED} WHERE stream = ? AND (version, cursor) <= {HEARD_AT} {NEWEST_FIRST} LIMIT ?"
 _READ_STALE = """
     SELECT number, stream, recorded_at FROM steps
-    WHERE number > ? AND cursor IS NOT NULL AND seal IS NULL ORDER BY number LIMIT ?
+    WHERE number > ? AND heard > 0 AND seal IS NULL ORDER BY number LIMIT ?
 """
 _MARKS = "SELECT topic, client_id, cursor, seen_at FROM consumers"
 _READ_MARK = f"{_MARKS} WHERE topic = ? AND client_id = ?"
@@ -43,7 +40,6 @@ _READ_REQUEST = "SELECT id, digest, note, at FROM requests WHERE id = ?"
 _READ_OLD_REQUESTS = "SELECT id FROM requests WHERE id > ? AND at < ? ORDER BY id LIMIT ?"
 _BACKWARDS_PAGE = 16
 _DELETION_PAGE = 500
-_MAX_INTEGER = 2**63 - 1
 
 
 class StoredFeeds:
@@ -73,19 +69,20 @@ class StoredFeeds:
 
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
         """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
-        return self._read_rows(_READ_FEED, (topic, after + 1, topic, after + 1, limit))
+        parameters = (topic, after + 1, *heard_at(topic, after + 1), limit)
+        return list(map(self._row, self._reader.select(_READ_FEED, parameters)))
 
     def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
         """Iterate over the feed rows of the topic from the newest to the oldest, reading only as far as one goes."""
-        before = _MAX_INTEGER
-        while rows := self._read_rows(_READ_FEED_BACKWARDS, (topic, before, _BACKWARDS_PAGE)):
-            yield from rows
-            before = rows[-1].first_cursor
+        until = MOST
+        while rows := self._reader.select(_READ_FEED_BACKWARDS, (topic, *heard_at(topic, until), _BACKWARDS_PAGE)):
+            yield from (self._row(cells) for cells in rows if cells[-1] is not None)
+            until = rows[-1][1] - 1
 
     def feed_end(self, topic: str) -> int:
         """Return the last cursor of the topic's feed, 0 if it has none."""
-        rows: list[tuple[int]] = self._reader.select(_READ_FEED_END, (topic,))
-        end = rows[0][0] if rows else 0
+        rows: list[End] = self._reader.select(LAST, (topic,))
+        end = rows[0][1] if rows else 0
         if type(end) is not int:
             raise LogUnusableError(f"{self.name}: the last row of the feed of {topic!r} has no end; verify the log")
         return end
@@ -164,9 +161,6 @@ class StoredFeeds:
     def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
         """Return up to `limit` feed rows behind a place that are not sealed, as `api.FeedJournal` promises."""
         return self._reader.select(_READ_STALE, (after, limit))
-
-    def _read_rows(self, query: str, parameters: tuple[str | int, ...]) -> list[FeedRow]:
-        return list(map(self._row, self._reader.select(query, parameters)))
 
     def _row(self, cells: tuple[Any, ...]) -> FeedRow:
         topic, first_cursor, recorded_at, count, events, feed = cells

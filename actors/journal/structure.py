@@ -26,10 +26,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 """What is read of each table."""
 _BY_SQLITE: Final = "sqlite_"
 """What the names of SQLite's own tables and indexes begin with."""
-_INDEXED: Final = {
-    "timers_by_due": "timers",
-    **dict.fromkeys(("steps_by_version", "steps_by_cursor", "steps_by_position"), "steps"),
-}
+_INDEXED: Final = {"timers_by_due": "timers", "steps_by_stream": "steps"}
 """What has a name of its own, and goes with a table."""
 
 

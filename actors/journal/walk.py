@@ -99,30 +99,31 @@ class StreamWalk:
         _, number, *others = cells
         row = Row(number, self.name, *others)
         self.rows += 1
-        self._count(row.count, row.cursor)
+        self._count(row.count, row.heard)
         events: list[Recorded] = []
         problem = self._problem_of(cells[0], row) or self._take_in(row, events) or self._unlike_checkpoint(row)
         if problem is None:
             return Passed(events, row.cursor, row.heard, row.feed, row.is_replaced)
         self._is_over, self.finding = True, self._found(row, problem)
-        for _, _, _, _, _, count, cursor, *_ in self._rows:
+        for _, _, _, _, _, count, _, heard, *_ in self._rows:
             self.rows += 1
-            self._count(count, cursor)
+            self._count(count, heard)
         return None
 
     def _problem_of(self, stream: object, row: Row) -> str | None:
         """Return what is wrong with a row behind those before it."""
         if not _has_places(row):
             return _NO_ROW
-        if row.version is not None and row.version != self.last + 1 and (self.last, row.version) != (-1, 1):
-            return f"version {max(1, self.last + 1)} is missing"
-        if row.cursor is not None and row.cursor != self._cursor + 1:
-            return f"cursor {self._cursor + 1} is missing"
+        missing = row.missing((self.last, self._cursor, self._previous))
+        if missing is not None:
+            return "{} {} is missing".format(*missing)
         if not msgspec.structs.replace(row, key=None if row.key is None else text_of(row.key)).follows(self._previous):
             return _CHANGED if row.seal is None else f"the sealed {_CHANGED[4:]}"
         if type(stream) is not self._text or not self._is_key(row.key) or not _has_parts(row):
             return _NO_ROW
-        if row.position is not None and row.position <= self._position:
+        if (row.version != self.last + 1 and not row.count) or (row.cursor != self._cursor + 1 and not row.heard):
+            return "the row says another version, or cursor, than the stream has reached"
+        if row.position <= self._position:
             return "the row stands before an earlier one of its stream"
         return None
 
@@ -132,27 +133,25 @@ class StreamWalk:
     def _take_in(self, row: Row, events: list[Recorded]) -> str | None:
         """Take in what the row holds, with its events if they are decoded, and return what is wrong with that."""
         self._previous = row.digest
-        if row.version is not None and row.position is not None and row.events is not None:
+        if row.events is not None:
             is_redacted = row.is_redacted
-            problem = self._decoded(row, row.version, row.position, row.events, events, is_redacted=is_redacted)
+            problem = self._decoded(row, row.events, events, is_redacted=is_redacted)
             if problem is not None:
                 return problem
             if self.last < 0:
                 self.first = row.version
-            self.last, self._position = row.version + row.count - 1, row.position
+            self.last, self._position = row.version + row.count - 1, row.position + row.count - 1
             self._places.add(row.position)
             if is_redacted:
                 self.redacted += row.count
                 self._places.redacted(part_digest(row.events))
-        if row.cursor is not None and row.feed is not None:
+        if row.feed is not None:
             self._cursor += row.heard
             if row.is_replaced:
                 self._sealed.add(row.cursor, self._cursor, part_digest(row.feed))
         return None
 
-    def _decoded(
-        self, row: Row, version: int, position: int, packed: bytes, events: list[Recorded], *, is_redacted: bool
-    ) -> str | None:
+    def _decoded(self, row: Row, packed: bytes, events: list[Recorded], *, is_redacted: bool) -> str | None:
         try:
             pairs = unpack(packed)
         except ValueError as error:
@@ -165,7 +164,8 @@ class StreamWalk:
             except LogUnusableError as error:
                 return str(error).partition(";")[0]
             for index, (recorded_at, event) in enumerate(decoded):
-                events.append(Recorded(self.name, version + index, position + index, recorded_at, event, is_redacted))
+                version, position = row.version + index, row.position + index
+                events.append(Recorded(self.name, version, position, recorded_at, event, is_redacted))
         return None
 
     def _unlike_checkpoint(self, row: Row) -> str | None:
@@ -176,24 +176,25 @@ class StreamWalk:
         known, end = self._known, (self.last, self._cursor)
         if known is None:
             return None
-        if row.last_version == known.version and self._places.digest() != known.places:
+        if row.count and self.last == known.version and self._places.digest() != known.places:
             return "the row, or one before it, is another one, or elsewhere in the log, than at the checkpoint"
         if not self._is_reached and end[0] >= known.version and end[1] >= known.cursor:
             self._is_reached = True
             is_same = end == (known.version, known.cursor) and row.digest == known.digest
             if not is_same and not (row.is_replaced and end[1] > known.cursor):
                 return "the row, or one before it, is another one than at the checkpoint"
-        if row.is_replaced and row.last_cursor == known.sealed_to and self._sealed.end()[1] != known.sealed:
+        if row.is_replaced and self._cursor == known.sealed_to and self._sealed.end()[1] != known.sealed:
             return "the sealed row, or one before it, is another one than at the checkpoint"
         return None
 
-    def _count(self, count: object, cursor: object) -> None:
+    def _count(self, count: object, heard: object) -> None:
         self.count += count if type(count) is int and count > 0 else 0
-        self.is_heard_of = self.is_heard_of or cursor is not None
+        self.is_heard_of = self.is_heard_of or bool(heard)
 
     def _found(self, row: Row, problem: str) -> Finding:
-        if type(row.version) is int:
-            return Finding("stream", self.name, row.version, problem, row.position)
+        if row.count or row.events is not None:
+            version = row.version if type(row.version) is int else max(1, self.last + 1)
+            return Finding("stream", self.name, version, problem, row.position if type(row.position) is int else None)
         return Finding("feed", self.name, row.cursor if type(row.cursor) is int else self._cursor + 1, problem)
 
     def _finish(self) -> None:
@@ -215,13 +216,8 @@ class StreamWalk:
 
 def _has_places(row: Row) -> bool:
     """Return whether a row has events, or announcements, and says which."""
-    none = type(None)
-    return (
-        all(type(each) is int and each >= 0 for each in (row.count, row.heard))
-        and row.count + row.heard > 0
-        and (type(row.version), type(row.position)) == ((int, int) if row.count else (none, none))
-        and type(row.cursor) is (int if row.heard else none)
-    )
+    numbers = (row.version, row.position, row.count, row.cursor, row.heard)
+    return all(type(each) is int and each >= 0 for each in numbers) and row.count + row.heard > 0
 
 
 def _has_parts(row: Row) -> bool:

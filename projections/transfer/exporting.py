@@ -10,7 +10,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from reenact.domain.chain import DIGEST_SIZE, GENESIS, Row, Timer
+from reenact.domain.chain import BEGINNING, DIGEST_SIZE, GENESIS, Row, Timer
+from reenact.domain.chain import End as StreamEnd
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError, UnstorableError
 from reenact.domain.session import SessionBranched, SessionCreated
 from reenact.projections.log import OnProgress, Progress, stream_of
@@ -167,9 +168,9 @@ class Export:
             self._redacted += leaving is not row
             if not (self._feeds or row.count):
                 continue
-            if not self._feeds and (row.cursor is not None or behind != previous):
+            if not self._feeds and (row.heard or behind != previous):
                 leaving = leaving.replaced(
-                    previous, behind=behind, cause=leaving.cause, events=leaving.events, feed=None, cursor=None, heard=0
+                    previous, behind=behind, cause=leaving.cause, events=leaving.events, feed=None, cursor=0, heard=0
                 )
             left[row.stream] = row.digest
             yield self._line(leaving, what)
@@ -197,31 +198,22 @@ class Ends:
     """Where the streams of an export end, as its rows come by."""
 
     def __init__(self) -> None:
-        self._ends: dict[str, tuple[int, int, bytes]] = {}
+        self._ends: dict[str, StreamEnd] = {}
 
     def previous(self, row: Row) -> bytes:
         """Return the digest of the row of the same stream that came last."""
-        return self._ends.get(row.stream, _BEGINNING)[2]
+        return self._ends.get(row.stream, BEGINNING)[2]
 
     def take(self, row: Row) -> str | None:
         """Go on behind the row, or return why it cannot come next."""
-        version, cursor, previous = self._ends.get(row.stream, _BEGINNING)
-        if row.version is not None and row.version != version + 1 and (version, row.version) != (-1, 1):
-            return f"version {max(1, version + 1)} of the stream is missing"
-        if row.cursor is not None and row.cursor != cursor + 1:
-            return f"cursor {cursor + 1} of the stream is missing"
-        if not row.follows(previous):
+        end = self._ends.get(row.stream, BEGINNING)
+        missing = row.missing(end)
+        if missing is not None:
+            return "{} {} of the stream is missing".format(*missing)
+        if not row.follows(end[2]):
             return "the row, or the one before it, is not as it was written"
-        last_version, last_cursor = row.last_version, row.last_cursor
-        self._ends[row.stream] = (
-            version if last_version is None else last_version,
-            cursor if last_cursor is None else last_cursor,
-            row.digest,
-        )
+        self._ends[row.stream] = row.end(end)
         return None
-
-
-_BEGINNING: Final = (-1, 0, GENESIS)
 
 
 def _needed(log: RawLog, forms: Forms, sessions: Sequence[str]) -> list[str]:

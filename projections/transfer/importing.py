@@ -119,13 +119,11 @@ class ExportReader:
             row = line.row
         except ValueError as error:
             self._refuse(f"{error}; export again")
-        if row.position is not None:
+        if row.count:
             last = row.position + row.count - 1
             if not self._position < row.position <= last <= self.header.head:
                 self._refuse(f"position {row.position} cannot stand behind {self._position}; export again")
             self._position = last
-        if not _is_formed(row):
-            self._refuse("the row is not formed as rows are; export again")
         problem = self._ends.take(row)
         if problem is not None:
             self._refuse(f"{problem}; export again")
@@ -176,18 +174,8 @@ class ExportReader:
     def _refuse(self, problem: str) -> NoReturn:
         stream = version = None
         if self._here is not None:
-            stream, version = self._here.stream, self._here.cursor if self._here.version is None else self._here.version
+            stream, version = self._here.stream, self._here.version or self._here.cursor
         raise ExportUnusableError(self.name, self._line, problem, stream=stream, version=version) from None
-
-
-def _is_formed(row: Row) -> bool:
-    """Return whether a row has the parts that it says."""
-    has_events, is_heard = row.count > 0, row.heard > 0
-    return (
-        (has_events or is_heard)
-        and all((part is not None) == has_events for part in (row.version, row.position))
-        and all((part is not None) == is_heard for part in (row.cursor, row.feed))
-    )
 
 
 class Standing(Protocol):
@@ -270,10 +258,9 @@ def _compare(standing: Standing, stream: _Stream, row: Row) -> None:
         return
     version, cursor, digest = stream.end
     stream.is_met = row.digest == digest
-    stream.version = stream.version if row.last_version is None else row.last_version
-    stream.cursor = stream.cursor if row.last_cursor is None else row.last_cursor
+    stream.version, stream.cursor, _ = row.end((stream.version, stream.cursor, digest))
     if not stream.is_met and (stream.version > version or stream.cursor > cursor):
-        if row.version is not None and row.version <= version:
+        if row.count and row.version <= version:
             raise HistoryDiffersError(standing.name, row.stream, row.version, _ANOTHER)
         problem = f"what subscribers saw was packed otherwise around cursor {cursor}"
         raise HistoryDiffersError(standing.name, row.stream, cursor, problem)
@@ -286,14 +273,14 @@ def _check_ahead(standing: Standing, stream: _Stream) -> None:
     """Refuse what the log does not have, though it has more than the export."""
     event, last = stream.last_event, stream.last
     if event is not None and standing.digest_at(event.stream, stream.version) != event.digest:
-        raise HistoryDiffersError(standing.name, event.stream, event.version or 0, _ANOTHER)
+        raise HistoryDiffersError(standing.name, event.stream, event.version, _ANOTHER)
     # Where rows were packed anew, none need end here any more.
     if (
         last is not None
         and last is not event
         and standing.digest_at_cursor(last.stream, stream.cursor) not in (last.digest, None)
     ):
-        raise HistoryDiffersError(standing.name, last.stream, last.cursor or 0, "subscribers saw something else")
+        raise HistoryDiffersError(standing.name, last.stream, last.cursor, "subscribers saw something else")
 
 
 def log_of(reader: ExportReader, forms: Forms) -> InMemoryLog[InMemoryRow]:

@@ -111,7 +111,14 @@ class RowLine(msgspec.Struct, frozen=True, kw_only=True, tag="row", forbid_unkno
 
     @property
     def row(self) -> Row:
-        """The row, or `ValueError`."""
+        """The row, or `ValueError`: it must have the parts that it says."""
+        of_events, heard = (self.version, self.position), (self.cursor, self.feed)
+        if (
+            not (self.events or self.heard)
+            or any((part is None) == bool(self.events) for part in of_events)
+            or any((part is None) == bool(self.heard) for part in heard)
+        ):
+            raise ValueError("the row is not formed as rows are")
         events = [(event.topic, event.state.packed) for event in self.events]
         return Row(
             number=0,
@@ -122,6 +129,9 @@ class RowLine(msgspec.Struct, frozen=True, kw_only=True, tag="row", forbid_unkno
             cause=None if self.cause is None else self.cause.packed,
             events=_pack(events) if events else None,
             feed=None if self.feed is None else self.feed.packed,
+            version=self.version or 0,
+            position=self.position or 0,
+            cursor=self.cursor or 0,
             **_same(self),
         )
 
@@ -199,13 +209,16 @@ def row_line(row: Row, events: Sequence[tuple[str, bytes, dict[str, Any] | None]
         digest=row.digest.hex(),
         original=None if row.original is None else row.original.hex(),
         seal=None if row.seal is None else row.seal.hex(),
+        version=row.version if row.count else None,
+        position=row.position if row.count else None,
+        cursor=row.cursor if row.heard else None,
         **_same(row),
     )
 
 
 def _same(row: Row | RowLine) -> dict[str, Any]:
     """Return what a row and its line say alike."""
-    names = "stream", "recorded_at", "version", "position", "cursor", "heard", "key", "epoch"
+    names = "stream", "recorded_at", "heard", "key", "epoch"
     return {name: getattr(row, name) for name in names}
 
 

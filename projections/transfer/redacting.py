@@ -203,7 +203,7 @@ class Redactor:
         name = topic.rpartition(":")[0]
         if isinstance(event, SessionBranched):
             self._calls.branch(stream_of(event.origin))
-        with _naming(f"event {(row.version or 0) + index} of {row.stream!r}"):
+        with _naming(f"event {row.version + index} of {row.stream!r}"):
             left = self._calls.without_digests(event, self._taking.struct(event, self._paths.get(name, ()), name))
             if isinstance(event, ResultsRecorded):
                 self._answered += (block.tool_use_id for block in event.content)
@@ -225,7 +225,7 @@ class Redactor:
         except (ValueError, RecursionError) as error:
             message = f"{what} cannot be decoded ({error})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error
-        cursor, changed = row.cursor or 0, False
+        cursor, changed = row.cursor, False
         with _naming(what):
             left: list[tuple[dict[str, str], list[Entry]]] = []
             for segment in part.segments:

@@ -354,7 +354,7 @@ def _is_unheard(
     cursor, events = answers.cursor, [row.event for row in step]
     try:
         part = FeedPart() if passed.feed is None else unpack_feed(passed.feed)
-        if passed.cursor is not None:
+        if passed.heard:
             answers.take(state, part, is_sealed=passed.is_sealed)
         version = version_of(part.version or TODAY, f"row {cursor} of the feed of {stream!r}")
         needs = version.needed(state, events)

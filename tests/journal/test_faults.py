@@ -77,9 +77,12 @@ def test_the_database_of_something_else_is_left_alone(path: Path, pragma: str, *
 
 @both_ways
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
-def test_a_log_from_before_the_first_release_is_refused(path: Path, version: int, *, read_only: bool) -> None:
+@pytest.mark.parametrize("application", [0x52454E41, 0x524E4354])
+def test_a_log_from_before_the_first_release_is_refused(
+    path: Path, application: int, version: int, *, read_only: bool
+) -> None:
     tamper(path, "CREATE TABLE stored_events (rowid INTEGER PRIMARY KEY AUTOINCREMENT)")
-    tamper(path, "PRAGMA application_id = 0x52454E41")
+    tamper(path, f"PRAGMA application_id = {application}")
     tamper(path, f"PRAGMA user_version = {version}")
     before = path.read_bytes()
 
@@ -267,8 +270,8 @@ def test_what_something_else_has_appended_is_a_failure_and_then_known(path: Path
         tamper(
             path,
             """
-            INSERT INTO steps (number, stream, recorded_at, version, position, count, heard, digest, events)
-            SELECT 2, stream, recorded_at, 2, 2, count, heard, digest, events FROM steps
+            INSERT INTO steps (number, stream, recorded_at, version, position, count, cursor, heard, digest, events)
+            SELECT 2, stream, recorded_at, 2, 2, count, cursor, heard, digest, events FROM steps
             """,
         )
 

@@ -206,8 +206,8 @@ def test_what_something_else_has_written_is_noticed(journal: StoredJournal, log:
     commit(journal, step("s1", 0, Added(1)))
     log.tamper(
         """
-        INSERT INTO steps (number, stream, recorded_at, version, position, count, heard, digest, events)
-        SELECT 2, stream, recorded_at, 2, 2, count, heard, digest, events FROM steps
+        INSERT INTO steps (number, stream, recorded_at, version, position, count, cursor, heard, digest, events)
+        SELECT 2, stream, recorded_at, 2, 2, count, cursor, heard, digest, events FROM steps
         """
     )
 
@@ -425,9 +425,10 @@ def test_the_schema_of_something_else_is_left_alone(server: Server, log: Log) ->
 
 
 @pytest.mark.parametrize("version", [1, 3, 4])
-def test_a_log_from_before_the_first_release_is_refused(log: Log, version: int) -> None:
+@pytest.mark.parametrize("application", ["reenact", "reenact log"])
+def test_a_log_from_before_the_first_release_is_refused(log: Log, application: str, version: int) -> None:
     log.open().close()
-    log.tamper("UPDATE log SET application = 'reenact', format = ?", version)
+    log.tamper("UPDATE log SET application = ?, format = ?", application, version)
 
     with pytest.raises(LogUnusableError, match="before the first release"):
         log.open()

@@ -133,7 +133,8 @@ def test_cells_that_two_rows_have_exchanged_are_found(whole: Path, columns: set[
         ]
         assume(exchanged not in ([one, other], [other, one]))
         connection.executemany("DELETE FROM steps WHERE stream = ? AND cursor = ?", pair)
-        insert = f"INSERT INTO steps (count, {', '.join(COLUMNS)}) VALUES (0{', ?' * len(COLUMNS)})"  # noqa: S608 - ours
+        places = ", ?" * len(COLUMNS)
+        insert = f"INSERT INTO steps (version, position, count, {', '.join(COLUMNS)}) VALUES (0, 1, 0{places})"  # noqa: S608 - ours
         connection.executemany(insert, exchanged)
 
     assert found
@@ -160,7 +161,7 @@ def test_a_sealed_row_that_passes_as_a_plain_one_is_found_at_the_next(whole: Pat
         heard, feed = cell(connection, key, "heard"), cell(connection, key, "feed")
         assert isinstance(heard, int)
         assert isinstance(feed, bytes)
-        header = header_of(key[0].encode(), 0, version=None, count=0, cursor=key[1], heard=heard)
+        header = header_of(key[0].encode(), 0, version=0, count=0, cursor=key[1], heard=heard)
         nothing = part_digest(None)
         put(connection, key, "digest", row_digest(previous[0], (nothing, nothing, part_digest(feed)), header))
         put(connection, key, "original", None)

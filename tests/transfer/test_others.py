@@ -135,9 +135,9 @@ def _take(journal: SqliteJournal, version: int, state: bytes, *, topic: str = "a
     end = journal.stream_end("s")
     previous = GENESIS if end is None else end[2]
     events = msgspec.msgpack.encode([(topic, state)])
-    header = header_of(b"s", 0, version=version, count=1, cursor=None, heard=0)
+    header = header_of(b"s", 0, version=version, count=1, cursor=0, heard=0)
     digest = row_digest(previous, (part_digest(None), part_digest(events), part_digest(None)), header)
-    row = Row(0, "s", 0, version, 1, 1, None, 0, None, 0, digest, None, None, None, events, None)
+    row = Row(0, "s", 0, version, 1, 1, 0, 0, None, 0, digest, None, None, None, events, None)
     journal.take_in(rows=[row])
 
 

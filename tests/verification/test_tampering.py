@@ -108,8 +108,8 @@ PUT_IN = {
     "malformed consumers": "UPDATE consumers SET seen_at = 'now' WHERE topic = 'session/a'",
     "requests": "INSERT INTO requests VALUES ('r3', x'00', x'80', 17, x'00')",
     "rows of nobody": """
-        INSERT INTO steps (number, stream, recorded_at, count, cursor, heard, digest, feed)
-        VALUES (1000, 'session/q', 0, 0, 1, 1, x'00', x'90')
+        INSERT INTO steps (number, stream, recorded_at, version, position, count, cursor, heard, digest, feed)
+        SELECT 1000, 'session/q', 0, 0, max(position + count), 0, 1, 1, x'00', x'90' FROM steps
     """,
 }
 
@@ -238,7 +238,7 @@ OF_THE_FILE = {
     "ALTER TABLE steps RENAME TO other": "other",
     "DROP TABLE steps": "steps",
     "DROP INDEX timers_by_due": "timers_by_due",
-    "DROP INDEX steps_by_cursor": "steps_by_cursor",
+    "DROP INDEX steps_by_stream": "steps_by_stream",
 }
 
 

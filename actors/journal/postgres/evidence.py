@@ -18,9 +18,8 @@ from reenact.actors.journal.walk import Cells
 from reenact.domain.errors import LogUnusableError
 
 _COUNTS: Final = """
-    SELECT rows, events, first, last, position FROM log, (
-        SELECT count(*) AS rows, coalesce(sum(count), 0)::bigint AS events, min(position) AS first,
-            max(position + count - 1) AS last
+    SELECT rows, events, last, position FROM log, (
+        SELECT count(*) AS rows, coalesce(sum(count), 0)::bigint AS events, max(position + count - 1) AS last
         FROM steps
     ) AS counted
 """

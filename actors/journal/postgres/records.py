@@ -16,7 +16,7 @@ from reenact.domain.errors import LogUnusableError
 _ROWS = f"SELECT {', '.join(Row.__struct_fields__)} FROM steps {{which}} ORDER BY number"  # noqa: S608 - ours
 _EVENTS = "SELECT coalesce(sum(count), 0)::bigint FROM steps {which}"
 _TIMERS = "SELECT stream, due FROM timers {which} ORDER BY stream"
-_HEAD = "SELECT coalesce(max(position + count - 1), 0) FROM steps"
+_HEAD = "SELECT coalesce(max(position + count - 1), 0) FROM steps WHERE number = (SELECT max(number) FROM steps)"
 
 
 @contextmanager

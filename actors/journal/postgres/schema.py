@@ -10,8 +10,8 @@ from reenact.domain.errors import LogTooNewError, LogUnusableError
 TABLES = ("steps", "stored_snapshots", "tracking", "timers", "consumers", "requests")
 """The tables of a log, beside the one that says what it is."""
 
-_APPLICATION = "reenact log"
-_BEFORE_RELEASE = "reenact"
+_APPLICATION = "reenact: a log"
+_BEFORE_RELEASE = {"reenact", "reenact log"}
 
 # `log` is one row: what is in here, where the log ends, and who wrote last. Whoever holds the lock of that row may
 # write; positions are given under it, so that they become visible in their order and without holes.
@@ -32,10 +32,10 @@ _TABLES = (
         number bigint PRIMARY KEY,
         stream text COLLATE "C" NOT NULL,
         recorded_at bigint NOT NULL,
-        version bigint,
-        position bigint,
+        version bigint NOT NULL,
+        position bigint NOT NULL,
         count bigint NOT NULL,
-        cursor bigint,
+        cursor bigint NOT NULL,
         heard bigint NOT NULL,
         key text,
         epoch bigint NOT NULL DEFAULT 0,
@@ -47,9 +47,7 @@ _TABLES = (
         feed bytea
     )
     """,
-    "CREATE UNIQUE INDEX steps_by_version ON steps (stream, version) WHERE version IS NOT NULL",
-    "CREATE UNIQUE INDEX steps_by_cursor ON steps (stream, cursor) WHERE cursor IS NOT NULL",
-    "CREATE UNIQUE INDEX steps_by_position ON steps (position) WHERE position IS NOT NULL",
+    "CREATE UNIQUE INDEX steps_by_stream ON steps (stream, version, cursor)",
     """
     CREATE TABLE stored_snapshots (
         originator_id text COLLATE "C" NOT NULL,
@@ -111,7 +109,7 @@ def check_format(connection: Connection, address: Address) -> bool:
     if not relations:
         return False
     marker = connection.execute(spelled(_MARKER, address.schema)).fetchone() if "log" in relations else None
-    if marker is not None and marker[0] == _BEFORE_RELEASE:
+    if marker is not None and marker[0] in _BEFORE_RELEASE:
         raise LogUnusableError(f"{address.name} was written {BEFORE_RELEASE}")
     if marker is None or marker[0] != _APPLICATION:
         raise LogUnusableError(f"{address.name}: the schema {address.schema!r} is that of something else; name another")

@@ -14,8 +14,8 @@ from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, Connection, channel_of, connect, spell, spelled
 from reenact.actors.journal.postgres.faults import fault
-from reenact.actors.journal.store import STEP, Changes, End, Last, Values, end_of
-from reenact.domain.chain import Row
+from reenact.actors.journal.store import LAST, LAST_OF_ALL, ROWS, STEP, Changes, Values, rows_between
+from reenact.domain.chain import End, Row
 from reenact.domain.errors import StorageError
 
 # The server ends a writer that has begun and does not go on, so that it does not keep the others waiting for ever.
@@ -31,37 +31,17 @@ _BEGIN = """
     SET LOCAL idle_in_transaction_session_timeout TO {idle};
     SELECT number, position, writer FROM log FOR UPDATE
 """
-_END = """
-    SELECT (SELECT max(number) FROM steps), (
-        SELECT position + count - 1 FROM steps WHERE position IS NOT NULL ORDER BY position DESC LIMIT 1
-    )
-"""
 _MOVE = "UPDATE log SET number = {{number}}, position = {{position}}, writer = '{writer}'"
 _NOTIFY = "NOTIFY {channel}, '{{position}}'"
 
-_LAST_EVENTS = """
-    SELECT name, number, version + count - 1, digest FROM unnest(?::text[]) AS name CROSS JOIN LATERAL (
-        SELECT number, version, count, digest FROM steps
-        WHERE stream = name AND version IS NOT NULL ORDER BY version DESC LIMIT 1
-    ) AS last
-"""
-_LAST_ANNOUNCED = """
-    SELECT name, number, cursor + heard - 1, digest FROM unnest(?::text[]) AS name CROSS JOIN LATERAL (
-        SELECT number, cursor, heard, digest FROM steps
-        WHERE stream = name AND cursor IS NOT NULL ORDER BY cursor DESC LIMIT 1
-    ) AS last
-"""
+_ENDS = f"""
+    SELECT name, version, cursor, digest FROM unnest(?::text[]) AS name CROSS JOIN LATERAL (
+        {LAST.replace("?", "name")}
+    ) AS last (version, cursor, digest)
+"""  # noqa: S608 - ours
 _SNAPSHOT = "SELECT 1 FROM stored_snapshots WHERE originator_id = ? AND originator_version = ?"
 _REMEMBERED = "SELECT id FROM requests WHERE id = ANY (?::text[])"
-_ROWS = f"""
-    SELECT {", ".join(Row.__struct_fields__)} FROM steps
-    WHERE stream = ? AND number >= coalesce((
-        SELECT number FROM steps WHERE stream = ? AND cursor < ? ORDER BY cursor DESC LIMIT 1
-    ), 0) AND number <= (
-        SELECT number FROM steps WHERE stream = ? AND cursor <= ? ORDER BY cursor DESC LIMIT 1
-    )
-    ORDER BY number
-"""  # noqa: S608 - ours
+_ROWS = ROWS.format(cells=", ".join(Row.__struct_fields__))
 _TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 
 _TYPES = {
@@ -156,11 +136,10 @@ class PostgresStore:
                 raise
         return self._enter(self.connection)
 
-    def stream_ends(self, streams: Sequence[str]) -> list[End]:
-        """Return where the streams end."""
-        of_events, announced = (self._last(query, streams) for query in (_LAST_EVENTS, _LAST_ANNOUNCED))
-        ends = (end_of(each, of_events.get(each), announced.get(each)) for each in streams)
-        return [end for end in ends if end is not None]
+    def stream_ends(self, streams: Sequence[str]) -> list[tuple[str, End]]:
+        """Return streams with where they end."""
+        rows: list[tuple[str, int, int, bytes]] = self._execute(_ENDS, list(streams)).fetchall()
+        return [(stream, (version, cursor, digest)) for stream, version, cursor, digest in rows]
 
     def has_snapshot(self, stream: str, version: int) -> bool:
         """Return whether a snapshot of the stream stands at this version."""
@@ -178,8 +157,7 @@ class PostgresStore:
 
     def rows(self, stream: str, first_cursor: int, last_cursor: int) -> list[Row]:
         """Return the stream's rows between these cursors, and the one before."""
-        cells = (stream, stream, first_cursor, stream, last_cursor)
-        return [Row(*row) for row in self._execute(_ROWS, *cells).fetchall()]
+        return [Row(*row) for row in self._execute(_ROWS, *rows_between(stream, first_cursor, last_cursor)).fetchall()]
 
     def replace(self, gone: Sequence[Row], row: Row) -> None:
         """Delete rows, and put the row in the place of the one with its number."""
@@ -242,10 +220,6 @@ class PostgresStore:
             self._connection.close()
             self._connection = None
 
-    def _last(self, query: str, streams: Sequence[str]) -> dict[str, Last]:
-        rows: list[tuple[str, int, int, bytes]] = self._execute(query, list(streams)).fetchall()
-        return {name: (number, last, digest) for name, number, last, digest in rows}
-
     def _enter(self, connection: Connection) -> tuple[int, int, bool]:
         self._leave(connection)
         row: tuple[int, int, str] | None = connection.execute(self._begin, prepare=False).set_result(-1).fetchone()
@@ -253,9 +227,8 @@ class PostgresStore:
             raise psycopg.errors.UndefinedTable("the row that says where the log ends is gone")
         if row == self._left:
             return row[0], row[1], True
-        last: tuple[int | None, int | None] | None = self._execute(_END).fetchone()
-        number, position = last or (None, None)
-        return max(row[0], number or 0), max(row[1], position or 0), False
+        number, position = self._execute(LAST_OF_ALL).fetchone() or (0, 0)
+        return max(row[0], number), max(row[1], position), False
 
     def _leave(self, connection: Connection) -> None:
         if connection.info.transaction_status != TransactionStatus.IDLE:
