@@ -95,7 +95,7 @@ def _runs(entries: Sequence[Entry]) -> list[object]:
     times: list[int] = []
     texts: list[str] = []
     for entry in entries:
-        text = _text(entry)
+        text = entry.data.text if type(entry.data) in _TYPES else _text(entry)
         if text is None:
             kind = ""
             stored.append(entry)
@@ -116,10 +116,8 @@ def _runs(entries: Sequence[Entry]) -> list[object]:
 
 
 def _text(entry: Entry) -> str | None:
-    """Return the text that is all that the entry says, None if it says anything else."""
+    """Return the text that is all that an entry with plain data says, None if it says anything else."""
     data = entry.data
-    if type(data) in _TYPES:
-        return data.text  # type: ignore[no-any-return]
     if entry.type in _NAMES and is_mapping(data) and set(data) == _FIELDS and isinstance(text := data["text"], str):
         return text
     return None

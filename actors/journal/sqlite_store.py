@@ -107,7 +107,8 @@ class SqliteStore:
 
     def begin(self) -> tuple[int, int, bool]:
         """Enter a transaction, as `store.Store` promises."""
-        self._leave_transaction()
+        if self.connection.in_transaction:
+            self._leave_transaction()
         now = time.monotonic()
         if now - self._looked_at >= _LOOKS_EVERY:
             self._check_file()

@@ -78,7 +78,8 @@ class StoredJournal(StoredFeeds):
             StorageError: the log was opened for reading only.
             ValueError: the step has events, and does not say after which version.
         """
-        _check(step)
+        if step.after is None and step.events:
+            raise _without_version()
         (self._writer or self.writer).submit(Step(step, done))
 
     def append_with_next(self, step: Append, done: Done) -> None:
@@ -89,7 +90,8 @@ class StoredJournal(StoredFeeds):
             StorageError: the log was opened for reading only.
             ValueError: the step has events, and does not say after which version.
         """
-        _check(step)
+        if step.after is None and step.events:
+            raise _without_version()
         (self._writer or self.writer).submit_with_next(Step(step, done))
 
     def flush(self, then: Callable[[], object]) -> None:
@@ -310,7 +312,5 @@ class StoredJournal(StoredFeeds):
         return found
 
 
-def _check(step: Append) -> None:
-    if step.after is None and step.events:
-        message = "a step with events must say after which version of its stream they come"
-        raise ValueError(message)
+def _without_version() -> ValueError:
+    return ValueError("a step with events must say after which version of its stream they come")

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import islice
 from queue import SimpleQueue
+from typing import Final
 
 from reenact.actors.journal.api import Done, Listener, Outcome, Publication
 from reenact.actors.journal.batch import Batch, refused_again
@@ -106,10 +107,14 @@ class Writer:
             self._is_asleep = False
         try:
             for _ in range(ROUNDS):
-                if not self._settle_next(waits=False):
-                    break
+                self._settle_next(waits=False)
+                if not self._handed_over.requests:
+                    self._tell()  # whoever hears of it may hand something over
+                    if not self._handed_over.requests:
+                        break
         finally:
-            self._tell()
+            if self._untold:
+                self._tell()
             with self._gate:
                 if self._handed_over.requests or not self._is_open:
                     self._wake()
@@ -172,7 +177,7 @@ class Writer:
     def _sleep(self) -> None:
         self._is_asleep = True
         self._settler = None
-        self._settling = _Pile()
+        self._settling = _NOTHING
 
     def _run(self) -> None:
         while self._settle_next(waits=True):
@@ -287,6 +292,9 @@ class _Pile:
         self._streams.update(request.stream for request in islice(requests, self._looked_at, None))
         self._looked_at = len(requests)
         return stream in self._streams or None in self._streams
+
+
+_NOTHING: Final = _Pile()
 
 
 def _publish(listener: Listener, publications: list[Publication]) -> None:
