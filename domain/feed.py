@@ -2,17 +2,19 @@
 
 In a stored segment, texts of the same type that follow each other are a run: their type, the list of their times and
 their texts. The times are the first one and what is added each time, in microseconds; the first alone if all are equal.
+Its context is the list of the values of `Context`, without names; a number is the place of an equal value before it,
+from 1 on, or 0 for the id in the stream's name. A context with other names stands there as it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, repeat
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from reenact.domain.events import TextDelta, ThinkingDelta
+from reenact.domain.events import Context, TextDelta, ThinkingDelta
 from reenact.domain.plain import is_mapping, is_sequence
 
 
@@ -54,8 +56,11 @@ class _Stored(msgspec.Struct, array_like=True, gc=False):
     data: Any
 
 
+_StoredContext: TypeAlias = dict[str, str] | list[str | int | None]
+
+
 class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    segments: list[tuple[dict[str, str], list[_Stored]]]
+    segments: list[tuple[_StoredContext, list[_Stored]]]
     version: int = 0
     needs: msgspec.Raw = msgspec.Raw()
 
@@ -63,13 +68,15 @@ class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
 _TYPES: Final = frozenset({TextDelta, ThinkingDelta})
 _NAMES: Final = frozenset(kind.event_type for kind in _TYPES)
 _FIELDS: Final[set[object]] = {"text"}
+_ABOUT: Final = Context.__struct_fields__
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(_StoredPart).decode
 
 
-def pack_segments(segments: Iterable[tuple[Mapping[str, str], Sequence[Entry]]]) -> msgspec.Raw:
-    """Return contexts and their entries as they are stored."""
-    return msgspec.Raw(_encode([(context, _runs(entries)) for context, entries in segments]))
+def pack_segments(segments: Iterable[tuple[Mapping[str, str], Sequence[Entry]]], stream: str) -> msgspec.Raw:
+    """Return contexts and their entries as they are stored in a row of the stream."""
+    own = _id_in(stream)
+    return msgspec.Raw(_encode([(_stored(context, own), _runs(entries)) for context, entries in segments]))
 
 
 def pack_feed(segments: msgspec.Raw, version: int = 0, needs: bytes | msgspec.Raw = b"") -> bytes:
@@ -77,15 +84,47 @@ def pack_feed(segments: msgspec.Raw, version: int = 0, needs: bytes | msgspec.Ra
     return _encode((segments, version, msgspec.Raw(needs)) if version else (segments,))
 
 
-def unpack_feed(feed: bytes) -> FeedPart:
-    """Return the part that is stored.
+def unpack_feed(feed: bytes, stream: str) -> FeedPart:
+    """Return the part that is stored in a row of the stream.
 
     Raises:
         ValueError: there is no such part.
     """
-    part = _decode(feed)
-    segments = tuple(Segment(context, tuple(_entries(stored))) for context, stored in part.segments)
+    part, own = _decode(feed), _id_in(stream)
+    segments = tuple(Segment(_context(context, own), tuple(_entries(stored))) for context, stored in part.segments)
     return FeedPart(segments, part.version, part.needs)
+
+
+def _id_in(stream: str) -> str:
+    return stream.partition("/")[2]
+
+
+def _stored(context: Mapping[str, str], own: str) -> Mapping[str, str] | list[str | int | None]:
+    values = [context.get(name) for name in _ABOUT]
+    if len(values) - values.count(None) != len(context):
+        return context
+    stored: list[str | int | None] = []
+    for place, value in enumerate(values):
+        if value == own:
+            stored.append(0)
+        elif value is None or value not in values[:place]:
+            stored.append(value)
+        else:
+            stored.append(values.index(value) + 1)
+    return stored
+
+
+def _context(stored: _StoredContext, own: str) -> dict[str, str]:
+    if isinstance(stored, dict):
+        return stored
+    values: list[str | None] = [own]
+    for value in stored:
+        if isinstance(value, int) and not 0 <= value < len(values):
+            raise msgspec.ValidationError(f"the context of a segment has no value at place {value}")
+        values.append(values[value] if isinstance(value, int) else value)
+    if len(stored) > len(_ABOUT):
+        raise msgspec.ValidationError(f"the context of a segment has {len(stored)} values")
+    return {name: value for name, value in zip(_ABOUT, values[1:], strict=False) if value is not None}
 
 
 def _runs(entries: Sequence[Entry]) -> list[object]:

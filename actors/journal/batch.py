@@ -210,12 +210,12 @@ class Batch:
         for segment in step.kept:
             self._pack(stream, packing, segment, is_derived=version > 0)
         segments, count = packing.segments, packing.count
-        feed = pack_feed(pack_segments(segments), version, needs) if count else None
+        feed = pack_feed(pack_segments(segments, stream), version, needs) if count else None
         if before and feed is not None and len(feed) > MOST_BYTES:
             deltas, segments = _parted(segments, before)
             self._write_announced(stream, packing.recorded_at, deltas, before)
             count -= before
-            feed = pack_feed(pack_segments(segments), version, needs) if count else None
+            feed = pack_feed(pack_segments(segments, stream), version, needs) if count else None
         return self._write(
             stream, recorded_at, count=len(step.events), events=events, heard=count, feed=feed, cause=step.cause
         )
@@ -241,7 +241,7 @@ class Batch:
             self._write_announced(stream, packing.recorded_at, packing.segments, packing.count)
 
     def _write_announced(self, stream: str, recorded_at: int, segments: _Open, count: int) -> None:
-        for heard, feed in _rows_of(segments, count):
+        for heard, feed in _rows_of(stream, segments, count):
             self._write(stream, recorded_at, heard=heard, feed=feed)
 
     def _write(
@@ -383,15 +383,15 @@ class _Packing:
         return first_cursor
 
 
-def _rows_of(segments: _Open, count: int) -> Iterator[tuple[int, bytes]]:
+def _rows_of(stream: str, segments: _Open, count: int) -> Iterator[tuple[int, bytes]]:
     """Yield what rows hold the segments, each with the number of its entries."""
-    encoded = pack_feed(pack_segments(segments))
+    encoded = pack_feed(pack_segments(segments, stream))
     if len(encoded) <= MOST_BYTES or count == 1:
         yield count, encoded
         return
     first, rest = _parted(segments, count // 2)
-    yield from _rows_of(first, count // 2)
-    yield from _rows_of(rest, count - count // 2)
+    yield from _rows_of(stream, first, count // 2)
+    yield from _rows_of(stream, rest, count - count // 2)
 
 
 def _parted(segments: _Open, count: int) -> tuple[_Open, _Open]:

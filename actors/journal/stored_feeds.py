@@ -153,7 +153,7 @@ class StoredFeeds:
             StorageError: the log cannot be written, or was opened for reading only.
         """
         try:
-            encoded = pack_segments((segment.context, segment.entries) for segment in segments)
+            encoded = pack_segments([(segment.context, segment.entries) for segment in segments], topic)
         except Exception as error:
             raise UnstorableError(f"{self.name}: this cannot be stored: {error}") from error
         must(self.writer.wait(partial(Replacement, topic, first_cursor, last_cursor, encoded)))
@@ -168,7 +168,7 @@ class StoredFeeds:
         with reading(what):
             if type(first_cursor) is not int:
                 raise TypeError("its cursor is no number")
-            part = unpack_feed(feed)
+            part = unpack_feed(feed, topic)
             derived = self._codec.derived(part, topic, recorded_at, events, what) if part.version else ()
             segments = (*part.segments, *derived)
             return FeedRow(topic, first_cursor, segments, has_events=count != 0, derived=len(derived))

@@ -221,7 +221,7 @@ class Redactor:
     def _feed(self, row: Row, feed: bytes) -> bytes:
         what = f"row {row.cursor} of the feed of {row.stream!r}"
         try:
-            part = unpack_feed(feed)
+            part = unpack_feed(feed, row.stream)
         except (ValueError, RecursionError) as error:
             message = f"{what} cannot be decoded ({error})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error
@@ -236,7 +236,7 @@ class Redactor:
                 changed = changed or has_changed
             needs = self._needs(part, what)
             is_as_it_was = not changed and needs is part.needs
-            return feed if is_as_it_was else pack_feed(pack_segments(left), part.version, needs)
+            return feed if is_as_it_was else pack_feed(pack_segments(left, row.stream), part.version, needs)
 
     def _needs(self, part: FeedPart, what: str) -> bytes | msgspec.Raw:
         """Return what a row needs to announce its events, as it may leave."""

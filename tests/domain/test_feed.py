@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.domain.events import InputJsonDelta, TextDelta, ThinkingDelta
+from reenact.domain.events import Context, InputJsonDelta, TextDelta, ThinkingDelta
 from reenact.domain.feed import Entry, FeedPart, Segment, pack_feed, pack_segments, unpack_feed
 
-A, B = {"turn_id": "a"}, {"turn_id": "b"}
+A, B = {"agent": "a"}, {"agent": "b"}
+STREAM = "session/s"
 OWN_TYPES = st.sampled_from(["own", "", "text_delta"])
 OWN_DATA: st.SearchStrategy[Any] = st.sampled_from([None, 1, "a", {}, {"text": "a"}, {"text": 1}, [], ["a"], ["a", 1]])
 
@@ -27,7 +28,10 @@ datas: st.SearchStrategy[tuple[str, Any]] = st.one_of(
 )
 times = st.integers(0, 3) | st.integers(-(2**62), 2**62)
 entries = st.tuples(datas, times).map(lambda drawn: Entry(drawn[0][0], drawn[1], drawn[0][1]))
-segments = st.lists(st.tuples(st.sampled_from([A, B, {}]), st.lists(entries, max_size=6)), max_size=3)
+contexts = st.sampled_from([A, B]) | st.dictionaries(
+    st.sampled_from([*Context.__struct_fields__, "other"]), st.sampled_from(["s", "t", "", "long"])
+)
+segments = st.lists(st.tuples(contexts, st.lists(entries, max_size=6)), max_size=3)
 
 
 def stored(packed: bytes) -> Any:  # noqa: ANN401 - MessagePack
@@ -36,7 +40,7 @@ def stored(packed: bytes) -> Any:  # noqa: ANN401 - MessagePack
 
 @given(segments)
 def test_what_is_packed_is_read_as_it_was(given: list[tuple[dict[str, str], list[Entry]]]) -> None:
-    part = unpack_feed(pack_feed(pack_segments(given)))
+    part = unpack_feed(pack_feed(pack_segments(given, STREAM)), STREAM)
 
     assert part.segments == tuple(
         Segment(context, tuple(Entry(each.type, each.at, msgspec.to_builtins(each.data)) for each in of_segment))
@@ -45,7 +49,7 @@ def test_what_is_packed_is_read_as_it_was(given: list[tuple[dict[str, str], list
 
 
 def test_what_derives_the_rest_stands_behind_the_segments() -> None:
-    part = unpack_feed(pack_feed(pack_segments([]), 7, msgspec.msgpack.encode([1])))
+    part = unpack_feed(pack_feed(pack_segments([], STREAM), 7, msgspec.msgpack.encode([1])), STREAM)
 
     assert part == FeedPart((), 7, msgspec.Raw(b"\x91\x01"))
 
@@ -58,7 +62,7 @@ def test_texts_of_a_type_that_follow_each_other_are_a_run() -> None:
         *(Entry("text_delta", at, {"text": str(at)}) for at in (7, 9, 8)),
     ]
 
-    assert stored(pack_feed(pack_segments([(A, said), (B, said[1:2])]))) == [
+    assert stored(pack_feed(pack_segments([(A, said), (B, said[1:2])], STREAM))) == [
         [
             [
                 A,
@@ -90,4 +94,29 @@ def test_texts_of_a_type_that_follow_each_other_are_a_run() -> None:
 )
 def test_what_nobody_has_packed_is_refused(entry: list[object]) -> None:
     with pytest.raises(ValueError, match=r"entr(y|ies) of type|Expected"):
-        unpack_feed(msgspec.msgpack.encode([[[A, [entry]]]]))
+        unpack_feed(msgspec.msgpack.encode([[[A, [entry]]]]), STREAM)
+
+
+def test_what_a_context_says_stands_once() -> None:
+    context = {
+        "container_id": "c",
+        "image_id": "i",
+        "session_id": "s",
+        "agent_id": "a",
+        "turn_id": "t",
+        "correlation_id": "t",
+        "causation_id": "m",
+    }
+
+    packed = pack_feed(pack_segments([(context, []), ({"session_id": "other"}, [])], STREAM))
+
+    assert stored(packed) == [
+        [[["c", "i", 0, "a", "t", 5, "m"], []], [[None, None, "other", None, None, None, None], []]]
+    ]
+    assert [segment.context for segment in unpack_feed(packed, STREAM).segments] == [context, {"session_id": "other"}]
+
+
+@pytest.mark.parametrize("context", [[1], [-1], ["a", 2], [True], [1.5], ["a"] * 8, "a"])
+def test_a_context_that_nobody_has_packed_is_refused(context: object) -> None:
+    with pytest.raises(ValueError, match=r"the context of a segment|Expected"):
+        unpack_feed(msgspec.msgpack.encode([[[context, []]]]), STREAM)

@@ -147,7 +147,7 @@ def _swap_versions(lines: list[Line]) -> None:
 def _say_another_segment(lines: list[Line]) -> None:
     heard = (line for line in lines if line.get("stream") == "session/a" and "feed" in line)
     row = next(line for line in heard if line["feed"]["value"][0])
-    row["feed"]["value"][0][0][0]["session_id"] = "z"
+    row["feed"]["value"][0][0][0][3] = "z"  # the agent
 
 
 def _say_another_need(lines: list[Line]) -> None:

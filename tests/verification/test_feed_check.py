@@ -101,7 +101,7 @@ def packed(told: Sequence[Told], sizes: Sequence[int] = (), *, is_sealed: bool =
 
     def add(announced: Announced | None) -> None:
         nonlocal cursor, waiting, version
-        segments = pack_segments((context, [Entry(*entry)]) for context, entry in waiting)
+        segments = pack_segments([(context, [Entry(*entry)]) for context, entry in waiting], "s")
         version = version if announced is None else announced.version
         by, needs, more, events = (0, b"", 0, 0)
         if announced is not None:
@@ -223,7 +223,9 @@ ROWS: list[tuple[Any, int, bool, str]] = [
 def test_a_feed_without_events_is_named(segments: Any, count: int, is_sealed: bool, problem: str) -> None:  # noqa: ANN401, FBT001 - anything
     encoded = segments
     if not isinstance(segments, bytes):
-        encoded = pack_feed(pack_segments((context, [Entry(*one) for one in entries]) for context, entries in segments))
+        encoded = pack_feed(
+            pack_segments([(context, [Entry(*one) for one in entries]) for context, entries in segments], "s")
+        )
 
     ((about, cursor, said, _),) = deviations(ListLog(), "s", [Packed(1, count, encoded, is_sealed)])
 
