@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, TypeAlias
 
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.opening import file_of, is_postgres
@@ -17,40 +18,50 @@ from reenact.actors.journal.sqlite_reader import connect_to_read
 from reenact.domain.chain import Row, Timer
 from reenact.domain.errors import LogUnusableError
 
-_ROWS = f"SELECT {CELLS} FROM steps {{which}} ORDER BY number"  # noqa: S608 - ours
-_EVENTS = "SELECT CAST(total(count) AS INTEGER) FROM steps {which}"
+_ROWS = "SELECT {cells} FROM steps {which} ORDER BY number"
+_EVENTS = "SELECT CAST(coalesce(sum(count), 0) AS bigint) FROM steps {which}"
+_COUNT = "SELECT count(*) FROM steps {which}"
 _TIMERS = "SELECT stream, due FROM timers {which} ORDER BY stream"
-_THESE = "WHERE stream IN (SELECT value FROM json_each(?))"
 _HEAD = "SELECT coalesce(max(position + count - 1), 0) FROM steps WHERE number = (SELECT max(number) FROM steps)"
+_THESE = "WHERE stream IN (SELECT value FROM json_each(?))"
+
+Select: TypeAlias = Callable[[str, Sequence[str] | None], Iterator[tuple[Any, ...]]]
+"""Returns the rows of a query, of which `{which}` leaves those of the streams, `{cells}` being what a `Row` is of."""
 
 
-class Records(Protocol):
+class Records:
     """A log at one moment. `streams` are those that are asked for, None for all."""
 
-    @property
-    def name(self) -> str:
-        """What messages call the log."""
-        ...
+    def __init__(self, name: str, select: Select) -> None:
+        """Read with `select`; `name` is what messages call the log."""
+        self.name = name
+        self._select = select
 
     def head(self) -> int:
         """Return the position of the last event, 0 if there is none."""
-        ...
+        return self._number(_HEAD, None)
 
     def count_events(self, streams: Sequence[str] | None = None) -> int:
         """Return how many events there are."""
-        ...
+        return self._number(_EVENTS, streams)
 
     def count_rows(self, streams: Sequence[str] | None = None) -> int:
         """Return how many rows there are."""
-        ...
+        return self._number(_COUNT, streams)
 
     def rows(self, streams: Sequence[str] | None = None) -> Generator[Row]:
         """Yield the rows in the order in which they were written, a few of them in memory."""
-        ...
+        for row in self._select(_ROWS, streams):
+            yield Row(*row)
 
     def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
         """Yield when streams are to be woken, by their names."""
-        ...
+        for row in self._select(_TIMERS, streams):
+            yield Timer(*row)
+
+    def _number(self, query: str, streams: Sequence[str] | None) -> int:
+        ((number,),) = self._select(query, streams)
+        return int(number)
 
 
 @contextmanager
@@ -78,39 +89,13 @@ def open_records(log: str | os.PathLike[str]) -> Generator[Records]:
             if not check_format(connection, path):
                 raise LogUnusableError(f"{path} holds no log yet; name another file")
             connection.execute("BEGIN")
-        yield _SqliteRecords(connection, path)
+        yield Records(path, partial(_select, connection, path))
 
 
-class _SqliteRecords:
-    """Keeps the promise of `Records` over one connection, in one transaction."""
-
-    def __init__(self, connection: sqlite3.Connection, path: str) -> None:
-        self.name = path
-        self._connection = connection
-
-    def head(self) -> int:
-        return self._number(_HEAD, None)
-
-    def count_events(self, streams: Sequence[str] | None = None) -> int:
-        return self._number(_EVENTS, streams)
-
-    def count_rows(self, streams: Sequence[str] | None = None) -> int:
-        return self._number("SELECT count(*) FROM steps {which}", streams)
-
-    def rows(self, streams: Sequence[str] | None = None) -> Generator[Row]:
-        for row in self._select(_ROWS, streams):
-            yield Row(*row)
-
-    def timers(self, streams: Sequence[str] | None = None) -> Iterator[Timer]:
-        for row in self._select(_TIMERS, streams):
-            yield Timer(*row)
-
-    def _number(self, query: str, streams: Sequence[str] | None) -> int:
-        ((number,),) = self._select(query, streams)
-        return int(number)
-
-    def _select(self, query: str, streams: Sequence[str] | None) -> Iterator[Any]:
-        which = "" if streams is None else _THESE
-        parameters = () if streams is None else (json.dumps(list(streams)),)
-        with translated(self.name):
-            yield from self._connection.execute(query.format(which=which), parameters)
+def _select(
+    connection: sqlite3.Connection, path: str, query: str, streams: Sequence[str] | None
+) -> Iterator[tuple[Any, ...]]:
+    which = "" if streams is None else _THESE
+    parameters = () if streams is None else (json.dumps(list(streams)),)
+    with translated(path):
+        yield from connection.execute(query.format(which=which, cells=CELLS), parameters)
