@@ -16,7 +16,7 @@ import msgspec
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.errors import InvalidInputError, InvalidMessageError
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, check_message
-from reenact.domain.plain import check_unicode, is_mapping, is_sequence, plain
+from reenact.domain.plain import check_unicode, is_mapping, is_sequence, plain_object
 from reenact.domain.tools import is_object
 
 Content: TypeAlias = str | Sequence[Block | Mapping[str, Any]]
@@ -101,7 +101,7 @@ def _block(where: str, given: object, kinds: tuple[str, ...]) -> _Json:
     if not is_mapping(given):
         hint = f'; as a block it is {{"type": "text", "text": {given!r:.40}}}' if isinstance(given, str) else ""
         raise InvalidInputError(f"{where} is no content block, but {type(given).__name__}{hint}")
-    fields: _Json = plain(where, given)
+    fields = plain_object(where, given)
     kind = fields.get("type")
     if kind not in kinds:
         what = "has no type" if kind is None else f"has the type {kind!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite
-from typing import Any, ClassVar, Final, TypeGuard
+from typing import ClassVar, Final, TypeGuard
 
 _NEAR: Final = 0.5
 """How much of two names must be the same pairs of letters for one to be meant by the other."""
@@ -427,7 +427,7 @@ class RemoteError(ReenactError):
         self.code = code
 
 
-def details_of(error: ReenactError) -> dict[str, Any]:
+def details_of(error: ReenactError) -> dict[str, object]:
     """Return the values that the error carries beside its message, as far as they can travel as JSON."""
     return {name: value for name, value in vars(error).items() if name[:1] != "_" and _travels(value)}
 
@@ -444,7 +444,7 @@ def _pairs(text: str) -> set[str]:
     return {text[at : at + 2] for at in range(len(text) - 1)}
 
 
-def from_wire(code: str, message: str, details: Mapping[str, Any] | None = None) -> ReenactError:
+def from_wire(code: str, message: str, details: Mapping[str, object] | None = None) -> ReenactError:
     """Return the error that has this code, with the same message and the same values, sequences as tuples.
 
     A code that is not known here makes a `RemoteError`.

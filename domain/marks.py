@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
 import msgspec
 
-from reenact.domain.tools import is_mapping
+from reenact.domain.plain import is_mapping
 
 REDACTED: Final = "redacted"
 """Under this name the mark stands that is in the place of a whole object."""
@@ -55,7 +55,7 @@ def alike(recorded: object, decided: object) -> bool:
     )
 
 
-def parts_of(value: object) -> Mapping[Any, Any] | None:
+def parts_of(value: object) -> Mapping[object, object] | None:
     """Return what a value consists of, by names or numbers; None if it is one thing."""
     if isinstance(value, msgspec.Struct):
         return {name: getattr(value, name) for name in value.__struct_fields__}
@@ -85,5 +85,5 @@ def _fits(pattern: str, text: str) -> bool:
     return place <= end
 
 
-def _is_several(value: object) -> TypeGuard[Collection[Any]]:
+def _is_several(value: object) -> TypeGuard[Collection[object]]:
     return isinstance(value, Sequence | AbstractSet) and not isinstance(value, str | bytes)

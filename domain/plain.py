@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Final, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 
 import msgspec
 
 from reenact.domain.errors import InvalidInputError, meant
+
+if TYPE_CHECKING:
+    JSON: TypeAlias = dict[str, "JSON"] | list["JSON"] | str | float | None
+    """A value of JSON; `float` stands for whole numbers and booleans, too."""
+else:  # msgspec takes no type that is defined by itself; what it decodes as anything is JSON
+    import typing
+
+    JSON = typing.Any
 
 DEEPEST: Final = 100
 """How deep a value may be nested."""
@@ -17,7 +25,7 @@ LONGEST_PAGE: Final = 1000
 _LEAST, _GREATEST = -(2**63), 2**64 - 1
 
 
-def plain(where: str, value: object, depth: int = DEEPEST) -> Any:  # noqa: ANN401 - any JSON value
+def plain(where: str, value: object, depth: int = DEEPEST) -> JSON:
     """Return a copy of the value with nothing but plain values in it; tuples become lists.
 
     Raises:
@@ -40,11 +48,16 @@ def plain(where: str, value: object, depth: int = DEEPEST) -> Any:  # noqa: ANN4
         case _ if depth == 0:
             raise InvalidInputError(f"{where:.80} is nested more than {DEEPEST} deep")
         case _ if is_mapping(value):
-            return {_key(where, name): plain(f"{where}.{name}", one, depth - 1) for name, one in value.items()}
+            return plain_object(where, value, depth)
         case _ if is_sequence(value):
             return [plain(f"{where}[{index}]", one, depth - 1) for index, one in enumerate(value)]
         case _:
             raise InvalidInputError(f"{where} is a {type(value).__name__}, which is no JSON value")
+
+
+def plain_object(where: str, value: Mapping[object, object], depth: int = DEEPEST) -> dict[str, JSON]:
+    """Return a copy of the mapping, or raise, as `plain` does."""
+    return {_key(where, name): plain(f"{where}.{name}", one, depth - 1) for name, one in value.items()}
 
 
 def check_unicode(where: str, text: str, error: type[InvalidInputError] = InvalidInputError) -> bytes:

@@ -13,6 +13,7 @@ import msgspec
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
 from reenact.domain.loop.ledger import is_amount
+from reenact.domain.plain import is_sayable
 from reenact.domain.structs import FrozenByName
 
 MAX_NAME: Final = 64
@@ -129,33 +130,29 @@ def _is_json(value: object) -> bool:
     if isinstance(value, float):
         return math.isfinite(value)
     if is_object(value):
-        return all(isinstance(key, str) and _is_text(key) and _is_json(of) for key, of in value.items())
+        return all(_is_text(key) and _is_json(of) for key, of in value.items())
     if is_array(value):
         return all(map(_is_json, value))
     return value is None or isinstance(value, int)
 
 
-def is_object(value: object) -> TypeGuard[dict[Any, Any]]:
+def is_object(value: object) -> TypeGuard[dict[str, object]]:
     """Return whether the value is what a JSON object is in Python."""
     return isinstance(value, dict)
 
 
-def is_mapping(value: object) -> TypeGuard[Mapping[Any, Any]]:
+def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
     """Return whether the value is a mapping of any kind."""
     return isinstance(value, Mapping)
 
 
-def is_array(value: object) -> TypeGuard[list[Any]]:
+def is_array(value: object) -> TypeGuard[list[object]]:
     """Return whether the value is what a JSON array is in Python."""
     return isinstance(value, list)
 
 
-def _is_text(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+def _is_text(text: object) -> bool:
+    return text == "" or is_sayable(text)
 
 
 class MCPServer(FrozenByName, omit_defaults=True):

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -19,7 +19,7 @@ from reenact.domain.plain import Spelled, is_sequence
 from reenact.domain.tools import MCPServer
 
 Handler: TypeAlias = Callable[[Envelope], object]
-OnEvent: TypeAlias = Callable[[StreamData | Mapping[str, Any]], None]
+OnEvent: TypeAlias = Callable[[StreamData | Mapping[str, object]], None]
 
 
 class Unsubscribe(Protocol):
@@ -33,7 +33,7 @@ class Unsubscribe(Protocol):
 class SystemBusProducer(Protocol):
     """The view that can only emit."""
 
-    def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> bool | None:
+    def emit(self, event: StreamData | Mapping[str, object], *, turn_id: str | None = None) -> bool | None:
         """Say something in the agent's turn `turn_id`, or in its current one.
 
         A mapping has `type` and `data`. What is said for a turn that is over is dropped; False is returned then.
@@ -44,7 +44,9 @@ class SystemBusProducer(Protocol):
         """
         ...
 
-    def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> bool | None:
+    def emit_all(
+        self, events: Iterable[StreamData | Mapping[str, object]], *, turn_id: str | None = None
+    ) -> bool | None:
         """Say several things at once, in order; cheaper than one after the other."""
         ...
 
@@ -60,7 +62,7 @@ class SystemBusConsumer(Protocol):
         """Call the handler with every event, in order."""
         ...
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float = 30) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, object], timeout: float = 30) -> Envelope:  # noqa: A002
         """Send a request of the command protocol and return its response."""
         ...
 
@@ -134,11 +136,11 @@ class ChecksTools(Protocol):
 class Outside(Protocol):
     """The one asyncio loop on which everything that waits for the outside world runs, on a thread of its own."""
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> Future[None]:
+    def spawn(self, work: Coroutine[object, object, None]) -> Future[None]:
         """Run the coroutine as a task; cancelling the future cancels the task. May be called from any thread."""
         ...
 
-    def run(self, work: Coroutine[Any, Any, None]) -> UnderWay:
+    def run(self, work: Coroutine[object, object, None]) -> UnderWay:
         """Do as `spawn`; on the loop's own thread, start the task without a detour."""
         ...
 
@@ -172,11 +174,11 @@ class LLMConfig(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
     temperature: float | None = None
     stop_sequences: tuple[str, ...] = ()
-    tool_choice: Mapping[str, Any] | None = None
+    tool_choice: Mapping[str, object] | None = None
     cache: Literal["off", "5m", "1h"] = "5m"
     betas: tuple[str, ...] = ()
     context_window: int | None = None
-    extra: Mapping[str, Any] = {}
+    extra: Mapping[str, object] = {}
 
     def __post_init__(self) -> None:
         """Refuse what the API would refuse in every request."""
@@ -254,7 +256,7 @@ class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):
     resume_session_id: str | None = None
     mcp_servers: tuple[MCPServer, ...] = ()
     tools: Toolbox | None = None
-    api_tools: tuple[Mapping[str, Any], ...] = ()
+    api_tools: tuple[Mapping[str, object], ...] = ()
     on_session_id_captured: Callable[[str], None] | None = None
 
 
@@ -278,7 +280,7 @@ class LLMDriver(Protocol):
         system: str | None,
         model: str | None,
         max_tokens: int | None,
-        tools: Sequence[Mapping[str, Any]],
+        tools: Sequence[Mapping[str, object]],
         on_event: OnEvent,
     ) -> Awaitable[None] | None:
         """Send the conversation, report what comes back through `on_event`, and return when it has ended.
@@ -310,7 +312,7 @@ class LLMProvider(Protocol):
 class Interruptible:
     """A driver whose `send_message` does its work within `working`, and is stopped by `interrupt`."""
 
-    _at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None] | None = None
+    _at_work: tuple[asyncio.AbstractEventLoop, asyncio.Task[object] | None] | None = None
 
     @contextlib.contextmanager
     def working(self) -> Generator[None]:
@@ -329,7 +331,7 @@ class Interruptible:
                 loop.call_soon_threadsafe(_cancel_once, task)
 
 
-def _cancel_once(task: asyncio.Task[Any] | None) -> None:
+def _cancel_once(task: asyncio.Task[object] | None) -> None:
     """Cancel the task unless it is being cancelled already: a second time would interrupt its clean-up."""
     if task is not None and not task.cancelling():
         task.cancel()

@@ -7,7 +7,7 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import pykka
 
@@ -167,7 +167,7 @@ class Driving:
             # Not at once: a task that is cancelled before its first step never gets to its clean-up.
             asyncio.get_running_loop().call_soon(self._keeper.cancel)
 
-    async def _offered(self) -> tuple[Mapping[str, Any], ...]:
+    async def _offered(self) -> tuple[Mapping[str, object], ...]:
         """Return the tools as the Messages API is told of them."""
         toolbox = self._config.tools
         if toolbox is None:
@@ -230,7 +230,7 @@ class Driving:
         await self._ask(driver, messages, await self._offered(), reports)
 
     async def _ask(
-        self, driver: LLMDriver, messages: Sequence[Said], tools: Sequence[Mapping[str, Any]], on_event: OnEvent
+        self, driver: LLMDriver, messages: Sequence[Said], tools: Sequence[Mapping[str, object]], on_event: OnEvent
     ) -> None:
         def send() -> Awaitable[None] | None:
             return driver.send_message(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Final, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -13,7 +13,7 @@ from reenact.domain.answer import Complete
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.events import InputJsonDelta, StreamData, StreamError, TextDelta, ThinkingDelta, stream_event
 
-Reported: TypeAlias = StreamData | Mapping[str, Any]
+Reported: TypeAlias = StreamData | Mapping[str, object]
 """An event as a driver may report it: ready made, or as a mapping with `type` and `data`."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 from weakref import WeakSet
 
 import msgspec
@@ -23,7 +23,7 @@ class MockEvent(msgspec.Struct, frozen=True):
 
     type: str
     delay: float = 0
-    data: Mapping[str, Any] | None = None
+    data: Mapping[str, object] | None = None
 
 
 class MockScenario(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ def _text(text: str, delay: float = 0) -> MockEvent:
     return MockEvent("text_delta", delay, {"text": text})
 
 
-def _tool(arguments: Any, delay: float = 0) -> MockEvent:  # noqa: ANN401 - a mapping or, in one script, plain text
+def _tool(arguments: object, delay: float = 0) -> MockEvent:
     return MockEvent("tool_call", delay, {"name": "bash", "input": arguments})
 
 
@@ -178,7 +178,7 @@ class MockClaudeDriver(_Scripted, Interruptible):
         system: str | None = None,
         model: str | None = None,
         max_tokens: int | None = None,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Sequence[Mapping[str, object]] = (),
         on_event: OnEvent,
     ) -> None:
         """Play the chosen scenario."""
@@ -209,7 +209,7 @@ class MockReceptor(ModelReceptor):
         self._producer = producer
         super().connect(producer)
 
-    def emit(self, event: StreamData | Mapping[str, Any]) -> None:
+    def emit(self, event: StreamData | Mapping[str, object]) -> None:
         """Say something in the agent's current turn; before it is connected, and between turns, nobody hears it."""
         if self._producer is not None:
             self._producer.emit(event)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, M
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeAlias, TypeGuard, assert_never
+from typing import TypeAlias, TypedDict, TypeGuard, TypeVar, assert_never
 
 import msgspec
 
@@ -19,6 +19,7 @@ from reenact.actors.environment.tools.running import EscapedError, in_thread
 from reenact.actors.loop.config import (
     AgentRuntimeConfig,
     AgentView,
+    Function,
     Tool,
     function_of,
     is_described,
@@ -57,6 +58,8 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import AgentState
 from reenact.domain.loop.values import Frozen, frozen, is_iterable, portrayed, thawed
 
+T = TypeVar("T")
+
 
 class AbortedError(ReenactError):
     """A function of others has tried to end the process, or cancelled itself."""
@@ -64,13 +67,13 @@ class AbortedError(ReenactError):
     code = "aborted"
 
 
-async def call(function: Callable[..., Any], *arguments: object) -> Any:  # noqa: ANN401 - as the function returns
+async def call(function: Function, *arguments: object) -> object:
     """Return what the function returns, awaited if it can be; it runs where the loop runs."""
     returned = function(*arguments)
     return await returned if inspect.isawaitable(returned) else returned
 
 
-async def guarded(call: Awaitable[Any]) -> Any:  # noqa: ANN401 - as it comes
+async def guarded(call: Awaitable[T]) -> T:
     """Return what this comes to; only a cancellation of the task itself, and no other end of it, gets through.
 
     Raises:
@@ -108,7 +111,7 @@ async def chunks(answer: object) -> AsyncIterator[object]:
         yield told
 
 
-def takes_context(runner: Callable[..., Any]) -> bool:
+def takes_context(runner: Function) -> bool:
     """Return whether a runner takes `(context, state)`, and not `(state)` only."""
     try:
         parameters = list(inspect.signature(runner).parameters.values())
@@ -153,7 +156,7 @@ def _aborted(error: BaseException) -> Exception:
     return RuntimeError(f"the function raised {type(error).__name__}")
 
 
-async def _limited(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the tool returns
+async def _limited(tool: Tool, call: ToolCall) -> object:
     seconds = tool.spec.timeout if is_described(tool) else None
     if seconds is None:
         return await _called(tool, call)
@@ -167,7 +170,7 @@ async def _limited(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the 
         raise
 
 
-async def _called(tool: Tool, call: ToolCall) -> Any:  # noqa: ANN401 - as the tool returns
+async def _called(tool: Tool, call: ToolCall) -> object:
     arguments = {name: thawed(value) for name, value in call.input.items()}
     function = function_of(tool)
     if inspect.iscoroutinefunction(function):
@@ -182,10 +185,18 @@ Happened: TypeAlias = list[LoopEvent]
 class UsedError(Exception):
     """A failure after which something was used, and is to be paid: what failed, and what is recorded of it."""
 
-    def __init__(self, cause: BaseException, **told: Any) -> None:  # noqa: ANN401 - fields of the event
+    def __init__(self, cause: BaseException, used: Mapping[str, object]) -> None:
         super().__init__(str(cause))
         self.cause = cause
-        self.told = told
+        self.used = used
+
+
+class ModelUse(TypedDict):
+    """Which model was used, for how much."""
+
+    model: str
+    usage: Frozen | None
+    cost: float | None
 
 
 @dataclass(frozen=True)
@@ -195,7 +206,7 @@ class Hands:
     agent: AgentView
     config: AgentRuntimeConfig
     rules: Rules
-    executors: Mapping[str, Callable[..., Any]]
+    executors: Mapping[str, Function]
     now: Callable[[], datetime]
 
 
@@ -244,8 +255,7 @@ async def run_approved(hands: Hands, call: ToolCall) -> Happened:
     answer, failure = await run(hands.agent.tools, call)
     if failure is None or hands.config.on_tool_error == "feedback":
         return [answer]
-    used: dict[str, Any] = {"tool": call.name, "cost": answer.cost} if answer.ran else {}
-    raise UsedError(failure, **used)
+    raise UsedError(failure, {"tool": call.name, "cost": answer.cost} if answer.ran else {})
 
 
 async def _call_llm(hands: Hands, instruction: CallLLM) -> Happened:
@@ -279,10 +289,10 @@ async def _compress_context(hands: Hands, instruction: CompressContext, state: A
     if instruction.summary is not None or part[0] == part[1]:
         return [compressed(state.messages, part, instruction.summary or "")]
     result, used = await _answer(hands, request_for_summary(state.messages, part, instruction), [])
-    return [compressed(state.messages, part, str(result["content"]), **used)]
+    return [msgspec.structs.replace(compressed(state.messages, part, str(result["content"])), **used)]
 
 
-async def _answer(hands: Hands, payload: Any, happened: Happened) -> tuple[Frozen, dict[str, Any]]:  # noqa: ANN401 - the model's own
+async def _answer(hands: Hands, payload: object, happened: Happened) -> tuple[Frozen, ModelUse]:
     """Return the model's answer, and which model was used, for how much; add its chunks to what happened."""
     model_runtime = hands.agent.model_runtime or hands.config.model_runtime
     if model_runtime is None:
@@ -294,11 +304,11 @@ async def _answer(hands: Hands, payload: Any, happened: Happened) -> tuple[Froze
     except Exception as error:
         if not assembly.usage:
             raise
-        raise UsedError(error, **_used(hands, payload, assembly)) from error
+        raise UsedError(error, _used(hands, payload, assembly)) from error
     return assembly.result, _used(hands, payload, assembly)
 
 
-def _used(hands: Hands, payload: object, assembly: Assembly) -> dict[str, Any]:
+def _used(hands: Hands, payload: object, assembly: Assembly) -> ModelUse:
     model = assembly.model or model_of(payload)
     return {
         "model": model,

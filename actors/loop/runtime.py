@@ -8,11 +8,11 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, S
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final, overload
+from typing import Final, overload
 
 import msgspec
 
-from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, config_of, here, new_id, utc_now
+from reenact.actors.loop.config import AgentRuntimeConfig, AgentView, Function, config_of, here, new_id, utc_now
 from reenact.actors.loop.executors import Hands, UsedError, call, execute, guarded, run_approved, takes_context
 from reenact.domain.errors import CallNotPendingError, DeadlockError, ReenactError
 from reenact.domain.loop import people
@@ -51,7 +51,7 @@ class StepResult:
     It can be awaited, and is then itself: what takes no time may be written like what does.
     """
 
-    events: FrozenList[Any]
+    events: FrozenList[LoopEvent]
     new_state: AgentState
     next_context: AgentContext | None = None
 
@@ -140,20 +140,20 @@ class AgentRuntime:
         ConfigurationError: the agent or the configuration cannot work.
     """
 
-    def __init__(self, agent: object, config: AgentRuntimeConfig | Mapping[str, Any] | None = None) -> None:
+    def __init__(self, agent: object, config: AgentRuntimeConfig | Mapping[str, object] | None = None) -> None:
         self.agent = agent
         self.config = config_of(config)
         self._view = AgentView(agent, self.config)
-        self._built_in: dict[str, Any] = {name: self._built_in_executor(name) for name in KINDS}
+        self._built_in: dict[str, Function] = {name: self._built_in_executor(name) for name in KINDS}
 
     @staticmethod
     def create_initial_state(
         session_id: str | None = None,
-        messages: Iterable[Mapping[str, Any]] = (),
+        messages: Iterable[Mapping[str, object]] = (),
         *,
         max_steps: int | None = None,
-        cost_limit: CostLimit | Mapping[str, Any] | float | None = None,
-        metadata: Mapping[str, Any] | None = None,
+        cost_limit: CostLimit | Mapping[str, object] | float | None = None,
+        metadata: Mapping[str, object] | None = None,
         created_at: datetime | None = None,
     ) -> AgentState:
         """Return the state of a conversation in which nothing has happened yet.
@@ -175,7 +175,7 @@ class AgentRuntime:
         )
 
     @property
-    def executors(self) -> Mapping[str, Callable[..., Any]]:
+    def executors(self) -> Mapping[str, Function]:
         """The executors in effect, by the types of instructions: the agent's over the configuration's over ours."""
         return MappingProxyType({**self._built_in, **self.config.executors, **self._view.executors})
 
@@ -222,12 +222,12 @@ class AgentRuntime:
             return asyncio.run(self.step(state, input))
         raise DeadlockError("run_step would block the event loop that runs in this thread; await step instead")
 
-    async def approve_tool_call(self, state: AgentState, call: Mapping[str, Any]) -> StepResult:
+    async def approve_tool_call(self, state: AgentState, call: Mapping[str, object]) -> StepResult:
         """Return what the step comes to in which the call runs, since a person has approved it."""
         return await self.step(state, call)
 
     def reject_tool_call(
-        self, state: AgentState, call: Mapping[str, Any] | str, reason: str = "", *, resume: bool = True
+        self, state: AgentState, call: Mapping[str, object] | str, reason: str = "", *, resume: bool = True
     ) -> StepResult:
         """Return what follows when a person rejects a pending call, or the one of that id: it is answered as an error.
 
@@ -250,11 +250,11 @@ class AgentRuntime:
     def resume(self, state: AgentState, reason: str = "", context: None = None) -> StepResult: ...
     @overload
     def resume(
-        self, state: AgentState, reason: str, context: AgentContext | Mapping[str, Any]
-    ) -> Coroutine[Any, Any, StepResult]: ...
+        self, state: AgentState, reason: str, context: AgentContext | Mapping[str, object]
+    ) -> Coroutine[object, object, StepResult]: ...
     def resume(
-        self, state: AgentState, reason: str = "", context: AgentContext | Mapping[str, Any] | None = None
-    ) -> StepResult | Coroutine[Any, Any, StepResult]:
+        self, state: AgentState, reason: str = "", context: AgentContext | Mapping[str, object] | None = None
+    ) -> StepResult | Coroutine[object, object, StepResult]:
         """Return what follows when an interrupted conversation goes on; with a context, await the step made with it.
 
         Raises:
@@ -265,7 +265,7 @@ class AgentRuntime:
         resumed = self._decide(state, lambda: events)
         return resumed if context is None else self._resumed(resumed, context)
 
-    async def _resumed(self, resumed: StepResult, context: AgentContext | Mapping[str, Any]) -> StepResult:
+    async def _resumed(self, resumed: StepResult, context: AgentContext | Mapping[str, object]) -> StepResult:
         then = await self.step(resumed.new_state, context)
         return StepResult(type(then.events)([*resumed.events, *then.events]), then.new_state, then.next_context)
 
@@ -320,7 +320,7 @@ class AgentRuntime:
         else:
             step.adopt(await guarded(call(executor, _regular(kind, instruction), step.shown(), context)))
 
-    def _built_in_executor(self, name: str) -> Callable[..., Any]:
+    def _built_in_executor(self, name: str) -> Function:
         async def executor(
             instruction: object,
             state: AgentState,
@@ -377,11 +377,12 @@ def _refused(step: Step, error: Exception) -> StepResult:
     return step.result()
 
 
-def _fail(step: Step, error: BaseException, **told: Any) -> None:  # noqa: ANN401 - fields of the event
-    cause, used = (error.cause, error.told) if isinstance(error, UsedError) else (error, {})
+def _fail(step: Step, error: BaseException, *, refused: bool = False, call_id: str | None = None) -> None:
+    cause = error.cause if isinstance(error, UsedError) else error
     info = info_of(cause)
     _log.info("step %d of %s: %s: %s", step.number, step.before.session_id, info.type, info.message)
-    step.take([Failed(error=info, **told, **used)])
+    failed = Failed(error=info, refused=refused, call_id=call_id)
+    step.take([msgspec.structs.replace(failed, **error.used) if isinstance(error, UsedError) else failed])
 
 
 def _check_cost(step: Step) -> None:

@@ -119,18 +119,13 @@ def request_for_summary(messages: Sequence[Frozen], part: Part, instruction: Com
     return {**own, "messages": [*messages[: part[1]], asked]}
 
 
-def compressed(
-    messages: Sequence[Frozen],
-    part: Part,
-    summary: str,
-    **used: Any,  # noqa: ANN401 - fields differ in type
-) -> CompressionComplete:
+def compressed(messages: Sequence[Frozen], part: Part, summary: str) -> CompressionComplete:
     """Return what has happened when the summary stands in the place of the part; nothing, if the part is empty."""
     first, end = part
     if first == end:
-        return CompressionComplete(summary=None, kept=first, **used)
+        return CompressionComplete(summary=None, kept=first)
     told = Frozen(role="user", content=f"Summary of the conversation so far:\n{summary}")
-    return CompressionComplete(summary=told, replaced=tuple(messages[first:end]), kept=first, **used)
+    return CompressionComplete(summary=told, replaced=tuple(messages[first:end]), kept=first)
 
 
 def shortened(messages: Growing[Frozen], event: CompressionComplete) -> Growing[Frozen]:

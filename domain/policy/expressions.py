@@ -53,7 +53,7 @@ class All(NamedTuple):
     of: tuple[Piece, ...]
 
 
-class Any(NamedTuple):
+class AnyOf(NamedTuple):
     """One of them."""
 
     of: tuple[Piece, ...]
@@ -67,7 +67,7 @@ class Repeat(NamedTuple):
     most: int | None
 
 
-Piece: TypeAlias = One | Look | All | Any | Repeat
+Piece: TypeAlias = One | Look | All | AnyOf | Repeat
 
 
 class Node(NamedTuple):
@@ -165,7 +165,7 @@ class Expression:
                 for one in reversed(of):
                     then = self._build(one, then)
                 return then
-            case Any(of):
+            case AnyOf(of):
                 return self._node(None, tuple(self._build(one, then) for one in of))
             case Repeat(of, least, most):
                 return self._repeat(of, least, most, then)
@@ -299,7 +299,7 @@ class _Reader:
         while self._next() == "|":
             self._at += 1
             choices.append(self._sequence(flags))
-        return choices[0] if len(choices) == 1 else Any(tuple(choices))
+        return choices[0] if len(choices) == 1 else AnyOf(tuple(choices))
 
     def _sequence(self, flags: str) -> Piece:
         pieces: list[Piece] = []

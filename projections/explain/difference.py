@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -186,13 +186,13 @@ def _told(value: object) -> list[str]:
 
 
 def _lines(value: object) -> list[str]:
-    if is_object(value) and "role" in value and is_array(value.get("content")):
-        return [f"{value['role']} {value['id']}", *(line for block in value["content"] for line in _of_block(block))]
+    if is_object(value) and "role" in value and is_array(content := value.get("content")):
+        return [f"{value['role']} {value['id']}", *(line for block in content for line in _of_block(block))]
     formatted = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
     return formatted.splitlines() if len(formatted) > _LINE else [msgspec.json.encode(value).decode()]
 
 
-def _of_block(block: Mapping[str, Any]) -> list[str]:
+def _of_block(block: object) -> list[str]:
     match block:
         case {"type": "text", "text": str(text)}:
             return text.splitlines()

@@ -257,7 +257,7 @@ def _marked(value: object) -> object:
 def _unmarked(value: object) -> object:
     if is_object(value):
         if value.keys() == {_TIME}:
-            return datetime.fromisoformat(value[_TIME])
+            return datetime.fromisoformat(str(value[_TIME]))
         return {key: _unmarked(one) for key, one in value.items()}
     return [_unmarked(one) for one in value] if is_array(value) else value
 

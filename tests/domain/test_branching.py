@@ -299,7 +299,7 @@ def _asks_validly(branch: Session) -> None:
     assert now.turn is not None
     assert now.round is None
     messages = api_messages(for_model(now))
-    called = {block["name"] for message in messages for block in message["content"] if block["type"] == "tool_use"}
+    called = {str(block["name"]) for message in messages for block in message["content"] if block["type"] == "tool_use"}
     tools = [{"name": name, "input_schema": {"type": "object"}} for name in sorted(called)]
     body = {"model": "m", "max_tokens": 1, "messages": messages, "tools": tools}
     assert refusal({"x-api-key": "k", "anthropic-version": "2023-06-01"}, body, None) is None

@@ -81,7 +81,7 @@ def test_what_a_hook_says_of_blocks_is_another_block(tmp_path: Path) -> None:
 
     outcome = desk.call("look")
 
-    assert [block["text"] for block in outcome.result] == ["seen", "A hook says: check it"]
+    assert [{"type": "text", "text": text} for text in ("seen", "A hook says: check it")] == outcome.result
     assert list(outcome.content) == outcome.result
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import FrozenInstanceError, dataclass, field
 from datetime import UTC
 from typing import Any
@@ -76,8 +76,13 @@ class Talk:
         self.results.append(self.runtime.run_step(self.state, given))
 
     @property
+    def events(self) -> Sequence[Any]:
+        """The last step's events, of whatever type a scenario expects."""
+        return self.result.events
+
+    @property
     def answer(self) -> Any:
-        (event,) = [event for event in self.result.events if event.type == "llm_result"]
+        (event,) = [event for event in self.events if event.type == "llm_result"]
         return event.result
 
 
@@ -325,7 +330,7 @@ def the_others_are_unchanged(talk: Talk) -> None:
 def the_executor_is_not_used(talk: Talk, kind: str) -> None:
     talk.step()
 
-    assert talk.result.events[0].reason == "agent"
+    assert talk.events[0].reason == "agent"
 
 
 @then(parsers.parse('the tool "{name}" should have been called with {arguments}'))
@@ -335,7 +340,7 @@ def the_tool_was_called(talk: Talk, name: str, arguments: str) -> None:
 
 @then(parsers.parse('the first event should be the tool result of "{call_id}" with {result}'))
 def the_first_event_is_a_result(talk: Talk, call_id: str, result: str) -> None:
-    event = talk.result.events[0]
+    event = talk.events[0]
 
     assert (event.type, event.id, event.result) == ("tool_result", call_id, json.loads(result))
 
@@ -352,18 +357,18 @@ def the_runner_was_called(talk: Talk) -> None:
 
 @then(parsers.parse('the events should be "{kinds}"'))
 def the_events_are(talk: Talk, kinds: str) -> None:
-    assert [event.type for event in talk.result.events] == kinds.split(", ")
+    assert [event.type for event in talk.events] == kinds.split(", ")
 
 
 @then("the history should contain the events of the step")
 def the_history_contains(talk: Talk) -> None:
-    assert talk.result.events
-    assert all(event in talk.state.events for event in talk.result.events)
+    assert talk.events
+    assert all(event in talk.state.events for event in talk.events)
 
 
 @then(parsers.parse('the error message should contain "{text}"'))
 def the_error_contains(talk: Talk, text: str) -> None:
-    error = talk.result.events[-1].error
+    error = talk.events[-1].error
 
     assert text in error.message
     assert isinstance(error.exception, Exception)
@@ -396,7 +401,7 @@ def the_answer_calls(talk: Talk, tool: str, call_id: str) -> None:
 
 @then(parsers.parse('the first event should name the session "{session_id}"'))
 def the_first_event_names_the_session(talk: Talk, session_id: str) -> None:
-    assert talk.result.events[0].session_id == session_id
+    assert talk.events[0].session_id == session_id
 
 
 @then(parsers.parse('the pending calls should be "{call_id}"'))
@@ -406,7 +411,7 @@ def the_pending_calls_are(talk: Talk, call_id: str) -> None:
 
 @then(parsers.parse('the first event should ask "{prompt}" with the metadata {metadata}'))
 def the_first_event_asks(talk: Talk, prompt: str, metadata: str) -> None:
-    event = talk.result.events[0]
+    event = talk.events[0]
 
     assert (event.prompt, event.metadata) == (prompt, json.loads(metadata))
     assert talk.state.pending_prompt == {"prompt": prompt, "metadata": json.loads(metadata)}
@@ -414,7 +419,7 @@ def the_first_event_asks(talk: Talk, prompt: str, metadata: str) -> None:
 
 @then(parsers.parse('the first event should ask "{prompt}" with one choice of:'))
 def the_first_event_lets_select(talk: Talk, prompt: str, datatable: list[list[str]]) -> None:
-    event = talk.result.events[0]
+    event = talk.events[0]
 
     assert (event.prompt, event.multi) == (prompt, False)
     assert event.options == options_in(datatable)
@@ -423,7 +428,7 @@ def the_first_event_lets_select(talk: Talk, prompt: str, datatable: list[list[st
 
 @then(parsers.parse('the first event should hold the final state with the reason "{reason}"'))
 def the_first_event_holds_the_final_state(talk: Talk, reason: str) -> None:
-    event = talk.result.events[0]
+    event = talk.events[0]
 
     assert event.reason == reason
     assert event.final_state == talk.state.replace(events=[])
@@ -518,5 +523,5 @@ def sessions_are_apart(talk: Talk) -> None:
     for state, result in zip(talk.states, talk.results, strict=True):
         assert result.new_state.session_id == state.session_id
         assert result.new_state.events == result.events
-        assert [event.id for event in result.events] == [f"call of {state.session_id}"]
+        assert [getattr(event, "id", "") for event in result.events] == [f"call of {state.session_id}"]
         assert [message["tool_call_id"] for message in result.new_state.messages] == [f"call of {state.session_id}"]

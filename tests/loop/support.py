@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +56,11 @@ class Scripted:
         return self.script.pop(0) if len(self.script) > 1 else self.script[0]
 
 
+def events_of(result: StepResult) -> Sequence[Any]:
+    """Return the events, of whatever type a test expects."""
+    return result.events
+
+
 class Play:
     """A conversation that goes from step to step."""
 
@@ -86,14 +91,19 @@ class Play:
         return [event.type for event in self.result.events]
 
     @property
+    def events(self) -> Sequence[Any]:
+        """The last step's events, of whatever type a test expects."""
+        return self.result.events
+
+    @property
     def event(self) -> Any:  # noqa: ANN401
         """The last step's first event."""
-        return self.result.events[0]
+        return self.events[0]
 
     @property
     def error(self) -> str:
         """The type and the message of the last step's error, which is its last event."""
-        info = self.result.events[-1].error
+        info = self.events[-1].error
         return f"{info.type}: {info.message}"
 
     @property

@@ -15,7 +15,7 @@ import pytest
 
 from reenact import ConfigurationError
 from reenact.loop import AgentRuntime, AgentRuntimeConfig, Finish, Price, fold, from_json, to_json
-from tests.loop.support import Play, Scripted, a_call
+from tests.loop.support import Play, Scripted, a_call, events_of
 
 
 class Written:
@@ -48,8 +48,8 @@ def test_an_agent_may_be_written_in_any_way(agent: object) -> None:
     runtime = AgentRuntime(agent)
     state = AgentRuntime.create_initial_state()
 
-    assert runtime.run_step(state).events[0].reason == "written"
-    assert runtime.run_step(state, a_call()).events[0].result == 1
+    assert events_of(runtime.run_step(state))[0].reason == "written"
+    assert events_of(runtime.run_step(state, a_call()))[0].result == 1
 
 
 @pytest.mark.parametrize(

@@ -148,8 +148,8 @@ def test_events_that_have_a_meaning_have_it_also_as_mappings() -> None:
 
     assert [type(event).__name__ for event in play.result.events] == ["Done", "Failed", "HumanPromptRequired"]
     assert play.event.final_state.session_id == "x"
-    assert play.result.events[1].error == {"type": "ValueError", "message": "mine"}
-    assert play.result.events[2].session_id == "s"
+    assert play.events[1].error == {"type": "ValueError", "message": "mine"}
+    assert play.events[2].session_id == "s"
 
 
 def test_an_event_that_only_bears_a_known_name_is_somebodys_own() -> None:
@@ -192,7 +192,7 @@ def test_messages_that_are_added_are_recorded_as_such() -> None:
 
     play = own(executor, OWN, messages=[{"role": "user", "content": "a"}])
 
-    assert [event.changes["messages"]["keep"] for event in play.result.events] == [1, 2]
+    assert [event.changes["messages"]["keep"] for event in play.events] == [1, 2]
     assert [message.content for message in play.state.messages] == ["a", "b", "b"]
 
 
@@ -272,7 +272,9 @@ def test_an_executor_may_leave_the_work_to_a_built_in_one() -> None:
 
     agent = Scripted([{"type": "call_llm"}], executors={"call_llm": delegating})
     play = Play(agent, {"model_runtime": streaming({"content": "Hello"})})
-    built_in = AgentRuntime(Scripted([[]]), {"model_runtime": streaming({"content": "Hello"})}).executors["call_llm"]
+    built_in: Any = AgentRuntime(Scripted([[]]), {"model_runtime": streaming({"content": "Hello"})}).executors[
+        "call_llm"
+    ]
 
     play.step()
 
@@ -284,7 +286,8 @@ def test_a_built_in_executor_can_be_called_by_itself() -> None:
     runtime = AgentRuntime(Scripted([[]]))
     state = AgentRuntime.create_initial_state()
 
-    events, new_state = asyncio.run(runtime.executors["finish"]({"type": "finish", "reason": "enough"}, state, None))
+    finish: Any = runtime.executors["finish"]
+    events, new_state = asyncio.run(finish({"type": "finish", "reason": "enough"}, state, None))
 
     assert [event.reason for event in events] == ["enough"]
     assert (new_state.status, new_state.step_count) == ("done", 1)
@@ -292,7 +295,7 @@ def test_a_built_in_executor_can_be_called_by_itself() -> None:
 
 def test_a_built_in_executor_called_by_itself_raises_what_failed() -> None:
     model = streaming({"usage": {"input_tokens": 5}}, ConnectionError("dead"))
-    executor = AgentRuntime(Scripted([[]]), {"model_runtime": model}).executors["call_llm"]
+    executor: Any = AgentRuntime(Scripted([[]]), {"model_runtime": model}).executors["call_llm"]
     state = AgentRuntime.create_initial_state()
 
     with pytest.raises(ConnectionError, match="dead"):

@@ -129,7 +129,7 @@ def test_a_limit_that_warns_warns_once() -> None:
     play = Play(Scripted([CALL]), DEAR, cost_limit=CostLimit(0.5, "warn"))
 
     play.step()
-    assert (play.kinds[-1], play.result.events[-1].reason) == ("warning", "cost_limit_exceeded")
+    assert (play.kinds[-1], play.events[-1].reason) == ("warning", "cost_limit_exceeded")
     play.step()
 
     assert "warning" not in play.kinds

@@ -64,7 +64,7 @@ def test_a_model_may_answer_in_any_way(model: Any) -> None:  # noqa: ANN401
     play.step()
 
     assert play.kinds == ["llm_start", "llm_stream", "llm_stream", "llm_result"]
-    assert play.result.events[-1].result == {"content": "Hello", "tool_calls": []}
+    assert play.events[-1].result == {"content": "Hello", "tool_calls": []}
 
 
 def test_a_model_may_answer_at_once() -> None:
@@ -96,7 +96,7 @@ def test_the_agents_model_comes_before_the_configurations() -> None:
 
     play.step()
 
-    assert play.result.events[-1].result["content"] == "mine"
+    assert play.events[-1].result["content"] == "mine"
 
 
 def test_a_model_that_fails_keeps_its_message_and_its_exception() -> None:

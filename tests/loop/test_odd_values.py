@@ -101,7 +101,7 @@ def test_no_step_raises_and_every_state_can_be_written_and_read_whatever_comes(p
         assert from_json(to_json(play.state)) == play.state
         assert fold(play.state.events, play.initial) == play.state
         if place == "one of two results":
-            assert [(event.id, event.result) for event in play.result.events][1] == ("b", 1)
+            assert [(event.id, event.result) for event in play.events][1] == ("b", 1)
         handed_in = Play(Scripted([[]], tools={"tool": lambda _: None}))
         handed_in.step(odd)
         assert from_json(to_json(handed_in.state)) == handed_in.state

@@ -22,7 +22,7 @@ from reenact.loop import (
     path,
     to_json,
 )
-from tests.loop.support import Play, Scripted, a_call, ask_about, run_call, run_calls, streaming
+from tests.loop.support import Play, Scripted, a_call, ask_about, events_of, run_call, run_calls, streaming
 
 PROMPT = {"type": "request_human_prompt", "prompt": "Why?", "metadata": {"urgent": True}}
 TOOL_USE = {"type": "tool_use", "id": "c1", "name": "tool", "input": {"x": 1}}
@@ -133,8 +133,8 @@ def test_an_edit_passes_the_policy_again() -> None:
     play.step(a_call("a", arguments='{"path": "/etc"}'))
 
     assert play.kinds == ["tool_edited", "tool_result"]
-    assert play.result.events[1].is_error
-    assert "was not run with the edited arguments" in play.result.events[1].result
+    assert play.events[1].is_error
+    assert "was not run with the edited arguments" in play.events[1].result
     assert (tool.calls, play.state.status) == ([], "running")
 
 
@@ -156,8 +156,8 @@ def test_an_approval_holds_under_the_policies_of_today() -> None:
 
     denied, approved = denying.run_step(play.state, a_call("a")), asking.run_step(play.state, a_call("a"))
 
-    assert denied.events[0].is_error
-    assert not approved.events[0].is_error
+    assert events_of(denied)[0].is_error
+    assert not events_of(approved)[0].is_error
     assert len(tool.calls) == 1
 
 
@@ -312,7 +312,7 @@ def test_an_interrupted_conversation_does_nothing_until_it_is_resumed() -> None:
         play.runtime.respond(interrupted, "yes"),
         play.runtime.reject_tool_call(interrupted, "a"),
     ):
-        assert result.events[0].error.type == "StillInterruptedError"
+        assert events_of(result)[0].error.type == "StillInterruptedError"
         assert result.new_state.replace(events=interrupted.events) == interrupted
 
     play.take(play.runtime.resume(play.state, "back"))
@@ -386,7 +386,7 @@ def test_the_policy_decides_before_a_call_runs() -> None:
     play.step()
 
     assert play.kinds == ["tool_result"] * 3 + ["human_approve_required", "tool_pending"]
-    assert [(event.id, event.is_error) for event in play.result.events[:3]] == [
+    assert [(event.id, event.is_error) for event in play.events[:3]] == [
         ("free", False),
         ("denied", True),
         ("allowed", False),

@@ -24,7 +24,7 @@ from reenact.loop import (
     StepResult,
     fold,
 )
-from tests.loop.support import Play, Scripted, a_call, streaming
+from tests.loop.support import Play, Scripted, a_call, events_of, streaming
 
 HI = {"role": "user", "content": "hi"}
 
@@ -55,7 +55,7 @@ def test_the_runner_may_take_the_state_alone_or_the_context_too() -> None:
         return Finish("later")
 
     reasons = [
-        AgentRuntime({"runner": runner}).run_step(AgentRuntime.create_initial_state("s")).events[0].reason
+        events_of(AgentRuntime({"runner": runner}).run_step(AgentRuntime.create_initial_state("s")))[0].reason
         for runner in (alone, both, any_number, optional, optional_state, Unsigned(), later)
     ]
 
@@ -303,7 +303,7 @@ def test_a_cancellation_goes_through_and_all_else_is_an_event() -> None:
 
     result = asyncio.run(converse())
 
-    assert result.events[0].error == {"type": "AbortedError", "message": "it cancelled itself"}
+    assert events_of(result)[0].error == {"type": "AbortedError", "message": "it cancelled itself"}
 
 
 @pytest.mark.parametrize("what", ["runner", "tool", "model"])
@@ -316,7 +316,7 @@ def test_nobody_ends_the_process_from_within_a_step(what: str) -> None:
 
     result = runtime.run_step(AgentRuntime.create_initial_state(), a_call() if what == "tool" else None)
 
-    assert result.events[0].error.message == "it called for the end of the process, with 3"
+    assert events_of(result)[0].error.message == "it called for the end of the process, with 3"
 
 
 def test_context_is_compressed_with_a_summary_that_is_given() -> None:

@@ -97,9 +97,9 @@ def test_tools_of_a_batch_run_at_the_same_time_also_those_that_block() -> None:
 
     play.step()
 
-    assert [event.id for event in play.result.events] == [call["id"] for call in calls]
-    assert sorted(event.result for event in play.result.events) == list(range(12))
-    assert not any(event.is_error for event in play.result.events)
+    assert [event.id for event in play.events] == [call["id"] for call in calls]
+    assert sorted(event.result for event in play.events) == list(range(12))
+    assert not any(event.is_error for event in play.events)
 
 
 def test_one_failing_tool_of_a_batch_takes_nothing_from_its_siblings() -> None:
@@ -114,15 +114,15 @@ def test_one_failing_tool_of_a_batch_takes_nothing_from_its_siblings() -> None:
     play.step()
 
     assert play.kinds == ["tool_result"] * 5
-    assert [(event.id, event.is_error, event.ran) for event in play.result.events] == [
+    assert [(event.id, event.is_error, event.ran) for event in play.events] == [
         ("a", False, True),
         ("b", True, True),
         ("c", True, False),
         ("d", True, True),
         ("e", False, True),
     ]
-    assert [event.result for event in play.result.events[:3]] == ["ok", "it broke", "Tool not found: nowhere"]
-    assert play.result.events[3].result.startswith("what odd returned is no JSON value: ")
+    assert [event.result for event in play.events[:3]] == ["ok", "it broke", "Tool not found: nowhere"]
+    assert play.events[3].result.startswith("what odd returned is no JSON value: ")
     assert play.answers[1] == '"it broke"'
     assert (play.state.status, play.result.next_context and play.result.next_context.phase) == (
         "running",
@@ -288,6 +288,6 @@ def test_a_result_that_json_does_not_have_is_a_failure_of_the_tool(result: objec
 
     play.step(a_call(arguments="{}"))
 
-    (event,) = play.result.events
+    (event,) = play.events
     assert event.type == "error"
     assert "no number of JSON" in event.error.message

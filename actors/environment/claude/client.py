@@ -137,9 +137,10 @@ class ClaudeClient:
                 body=request,
                 options=_options(request),
             )
-        if not is_json_object(answer) or type(answer.get("input_tokens")) is not int:
+        count = answer.get("input_tokens") if is_json_object(answer) else None
+        if not isinstance(count, int):
             raise Fault("api_error", f"the API answered with {answer!r:.200}, not with a number of tokens", again=True)
-        return int(answer["input_tokens"])
+        return count
 
     def dispose(self) -> None:
         """Close the connections. Idempotent; may be called from any thread."""

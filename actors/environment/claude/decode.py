@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -14,6 +14,7 @@ from reenact.actors.environment.api import OnEvent
 from reenact.actors.environment.claude.stream import (
     Delta,
     Ending,
+    Json,
     MalformedEventError,
     Started,
     WireEvent,
@@ -32,6 +33,7 @@ from reenact.domain.events import (
     ToolCall,
 )
 from reenact.domain.messages import Block, OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from reenact.domain.plain import is_sequence
 
 PAUSED: Final = "pause_turn"
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
@@ -50,7 +52,7 @@ _OF_A_CALL: Final = frozenset({"type", "id", "name", "input"})
 class _OpenBlock:
     """A content block on its way. `fields` are as they came; what deltas added stands beside them."""
 
-    def __init__(self, index: int | None, fields: dict[str, Any]) -> None:
+    def __init__(self, index: int | None, fields: Json) -> None:
         self.index = index
         self.fields = fields
         self.type = str(fields.get("type", ""))
@@ -58,7 +60,8 @@ class _OpenBlock:
         self.text: list[str] = []
         self.json: list[str] = []
         self.signature = _optional_text(fields.get("signature"))
-        self.citations: list[dict[str, Any]] = list(fields.get("citations") or ())
+        citations = fields.get("citations")
+        self.citations = [one for one in citations if is_json_object(one)] if is_sequence(citations) else []
 
     def finished(self) -> Block | None:
         """Return the block, or None for a call whose input is not whole."""
@@ -87,7 +90,7 @@ class _OpenBlock:
         """Whether all that is in the block is reported as it comes."""
         return self.type in _TOLD and not self.citations
 
-    def input(self) -> dict[str, Any] | None:
+    def input(self) -> Json | None:
         """Return the input of a call, None if it is no JSON object; what deltas said replaces what stood there."""
         try:
             written = "".join(self.json) or json.dumps(self.fields.get("input") or {})
@@ -145,7 +148,7 @@ class MessageDecoder:
         self._unsaid_call: _OpenBlock | None = None
         self.published = False
         """Whether anything of the present request has been reported."""
-        self.container: dict[str, Any] | None = None
+        self.container: Json | None = None
         self.stop_reason: str | None = None
         self._stop_sequence: str | None = None
         self._stop_details: StopDetails | None = None
@@ -241,7 +244,7 @@ class MessageDecoder:
     def _begin_block(self, event: WireEvent) -> None:
         self._open(event.index, event.content_block or {})
 
-    def _open(self, index: int | None, fields: dict[str, Any]) -> _OpenBlock:
+    def _open(self, index: int | None, fields: Json) -> _OpenBlock:
         before = self._open_block
         if before is not None and before.is_call:
             raise MalformedEventError(f"a block begins before the call at index {before.index} has ended")
@@ -385,7 +388,7 @@ class MessageDecoder:
             self.end(self.stop_reason)
 
 
-def _merged(usage: Usage, news: Mapping[str, Any] | None) -> Usage:
+def _merged(usage: Usage, news: Mapping[str, object] | None) -> Usage:
     """Return the usage with what is news in it; the API leaves out, or sends as null, what has not changed."""
     return {**usage, **{name: value for name, value in (news or {}).items() if value is not None}}
 

@@ -9,7 +9,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -25,6 +25,7 @@ from reenact.actors.environment.model import ModelEnvironment
 from reenact.domain.conversation import Conversation
 from reenact.domain.errors import LLMError
 from reenact.domain.messages import Said
+from reenact.domain.plain import is_sequence
 
 T = TypeVar("T")
 
@@ -68,7 +69,7 @@ class ClaudeDriver(Interruptible):
         system: str | None = None,
         model: str | None = None,
         max_tokens: int | None = None,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Sequence[Mapping[str, object]] = (),
         on_event: OnEvent,
     ) -> None:
         """Send the conversation and report the answer, which ends with a `message_stop` or an `error`."""
@@ -89,7 +90,7 @@ class ClaudeDriver(Interruptible):
         messages: Sequence[Said],
         system: str | None = None,
         model: str | None = None,
-        tools: Sequence[Mapping[str, Any]] = (),
+        tools: Sequence[Mapping[str, object]] = (),
     ) -> int:
         """Return how many input tokens the conversation has, as the API counts them.
 
@@ -135,6 +136,7 @@ class ClaudeDriver(Interruptible):
     async def _converse(self, request: Json, message: MessageDecoder) -> None:
         """Send the request, and as long as the API pauses, what it has said so far for it to go on."""
         asked = request["messages"]
+        assert is_sequence(asked)  # as `message_request` makes it
         for _ in range(MAX_CONTINUATIONS):
             await self._retried(functools.partial(self._client.stream, request, message), message)
             if message.stop_reason != PAUSED:

@@ -21,7 +21,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, compress
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 
 import msgspec
 
@@ -49,16 +49,23 @@ _OF_THE_MODEL = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "compa
 _BESIDE_THE_MESSAGE = "container"
 
 
+class ApiMessage(TypedDict):
+    """A message as the API has it."""
+
+    role: Role
+    content: list[Json]
+
+
 def api_messages(
     conversation: Sequence[Said], *, prefill: bool = False, resumable: bool = True, thoughts: bool = True
-) -> list[Json]:
+) -> list[ApiMessage]:
     """Return the `messages` of a request: what was said, without what would make the API refuse all of it.
 
     With `prefill` an answer that stands last is left there for the model to go on with. Where code that calls tools
     is not `resumable`, since its container is gone, it is left out with its calls. Without `thoughts` there are none.
     """
     turns = repaired_turns((_turn(said, thoughts=thoughts) for said in _not_refused(conversation)), resumable=resumable)
-    messages: list[Json] = [{"role": role, "content": blocks} for role, blocks in turns]
+    messages: list[ApiMessage] = [{"role": role, "content": blocks} for role, blocks in turns]
     if messages and messages[-1]["role"] == "assistant" and not is_open(messages[-1]["content"]):
         _end(messages, prefill=prefill)
     return messages
@@ -155,18 +162,18 @@ def _is_void(block: Json) -> bool:
 
 
 def _text(block: Json, field: str) -> str:
-    value: Any = block.get(field)
+    value = block.get(field)
     return value if isinstance(value, str) else ""
 
 
-def _end(messages: list[Json], *, prefill: bool) -> None:
+def _end(messages: list[ApiMessage], *, prefill: bool) -> None:
     """Let the user have the last word, or cut the white space from the answer that the model shall go on with."""
     if not prefill:
         messages.append({"role": "user", "content": [{"type": "text", "text": GO_ON}]})
         return
     *before, last = messages[-1]["content"]
     if last.get("type") == "text":
-        messages[-1]["content"] = [*before, {**last, "text": last["text"].rstrip()}]
+        messages[-1]["content"] = [*before, {**last, "text": _text(last, "text").rstrip()}]
 
 
 Turn: TypeAlias = tuple[Role, list[Json]]
@@ -295,11 +302,11 @@ def _calls(blocks: list[Json]) -> list[Json]:
 
 
 def _results(blocks: list[Json]) -> dict[str, Json]:
-    return {block["tool_use_id"]: block for block in blocks if block.get("type") == "tool_result"}
+    return {str(block["tool_use_id"]): block for block in blocks if block.get("type") == "tool_result"}
 
 
 def _answer(call: Json, results: dict[str, Json]) -> Json:
-    result = results.get(call["id"])
+    result = results.get(str(call["id"]))
     if result is None:
         result = {"type": "tool_result", "tool_use_id": call["id"], "content": NO_RESULT, "is_error": True}
     toolset = call.get("toolset_name")
@@ -415,7 +422,7 @@ def _answered(block: Json) -> str | None:
 
 def _caller(block: Json) -> str | None:
     """Return the id of the server's call whose code has called, if it was code; an answer goes with its own call."""
-    caller: Any = block.get("caller")
+    caller = block.get("caller")
     if _answered(block) is not None or not is_json_object(caller):
         return None
     return str(caller["tool_id"]) if "tool_id" in caller else None

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
 from reenact.actors.environment.api import LLMConfig
-from reenact.actors.environment.claude.messages import THOUGHTS, api_messages, container_of
+from reenact.actors.environment.claude.messages import THOUGHTS, ApiMessage, api_messages, container_of
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_prefill, takes_sampling, takes_thinking_budget
-from reenact.actors.environment.claude.stream import Json
+from reenact.actors.environment.claude.stream import Json, is_json_object
 from reenact.domain.messages import Said
 
 SAMPLING: Final = ("temperature", "top_p", "top_k")
@@ -34,7 +34,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     system: str | None = None
     model: str | None = None
     max_tokens: int | None = None
-    tools: Sequence[Mapping[str, Any]] = ()
+    tools: Sequence[Mapping[str, object]] = ()
 
 
 def message_request(question: Question, config: LLMConfig, *, now: datetime, thoughts: bool = True) -> Json:
@@ -48,30 +48,35 @@ def message_request(question: Question, config: LLMConfig, *, now: datetime, tho
         resumable=container is not None or (bool(question.tools) and "container" in config.extra),
         thoughts=thoughts,
     )
-    tools = [dict(tool) for tool in question.tools]
     request: Json = {**config.extra, "model": model, "max_tokens": max_tokens, "messages": messages, "stream": True}
-    if question.system and question.system.strip():
-        request["system"] = question.system
+    tools: list[Json] = [dict(tool) for tool in question.tools]
     if tools:
-        request["tools"] = tools
         if config.tool_choice is not None:
             request["tool_choice"] = dict(config.tool_choice)
         if container is not None:
             request.setdefault("container", container)
-    elif known := _tools_in(messages):
-        request |= {"tools": known, "tool_choice": {"type": "none"}}
+    elif tools := _tools_in(messages):
+        request["tool_choice"] = {"type": "none"}
+    system: list[Json] = [{"type": "text", "text": question.system}] if (question.system or "").strip() else []
+    if config.cache != "off":
+        _mark(config.cache, request, messages, system, tools)
+    if system:
+        request["system"] = system if _MARK in system[0] else question.system
+    if tools:
+        request["tools"] = tools
     thinking = _thinking(config, model, max_tokens, messages)
     if thinking is not None:
         request["thinking"] = thinking
     if config.effort is not None:
-        request["output_config"] = {**request.get("output_config", {}), "effort": config.effort}
+        given = request.get("output_config")
+        request["output_config"] = {**(given if is_json_object(given) else {}), "effort": config.effort}
     if config.temperature is not None:
         request["temperature"] = config.temperature
     for name in left_out(question, config):
         del request[name]
     if config.stop_sequences:
         request["stop_sequences"] = list(config.stop_sequences)
-    return marked(request, config.cache)
+    return request
 
 
 def left_out(question: Question, config: LLMConfig) -> tuple[str, ...]:
@@ -103,7 +108,7 @@ def _thinks(config: LLMConfig) -> bool:
     return config.thinking_budget is not None or config.thinking == "adaptive"
 
 
-def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[Json]) -> Json | None:
+def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[ApiMessage]) -> Json | None:
     """Return how the model is to think.
 
     A budget that leaves no room for an answer is made smaller, or left out, and so is one that comes in the middle of
@@ -122,7 +127,7 @@ def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[Jso
     return {"type": "enabled", "budget_tokens": budget}
 
 
-def _was_begun_without_thought(messages: list[Json]) -> bool:
+def _was_begun_without_thought(messages: list[ApiMessage]) -> bool:
     """Return whether the last turn of the model, if it called tools to its end, did not begin with a thought."""
     first: Json | None = None
     for message in reversed(messages):
@@ -133,51 +138,38 @@ def _was_begun_without_thought(messages: list[Json]) -> bool:
     return first is not None and first.get("type") not in THOUGHTS
 
 
-def _tools_in(messages: list[Json]) -> list[Json]:
+def _tools_in(messages: list[ApiMessage]) -> list[Json]:
     """Return definitions of the tools that were called: the API wants some if there were calls."""
     blocks = (block for message in messages for block in message["content"])
     names = dict.fromkeys(block["name"] for block in blocks if block.get("type") == "tool_use")
     return [{"name": name, "input_schema": {"type": "object"}} for name in names]
 
 
-def marked(request: Json, life: Literal["off", "5m", "1h"]) -> Json:
-    """Return the request with marks for the prompt cache; those that are in it already count, and stay.
+def _mark(
+    life: Literal["5m", "1h"], request: Json, messages: list[ApiMessage], system: list[Json], tools: list[Json]
+) -> None:
+    """Put marks for the prompt cache into the parts of the request; those that are in it already count, and stay.
 
     A mark says that all up to it may be cached, or read from the cache. Requests of one conversation have their
     beginning in common. So the last question is marked, which is the last but one of the next request, and besides the
     system prompt and the tools, for requests that have only these in common. (platform.claude.com: "Prompt caching".)
     """
-    if life == "off":
-        return request
     mark: Json = {"type": "ephemeral"} if life == "5m" else {"type": "ephemeral", "ttl": life}
-    messages = [{**message, "content": [*message["content"]]} for message in request["messages"]]
-    request = {**request, "messages": messages}
-    blocks: Iterator[Json] = (block for message in messages for block in message["content"])
-    left = MOST_MARKS - sum(_MARK in one for one in (request, *request.get("tools", ()), *blocks))
-    for siblings, place in islice(_markable(request), max(0, left)):
-        siblings[place] = {**siblings[place], _MARK: mark}
-    return request
-
-
-def _markable(request: Json) -> Iterator[tuple[list[Json], int]]:
-    """Yield the places to mark, the most useful first; what has to be changed for a mark is changed on the way."""
-    questions = _questions(request["messages"])
-    yield from islice(questions, 1)
-    if isinstance(request.get("system"), str):
-        request["system"] = [{"type": "text", "text": request["system"]}]
-        yield request["system"], 0
-    yield from islice(questions, 1)
-    tools: list[Json] = [*request.get("tools", ())]
+    questions = _questions(messages)
+    places = [*islice(questions, 1), *((system, 0) for _ in system), *islice(questions, 1)]
     told = [place for place, tool in enumerate(tools) if not tool.get("defer_loading")]  # the model finds others later
     if told and not any(_MARK in tool for tool in tools):
-        request["tools"] = tools
-        yield tools, told[-1]
+        places.append((tools, told[-1]))
+    blocks = (block for message in messages for block in message["content"])
+    left = MOST_MARKS - sum(_MARK in one for one in (request, *tools, *blocks))
+    for siblings, place in places[: max(0, left)]:
+        siblings[place] = {**siblings[place], _MARK: mark}
 
 
-def _questions(messages: list[Json]) -> Iterator[tuple[list[Json], int]]:
+def _questions(messages: list[ApiMessage]) -> Iterator[tuple[list[Json], int]]:
     """Yield the last block that may be marked of each message of the user, the last message first."""
     for message in reversed(messages):
-        blocks: list[Json] = message["content"]
+        blocks = message["content"]
         places = [place for place, block in enumerate(blocks) if block.get("type") in _MARKABLE]
         if message["role"] == "user" and places:
             yield blocks, places[-1]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Final, TypeAlias, TypeGuard
 
 import msgspec
 
 from reenact.domain.messages import StopDetails
 
-Json: TypeAlias = dict[str, Any]
+Json: TypeAlias = dict[str, object]
 
 
 class SseDecoder:
@@ -72,7 +72,7 @@ class Ending(msgspec.Struct):
     stop_reason: str | None = None
     stop_sequence: str | None = None
     stop_details: StopDetails | None = None
-    container: dict[str, Any] | None = None
+    container: Json | None = None
 
 
 class Delta(Ending):
@@ -83,7 +83,7 @@ class Delta(Ending):
     thinking: str | None = None
     signature: str | None = None
     partial_json: str | None = None
-    citation: dict[str, Any] | None = None
+    citation: Json | None = None
     content: str | None = None
     encrypted_content: str | None = None
 
@@ -93,8 +93,8 @@ class Started(Ending):
 
     id: str | None = None
     model: str | None = None
-    content: list[dict[str, Any]] = []
-    usage: dict[str, Any] | None = None
+    content: list[Json] = []
+    usage: Json | None = None
 
 
 class ApiError(msgspec.Struct):
@@ -110,9 +110,9 @@ class WireEvent(msgspec.Struct):
     type: str = ""
     index: int | None = None
     delta: Delta | None = None
-    content_block: dict[str, Any] | None = None
+    content_block: Json | None = None
     message: Started | None = None
-    usage: dict[str, Any] | None = None
+    usage: Json | None = None
     error: ApiError | None = None
 
 
@@ -190,7 +190,7 @@ def _check_counts(usage: object) -> None:
     """Raise `MalformedEventError` if a number in what is said of the usage can be no count of tokens."""
     if is_json_object(usage):
         for name, value in usage.items():
-            if type(value) in (int, float) and not 0 <= value < _TOO_MANY:
+            if isinstance(value, int | float) and not 0 <= value < _TOO_MANY:
                 raise MalformedEventError(f"the usage cannot be: {name} is {value!r:.40}")
             _check_counts(value)
 

@@ -16,7 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Annotated, Any, Final, TypeAlias, TypeVar
+from typing import Annotated, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -57,7 +57,7 @@ class ToldTool(msgspec.Struct, frozen=True):
 
     name: str
     description: str
-    input_schema: dict[str, Any]
+    input_schema: dict[str, object]
 
 
 class Setting(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -68,7 +68,7 @@ class Setting(msgspec.Struct, frozen=True, omit_defaults=True):
     max_tokens: int | None = None
     tools: tuple[ToldTool, ...] = ()
     mcp_servers: tuple[str, ...] = ()
-    api_tools: tuple[dict[str, Any], ...] = ()
+    api_tools: tuple[dict[str, object], ...] = ()
 
 
 class Spoken(msgspec.Struct, frozen=True):
@@ -76,7 +76,7 @@ class Spoken(msgspec.Struct, frozen=True):
 
     at: _Seconds
     type: str
-    data: dict[str, Any]
+    data: dict[str, object]
 
     @property
     def event(self) -> StreamData:
@@ -126,8 +126,8 @@ class ToolRun(msgspec.Struct, frozen=True, tag_field="kind", tag="tool", kw_only
     exchange: _Number | None = None
     id: str
     name: str
-    input: dict[str, Any]
-    result: Any = None
+    input: dict[str, object]
+    result: object = None
     is_error: bool = False
     seconds: _Seconds = 0.0
     complete: bool = True
@@ -147,7 +147,7 @@ def spoken(event: StreamData, at: float) -> Spoken:
     """Return the event as it is recorded: without ids that are the runtime's, and without what is not there."""
     if isinstance(event, MessageStart):
         event = MessageStart(model=event.model)
-    fields: dict[str, Any] = msgspec.to_builtins(event)
+    fields: dict[str, object] = msgspec.to_builtins(event)
     return Spoken(round(at, 6), event.event_type, {name: one for name, one in fields.items() if one is not None})
 
 
@@ -292,7 +292,7 @@ def _quoted(text: str) -> bytes:
     return msgspec.json.encode(text)[1:-1]
 
 
-def _with_texts(value: object, change: Callable[[str], str], names: frozenset[str] = frozenset()) -> Any:  # noqa: ANN401 - decoded JSON
+def _with_texts(value: object, change: Callable[[str], str], names: frozenset[str] = frozenset()) -> object:
     """Return the JSON value with each text changed, except fields of these names."""
     if isinstance(value, str):
         return change(value)

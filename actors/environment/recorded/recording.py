@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -150,10 +150,12 @@ class _RecordedProducer:
         self._recorder = recorder
         self._one_by_one = threading.RLock()
 
-    def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> bool | None:
+    def emit(self, event: StreamData | Mapping[str, object], *, turn_id: str | None = None) -> bool | None:
         return self.emit_all((event,), turn_id=turn_id)
 
-    def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> bool | None:
+    def emit_all(
+        self, events: Iterable[StreamData | Mapping[str, object]], *, turn_id: str | None = None
+    ) -> bool | None:
         said = [checked(event) for event in events]
         with self._one_by_one:
             recorded = self._recorder.say(said, turn_id)
@@ -217,7 +219,7 @@ class _RecordedConsumer(ConsumerProxy):
 
         return hear
 
-    async def _watched(self, envelope: Envelope, work: Coroutine[Any, Any, object]) -> object:
+    async def _watched(self, envelope: Envelope, work: Coroutine[object, object, object]) -> object:
         try:
             return await work
         except Exception as error:

@@ -9,7 +9,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import pykka
@@ -47,7 +47,7 @@ class RecordedAnswer:
         self._started: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
         self._ended: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
 
-    def take(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolRun | None:
+    def take(self, call_id: str, name: str, arguments: Mapping[str, object]) -> ToolRun | None:
         """Return the run of the call, which is being made now; each run is returned once."""
         run = _run_of(self._left, call_id, name, arguments)
         if run is not None:
@@ -142,7 +142,7 @@ class RecordingIndex:
                         return self._answer_of(one)
         return RecordedAnswer(None, self._runs)
 
-    def run_without_exchange(self, call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolRun | None:
+    def run_without_exchange(self, call_id: str, name: str, arguments: Mapping[str, object]) -> ToolRun | None:
         """Return a run of the call that was recorded after a restart, when no exchange was known; each of them once."""
         with self._lock:
             found = _run_of(self._without_exchange, call_id, name, arguments)
@@ -244,7 +244,7 @@ def _as_heard(entries: Sequence[Entry]) -> tuple[dict[int, Exchange], tuple[Tool
     return dict(sorted(exchanges.items())), tuple(runs.values())
 
 
-def _run_of(runs: Iterable[ToolRun], call_id: str, name: str, arguments: Mapping[str, Any]) -> ToolRun | None:
+def _run_of(runs: Iterable[ToolRun], call_id: str, name: str, arguments: Mapping[str, object]) -> ToolRun | None:
     """Return the first run of the call, or, if there is one, that with the same id."""
     fit = [run for run in runs if run.name == name and run.input == dict(arguments)]
     return next((run for run in fit if run.id == call_id), next(iter(fit), None))
@@ -357,7 +357,7 @@ class Player(Toolbox):
     async def call(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
         context: ToolContext | None = None,
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as in a toolbox

@@ -10,12 +10,14 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin
+from typing import Annotated, Final, Protocol, TypeAlias, TypedDict, TypeGuard, get_args, get_origin
 
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_mapping, is_object, is_property_name
+from reenact.domain.marks import parts_of
+from reenact.domain.plain import JSON
+from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_mapping, is_property_name
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +34,8 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_key: str = ""
 
 
-AnyFunction: TypeAlias = Callable[..., Any]
+AnyFunction: TypeAlias = Callable[..., object]
+Json: TypeAlias = dict[str, JSON]
 
 _UNIONS: Final = (typing.Union, types.UnionType)
 _COLLECTIONS: Final = (list, dict, set, frozenset, tuple)
@@ -78,7 +81,12 @@ class Parameters:
     __slots__ = ("_struct", "context", "required", "schema", "types")
 
     def __init__(
-        self, tool: str, types: Mapping[str, Any], defaults: Mapping[str, Any], texts: Mapping[str, str], context: str
+        self,
+        tool: str,
+        types: Mapping[str, object],
+        defaults: Mapping[str, object],
+        texts: Mapping[str, str],
+        context: str,
     ) -> None:
         self.types = types
         self.required = frozenset(types) - frozenset(defaults)
@@ -89,7 +97,7 @@ class Parameters:
         except (TypeError, NameError) as error:
             raise _unsupported(tool, types, error) from error
 
-    def read(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def read(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Return the arguments as the function takes them; those that are not given are left to its defaults.
 
         Raises:
@@ -100,14 +108,14 @@ class Parameters:
         return {name: value for name, value in values if value is not msgspec.UNSET}
 
 
-def parameters_of(tool: str, function: AnyFunction, docs: Mapping[str, str], names: Mapping[str, Any]) -> Parameters:
+def parameters_of(tool: str, function: AnyFunction, docs: Mapping[str, str], names: Mapping[str, object]) -> Parameters:
     """Return what the function takes; `docs` describes parameters, `names` are those known where the tool is made.
 
     Raises:
         ConfigurationError: a model could not give the function its arguments; the message names the parameter.
     """
-    types: dict[str, Any] = {}
-    defaults: dict[str, Any] = {}
+    types: dict[str, object] = {}
+    defaults: dict[str, object] = {}
     context = ""
     for parameter in _signature(tool, function):
         hint = _checked(tool, function, parameter, names)
@@ -134,7 +142,23 @@ def read_docstring(docstring: str | None) -> tuple[str, dict[str, str]]:
     return re.sub(r"\n{3,}", "\n\n", text).strip(), parameters
 
 
-def model_argument(kind: Any, value: Any) -> Any:  # noqa: ANN401 - JSON becomes a model
+class _Model(Protocol):
+    """A pydantic model."""
+
+    def model_validate_json(self, json_data: bytes, *, strict: bool) -> object: ...
+    def model_json_schema(self, *, ref_template: str) -> Json: ...
+
+
+class _Complaint(TypedDict):
+    loc: tuple[str | int, ...]
+    msg: str
+
+
+def _is_model(kind: object) -> TypeGuard[_Model]:
+    return hasattr(kind, "model_json_schema")
+
+
+def model_argument(kind: object, value: object) -> object:
     """Return the pydantic model of this type that the JSON value describes.
 
     Models are known by their methods, so that nothing is imported for them; types without a schema were refused before.
@@ -143,29 +167,29 @@ def model_argument(kind: Any, value: Any) -> Any:  # noqa: ANN401 - JSON becomes
         ValueError: the value does not describe one; the message says for each place why.
     """
     try:
+        assert _is_model(kind)
         return kind.model_validate_json(msgspec.json.encode(value), strict=True)
     except ValueError as error:
-        errors: Callable[[], list[dict[str, Any]]] | None = getattr(error, "errors", None)
+        errors: Callable[[], list[_Complaint]] | None = getattr(error, "errors", None)
         if errors is None:
             raise
         raise ValueError("; ".join(map(_told, errors()))) from None
 
 
-def _told(error: dict[str, Any]) -> str:
+def _told(error: _Complaint) -> str:
     where = ".".join(map(str, error["loc"]))
-    return f"{where}: {error['msg']}" if where else str(error["msg"])
+    return f"{where}: {error['msg']}" if where else error["msg"]
 
 
-def _model_schema(kind: Any) -> dict[str, Any]:  # noqa: ANN401 - any class
+def _model_schema(kind: object) -> Json:
     """Return the JSON Schema of a pydantic model; what it defines stands in its `$defs`.
 
     Raises:
         NotImplementedError: the type is no model.
     """
-    if not callable(getattr(kind, "model_json_schema", None)):
+    if not _is_model(kind):
         raise NotImplementedError
-    schema: dict[str, Any] = kind.model_json_schema(ref_template="#/$defs/{model}")
-    return schema
+    return kind.model_json_schema(ref_template="#/$defs/{model}")
 
 
 def _signature(tool: str, function: AnyFunction) -> Iterator[inspect.Parameter]:
@@ -179,7 +203,7 @@ def _signature(tool: str, function: AnyFunction) -> Iterator[inspect.Parameter]:
     return (parameter for parameter in parameters if parameter.name not in bound)
 
 
-def _checked(tool: str, function: AnyFunction, parameter: inspect.Parameter, names: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type
+def _checked(tool: str, function: AnyFunction, parameter: inspect.Parameter, names: Mapping[str, object]) -> object:
     """Return the type of a parameter that a model can give, or is given by us."""
     name = parameter.name
     if parameter.kind in _NOT_BY_NAME:
@@ -194,13 +218,13 @@ def _checked(tool: str, function: AnyFunction, parameter: inspect.Parameter, nam
         raise _refused(tool, name, f"has a type that cannot be resolved: {error}") from error
 
 
-def _resolved(function: AnyFunction, parameter: inspect.Parameter, names: Mapping[str, Any]) -> Any:  # noqa: ANN401 - any type
+def _resolved(function: AnyFunction, parameter: inspect.Parameter, names: Mapping[str, object]) -> object:
     """Return the type of a parameter; what it names is looked for in `names`, then in the function's module."""
 
     def annotated() -> None: ...
 
     annotated.__annotations__ = {parameter.name: parameter.annotation}
-    written: Any = inspect.unwrap(function.func if isinstance(function, functools.partial) else function)
+    written = inspect.unwrap(function.func if isinstance(function, functools.partial) else function)
     module = getattr(written, "__globals__", None) or getattr(written.__call__, "__globals__", {})
     return typing.get_type_hints(annotated, module, dict(names), include_extras=True)[parameter.name]
 
@@ -213,9 +237,9 @@ def _description(hint: object) -> str:
     return next((text for text in texts if isinstance(text, str)), "")
 
 
-def _with_formats(hint: Any) -> Any:  # noqa: ANN401 - any type
+def _with_formats(hint: object) -> object:
     """Return the type with the format of each time in it, which msgspec leaves out of a schema."""
-    origin: Any = get_origin(hint)
+    origin = get_origin(hint)
     inner = get_args(hint)
     if hint is datetime:
         return Annotated[datetime, msgspec.Meta(extra_json_schema={"format": "date-time"})]
@@ -228,12 +252,12 @@ def _with_formats(hint: Any) -> Any:  # noqa: ANN401 - any type
     return hint
 
 
-def _struct(types: Mapping[str, Any], required: frozenset[str]) -> type[msgspec.Struct]:
+def _struct(types: Mapping[str, object], required: frozenset[str]) -> type[msgspec.Struct]:
     fields = [(name, hint) if name in required else (name, hint, msgspec.UNSET) for name, hint in types.items()]
     return msgspec.defstruct("arguments", fields, kw_only=True, forbid_unknown_fields=True)
 
 
-def _unsupported(tool: str, types: Mapping[str, Any], error: Exception) -> ConfigurationError:
+def _unsupported(tool: str, types: Mapping[str, object], error: Exception) -> ConfigurationError:
     """Return an error that names the first parameter whose type has no schema, if one alone is at fault."""
     for name, hint in types.items():
         try:
@@ -248,15 +272,16 @@ def _refused(tool: str, parameter: str, why: str) -> ConfigurationError:
     return ConfigurationError(f"tool {tool}: parameter `{parameter}` {why}")
 
 
-Json: TypeAlias = dict[str, Any]
-
 _PREFIX: Final = "#/$defs/"
 _REFERENCE: Final = re.compile(r'"\$ref":"#/\$defs/([^"]*)"')
 _ALTERNATIVES: Final = frozenset({"anyOf", "oneOf"})
 
 
 def schema_of(
-    struct: type[msgspec.Struct], texts: Mapping[str, str], defaults: Mapping[str, Any], hook: Callable[[type], Json]
+    struct: type[msgspec.Struct],
+    texts: Mapping[str, str],
+    defaults: Mapping[str, object],
+    hook: Callable[[type], Json],
 ) -> Json:
     """Return the schema of the struct, with descriptions and defaults of its fields.
 
@@ -267,19 +292,21 @@ def schema_of(
         TypeError, NameError: a type of the struct has no schema.
     """
     (top,), components = msgspec.json.schema_components([struct], schema_hook=hook, ref_template=f"{_PREFIX}{{name}}")
-    definitions: Json = {}
+    definitions: dict[str, Json] = {}
+    properties: dict[str, Json] = components[_referred(top)]["properties"]
+    for name, field in properties.items():
+        _complete(field, texts.get(name), defaults.get(name, msgspec.UNSET))
     for name, definition in (*_inner_definitions(components), *components.items()):
         plain = {key: value for key, value in definition.items() if key != "$defs"}
         if definitions.setdefault(name, plain) != plain:
             raise TypeError(f"two different types have the name {name!r}; rename one of them")
     schema = definitions.pop(_referred(top))
-    for name, field in schema["properties"].items():
-        _complete(field, texts.get(name), defaults.get(name, msgspec.UNSET))
     del schema["title"]
     inline = {name: of for name, of in definitions.items() if name not in _reachable(_references(of), definitions)}
     needed = sorted(_reachable(_references(schema), definitions) - inline.keys())
-    inlined: Json = _inlined(schema, inline)
-    return inlined | ({"$defs": {name: _inlined(definitions[name], inline) for name in needed}} if needed else {})
+    return _inlined(schema, inline) | (
+        {"$defs": {name: _inlined(definitions[name], inline) for name in needed}} if needed else {}
+    )
 
 
 def _complete(field: Json, text: str | None, default: object) -> None:
@@ -294,25 +321,27 @@ def _complete(field: Json, text: str | None, default: object) -> None:
         field["default"] = value
 
 
-def _inner_definitions(node: object) -> Iterator[tuple[str, Json]]:
+def _inner_definitions(node: JSON) -> Iterator[tuple[str, Json]]:
     """Yield the definitions in a schema, and those in these."""
-    if is_object(node) and is_object(inner := node.get("$defs")):
-        yield from inner.items()
-    for part in node.values() if is_object(node) else node if is_array(node) else ():
+    if isinstance(node, dict) and isinstance(inner := node.get("$defs"), dict):
+        yield from ((name, of) for name, of in inner.items() if isinstance(of, dict))
+    for part in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
         yield from _inner_definitions(part)
 
 
-def _inlined(node: Any, inline: Json) -> Any:  # noqa: ANN401 - any part of a schema
+def _inlined(node: Json, inline: Mapping[str, Json]) -> Json:
     """Return the schema with the references to these definitions replaced by them."""
-    if is_array(node):
-        return [_inlined(item, inline) for item in node]
-    if not is_object(node):
-        return node
     if (name := _referred(node)) in inline:
         return _inlined({**inline[name], **{key: value for key, value in node.items() if key != "$ref"}}, inline)
     # The discriminator of alternatives is OpenAPI's: it refers to definitions that replace the references to them.
     left_out = {"$defs"} if _ALTERNATIVES.isdisjoint(node) else {"$defs", "discriminator"}
-    return {key: _inlined(value, inline) for key, value in node.items() if key not in left_out}
+    return {key: _inlined_part(value, inline) for key, value in node.items() if key not in left_out}
+
+
+def _inlined_part(node: JSON, inline: Mapping[str, Json]) -> JSON:
+    if isinstance(node, list):
+        return [_inlined_part(item, inline) for item in node]
+    return _inlined(node, inline) if isinstance(node, dict) else node
 
 
 def _referred(node: Json) -> str:
@@ -326,7 +355,7 @@ def _references(schema: Json) -> set[str]:
     return set(_REFERENCE.findall(msgspec.json.encode(schema).decode()))
 
 
-def _reachable(names: Iterable[str], definitions: Json) -> set[str]:
+def _reachable(names: Iterable[str], definitions: Mapping[str, Json]) -> set[str]:
     """Return the names, and those of the definitions that they refer to, directly or through others."""
     found: set[str] = set()
     left = set(names)
@@ -348,7 +377,7 @@ _JSON_NAMES: Final = {"int": "integer", "str": "string", "float": "number", "boo
 _SHOWN: Final = 80
 
 
-def read_arguments(tool: str, parameters: Parameters, arguments: object) -> dict[str, Any]:
+def read_arguments(tool: str, parameters: Parameters, arguments: object) -> dict[str, object]:
     """Return the arguments as the tool's function takes them.
 
     Raises:
@@ -360,7 +389,7 @@ def read_arguments(tool: str, parameters: Parameters, arguments: object) -> dict
         return parameters.read(arguments)
     except msgspec.ValidationError:
         pass
-    whole = _with_whole_numbers(arguments)
+    whole = {name: _with_whole_numbers(value) for name, value in arguments.items()}
     try:
         return parameters.read(whole)
     except msgspec.ValidationError as error:
@@ -368,7 +397,7 @@ def read_arguments(tool: str, parameters: Parameters, arguments: object) -> dict
         raise InvalidArgumentsError(tool, problems) from None
 
 
-def _with_whole_numbers(value: Any) -> Any:  # noqa: ANN401 - any JSON value
+def _with_whole_numbers(value: object) -> object:
     """Return the value with `5.0` as `5`: to JSON Schema both are integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
@@ -379,7 +408,7 @@ def _with_whole_numbers(value: Any) -> Any:  # noqa: ANN401 - any JSON value
     return value
 
 
-def _problems(parameters: Parameters, arguments: Mapping[str, Any]) -> Iterator[str]:
+def _problems(parameters: Parameters, arguments: Mapping[str, object]) -> Iterator[str]:
     for name in arguments:
         if name not in parameters.types:
             known = ", ".join(f"`{name}`" for name in parameters.types) or "none"
@@ -394,7 +423,7 @@ def _problems(parameters: Parameters, arguments: Mapping[str, Any]) -> Iterator[
             yield f"argument `{name}` is missing"
 
 
-def _problem(name: str, value: object, schema: Mapping[str, Any], message: str) -> str:
+def _problem(name: str, value: object, schema: Json, message: str) -> str:
     found = _WHERE.fullmatch(message)
     what, where = found.groups() if found else (message, "")
     steps: list[Step] = [name]
@@ -408,10 +437,10 @@ def _problem(name: str, value: object, schema: Mapping[str, Any], message: str) 
     return f"{who} {_rule(what, steps, schema)}{_got(value, steps[1:])}"
 
 
-def _rule(what: str, steps: Sequence[Step], schema: Mapping[str, Any]) -> str:
+def _rule(what: str, steps: Sequence[Step], schema: Json) -> str:
     if expected := _EXPECTED.fullmatch(what):
         return f"must be of type {' | '.join(_JSON_NAMES.get(kind, kind) for kind in expected[1].split(' | '))}"
-    allowed = [value for node in _schemas_at(steps, schema, schema) for value in node.get("enum", ())]
+    allowed = [value for node in _schemas_at(steps, schema, schema) for value in _listed(node, "enum")]
     if allowed and what.startswith("Invalid enum value "):
         return f"must be one of {', '.join(map(_shown, allowed))}"
     if what.startswith("Expected `"):
@@ -422,13 +451,13 @@ def _rule(what: str, steps: Sequence[Step], schema: Mapping[str, Any]) -> str:
     return f"is not valid: {what}"
 
 
-def _got(value: Any, steps: Sequence[Step]) -> str:  # noqa: ANN401 - any JSON value
+def _got(value: object, steps: Sequence[Step]) -> str:
     """Return what stands at the place that is wrong, if that can be told."""
     for step in steps:
-        try:
-            value = value[step]
-        except (LookupError, TypeError):
+        parts = parts_of(value) or {}
+        if step not in parts:
             return ""
+        value = parts[step]
     return f"; got {_shown(value)}"
 
 
@@ -442,23 +471,30 @@ def _shown(value: object) -> str:
     return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}…"
 
 
-def _schemas_at(
-    steps: Sequence[Step], node: Mapping[str, Any], whole: Mapping[str, Any]
-) -> Iterator[Mapping[str, Any]]:
+def _schemas_at(steps: Sequence[Step], node: JSON, whole: Json) -> Iterator[Json]:
     """Yield the parts of the whole schema that describe what is at the end of the steps from the node."""
-    node = whole.get("$defs", {}).get(node.get("$ref", "").removeprefix("#/$defs/"), node)
-    for either in (*node.get("anyOf", ()), *node.get("oneOf", ())):
+    if not isinstance(node, dict):
+        return
+    if name := _referred(node):
+        definitions = whole["$defs"]
+        yield from _schemas_at(steps, definitions[name] if isinstance(definitions, dict) else None, whole)
+        return
+    for either in (*_listed(node, "anyOf"), *_listed(node, "oneOf")):
         yield from _schemas_at(steps, either, whole)
     if not steps:
         yield node
         return
     step, *rest = steps
-    prefix = node.get("prefixItems", ())
+    properties, prefix = node.get("properties"), _listed(node, "prefixItems")
     if isinstance(step, str):
-        inner = node.get("properties", {}).get(step)
+        inner = properties.get(step) if isinstance(properties, dict) else None
     elif step is not None and step < len(prefix):
         inner = prefix[step]
     else:
         inner = node.get("items") or node.get("additionalProperties")
-    if is_object(inner):
-        yield from _schemas_at(rest, inner, whole)
+    yield from _schemas_at(rest, inner, whole)
+
+
+def _listed(node: Json, key: str) -> list[JSON]:
+    found = node.get(key)
+    return found if isinstance(found, list) else []

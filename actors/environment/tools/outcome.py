@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Final, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -21,7 +21,7 @@ MAX_OUTPUT: Final = 1_000_000
 MAX_BLOCK: Final = 10_000_000
 """Bytes, as JSON, of an image or a document in a result; a larger one is left out."""
 
-_Block: TypeAlias = dict[str, Any]
+_Block: TypeAlias = dict[str, object]
 _BYTES: Final = (bytes, bytearray, memoryview)
 _BEYOND_64_BITS: Final = re.compile(r"\d{19}")
 
@@ -36,7 +36,7 @@ class ToolOutcome(msgspec.Struct, frozen=True):
 
     content: Content = ""
     is_error: bool = False
-    result: Any = None
+    result: object = None
     duration: float = 0.0
 
 
@@ -44,7 +44,7 @@ class _UnfitError(Exception):
     """A result holds what JSON does not have."""
 
 
-def outcome_of(result: Any, *, tool: str = "the tool", limit: int = MAX_OUTPUT) -> ToolOutcome:  # noqa: ANN401 - what a tool gives
+def outcome_of(result: object, *, tool: str = "the tool", limit: int = MAX_OUTPUT) -> ToolOutcome:
     """Return the outcome of a call that returned this.
 
     Text stays text, None is empty, a list of content blocks is handed on, all else becomes JSON. What cannot, such as
@@ -77,9 +77,10 @@ def told(error: BaseException) -> str:
     return f"{kind}: {message}" if message else kind
 
 
-def _outcome(value: Any, limit: int) -> ToolOutcome:  # noqa: ANN401 - any JSON value
-    if is_array(value) and value and all(map(_is_block, value)):
-        blocks = tuple(_cut_blocks(value, limit))
+def _outcome(value: object, limit: int) -> ToolOutcome:
+    found = [one for one in value if _is_block(one)] if is_array(value) else []
+    if found and found == value:
+        blocks = tuple(_cut_blocks(found, limit))
         check_result_content(blocks)  # or else the API would refuse the rest of the conversation for ever
         return ToolOutcome(blocks, result=list(blocks)) if blocks else ToolOutcome()
     text = value if isinstance(value, str) else json_text(value)
@@ -88,7 +89,7 @@ def _outcome(value: Any, limit: int) -> ToolOutcome:  # noqa: ANN401 - any JSON 
     return ToolOutcome(content, result=value if recorded else content)
 
 
-def _as_json(result: object) -> Any:  # noqa: ANN401 - any JSON value
+def _as_json(result: object) -> object:
     """Return the result as JSON has it, in copies of its own.
 
     Raises:
@@ -114,7 +115,7 @@ def _dumped(result: object) -> str:
         return _strictly(msgspec.to_builtins(result, builtin_types=_BYTES, str_keys=True, enc_hook=_inside))
 
 
-def _plain(value: object) -> Any:  # noqa: ANN401 - something closer to JSON
+def _plain(value: object) -> object:
     """Return what stands for a value that `json` does not know."""
     replaced = _replaced(value)
     if replaced is not value:
@@ -122,7 +123,7 @@ def _plain(value: object) -> Any:  # noqa: ANN401 - something closer to JSON
     return msgspec.to_builtins(value, builtin_types=_BYTES, str_keys=True, enc_hook=_inside)
 
 
-def _inside(value: object) -> Any:  # noqa: ANN401 - likewise
+def _inside(value: object) -> object:
     """Return what stands for a value that msgspec does not know."""
     replaced = _replaced(value)
     if replaced is value:
@@ -132,12 +133,12 @@ def _inside(value: object) -> Any:  # noqa: ANN401 - likewise
     return replaced
 
 
-def _replaced(value: object) -> Any:  # noqa: ANN401 - likewise
+def _replaced(value: object) -> object:
     if isinstance(value, _BYTES):
         raise _UnfitError("it holds bytes; return text, or a content block with base64 in it")
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in fields(value)}
-    dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
+    dump: Callable[..., object] | None = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         return dump(mode="json")
     if _is_set(value):
@@ -149,19 +150,19 @@ def _replaced(value: object) -> Any:  # noqa: ANN401 - likewise
     return value
 
 
-def _sorted(values: set[Any] | frozenset[Any]) -> list[Any]:
-    """Return the values in an order that is the same in every process, if they have one."""
+def _sorted(values: Collection[str]) -> list[str]:
+    """Return the values, whatever they are, in an order that is the same in every process, if they have one."""
     try:
         return sorted(values)
     except TypeError:
         return list(values)
 
 
-def _is_set(value: object) -> TypeGuard[set[Any] | frozenset[Any]]:
+def _is_set(value: object) -> TypeGuard[set[str] | frozenset[str]]:
     return isinstance(value, set | frozenset)
 
 
-def _is_path(value: object) -> TypeGuard[os.PathLike[Any]]:
+def _is_path(value: object) -> TypeGuard[os.PathLike[str]]:
     return isinstance(value, os.PathLike)
 
 
@@ -169,7 +170,7 @@ def _looks_like_blocks(value: object) -> bool:
     return is_array(value) and all(is_object(item) and item.get("type") in BLOCK_TYPES for item in value)
 
 
-def _is_block(value: object) -> bool:
+def _is_block(value: object) -> TypeGuard[_Block]:
     """Return whether the Messages API takes the value as a part of a result."""
     if not is_object(value):
         return False
@@ -189,8 +190,7 @@ def _cut_blocks(blocks: Sequence[_Block], limit: int) -> Iterator[_Block]:
     """Yield the blocks, without those of blank text, which the API refuses, and with no more text than may be."""
     left = limit
     for block in blocks:
-        if block["type"] == "text":
-            text: str = block["text"]
+        if block["type"] == "text" and isinstance(text := block["text"], str):
             if text.strip():
                 yield {**block, "text": _cut(text, left)}
             left = max(0, left - len(text.encode()))

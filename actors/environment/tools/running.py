@@ -8,8 +8,9 @@ import contextvars
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Final, TypeVar
 
 T = TypeVar("T")
 
@@ -17,7 +18,7 @@ LINGER: Final = 1.0
 """Seconds that a cancelled task is given for its clean-up before it is left alone."""
 
 _log: Final = logging.getLogger("reenact.tools")
-_abandoned: Final[set[asyncio.Task[Any]]] = set()
+_abandoned: Final[set[asyncio.Task[object]]] = set()
 
 
 class ExpiredError(Exception):
@@ -32,7 +33,7 @@ class EscapedError(Exception):
         self.error = error
 
 
-async def awaited(work: Any) -> Any:  # noqa: ANN401 - what a tool gives is the tool's
+async def awaited(work: Awaitable[T]) -> T:
     """Return what the awaitable returns; what would end the loop is raised as `EscapedError`."""
     try:
         return await work
@@ -53,32 +54,33 @@ async def in_thread(call: Callable[[], T], name: str) -> T:
     context = contextvars.copy_context()
 
     def run() -> None:
-        result: T | None = None
-        raised: BaseException | None = None
         try:
-            result = context.run(call)
+            settle = partial(_settle, done, context.run(call))
         except Exception as error:  # noqa: BLE001 - raised again where it is awaited
-            raised = EscapedError(error) if isinstance(error, StopIteration) else error  # no future takes that one
+            escaped = isinstance(error, StopIteration)  # no future takes that one
+            settle = partial(_fail, done, EscapedError(error) if escaped else error)
         except BaseException as error:  # noqa: BLE001 - likewise, as something that does not end the loop
-            raised = EscapedError(error)
+            settle = partial(_fail, done, EscapedError(error))
         with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
-            loop.call_soon_threadsafe(_settle, done, result, raised)
+            loop.call_soon_threadsafe(settle)
 
     threading.Thread(target=run, name=name, daemon=True).start()
     return await done
 
 
-def _settle(done: asyncio.Future[Any], result: object, raised: BaseException | None) -> None:
-    if done.done():
-        if inspect.iscoroutine(result):
-            result.close()
-    elif raised is not None:
-        done.set_exception(raised)
-    else:
+def _settle(done: asyncio.Future[T], result: T) -> None:
+    if not done.done():
         done.set_result(result)
+    elif inspect.iscoroutine(result):
+        result.close()
 
 
-async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:
+def _fail(done: asyncio.Future[T], raised: Exception) -> None:
+    if not done.done():
+        done.set_exception(raised)
+
+
+async def within(seconds: float | None, work: Coroutine[object, object, T]) -> T:
     """Return what the coroutine returns, if it does so in time; None is without end.
 
     It runs as a task, which is cancelled when the time is over or when this is cancelled.
@@ -101,7 +103,7 @@ async def within(seconds: float | None, work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-async def _given_up(task: asyncio.Task[Any]) -> None:
+async def _given_up(task: asyncio.Task[object]) -> None:
     """Cancel the task and give it a moment for its clean-up."""
     task.cancel()
     try:
@@ -115,7 +117,7 @@ async def _given_up(task: asyncio.Task[Any]) -> None:
             task.exception()  # nobody else asks for it
 
 
-def _forgotten(task: asyncio.Task[Any]) -> None:
+def _forgotten(task: asyncio.Task[object]) -> None:
     _abandoned.discard(task)
     if not task.cancelled() and task.exception() is not None:
         _log.debug("%s has failed after it was given up", task.get_name(), exc_info=task.exception())

@@ -6,7 +6,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from types import FrameType, MethodType
-from typing import Any, Generic, ParamSpec, TypeAlias, TypedDict, TypeGuard, TypeVar, Unpack, overload
+from typing import Generic, ParamSpec, TypeAlias, TypedDict, TypeGuard, TypeVar, Unpack, overload
 
 from reenact.actors.environment.tools.arguments import (
     AnyFunction,
@@ -21,12 +21,12 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import Intervention, ToolSpec, check_spec
 
 P = ParamSpec("P")
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 
 _FIRST_OF_A_METHOD = "self"
 
 
-class Tool(Generic[P, R]):
+class Tool(Generic[P, R_co]):
     """A function that a model can call: `spec` says what the model knows of it. Made by `tool`.
 
     Called like a function it is the function. As an attribute of an instance it is a tool of that instance.
@@ -34,7 +34,9 @@ class Tool(Generic[P, R]):
 
     __name__: str
 
-    def __init__(self, function: Callable[P, R], spec: ToolSpec, parameters: Parameters, *, bound: bool = True) -> None:
+    def __init__(
+        self, function: Callable[P, R_co], spec: ToolSpec, parameters: Parameters, *, bound: bool = True
+    ) -> None:
         functools.update_wrapper(self, function)
         self.spec = spec
         self.function = function
@@ -42,10 +44,10 @@ class Tool(Generic[P, R]):
         self._bound = bound
         self._is_async = inspect.iscoroutinefunction(_written(function))
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
         return self.function(*args, **kwargs)
 
-    def __get__(self, instance: object, owner: type | None = None) -> Tool[..., R]:
+    def __get__(self, instance: object, owner: type | None = None) -> Tool[..., R_co]:
         if instance is None or self._bound:
             return self
         return Tool(MethodType(self.function, instance), self.spec, self._parameters)
@@ -60,7 +62,7 @@ class Tool(Generic[P, R]):
                 f"tool {self.spec.name} is a method: give the one of an instance, such as `Things().{self.spec.name}`"
             )
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> Any:  # noqa: ANN401 - what it gives
+    async def run(self, arguments: Mapping[str, object], context: ToolContext | None = None) -> object:
         """Call the function as a model does, with arguments from JSON, and return what it returns.
 
         A coroutine function runs on this loop, any other one on a thread of its own.
@@ -74,12 +76,13 @@ class Tool(Generic[P, R]):
         values = read_arguments(self.spec.name, self._parameters, arguments)
         if self._parameters.context:
             values[self._parameters.context] = context or ToolContext()
-        call: AnyFunction = functools.partial(self.function, **values)
+        function: AnyFunction = self.function
+        call = functools.partial(function, **values)
         result = call() if self._is_async else await in_thread(call, f"reenact-tool-{self.spec.name}")
         return await awaited(result) if inspect.isawaitable(result) else result
 
 
-AnyTool: TypeAlias = Tool[..., Any]
+AnyTool: TypeAlias = Tool[..., object]
 
 
 def _is_tool(one: object) -> TypeGuard[AnyTool]:
@@ -97,32 +100,32 @@ def as_tool(one: object) -> AnyTool:
     return made
 
 
-class ToolSettings(TypedDict, total=False):
-    """What `tool` takes besides the function."""
-
-    name: str | None
-    description: str | None
+class _Rules(TypedDict, total=False):
     idempotent: bool
     timeout: float | None
     intervention: Intervention | None
     cost: float | None
 
 
+class ToolSettings(_Rules, total=False):
+    """What `tool` takes besides the function."""
+
+    name: str | None
+    description: str | None
+
+
 @overload
-def tool(function: Callable[P, R], /, **settings: Unpack[ToolSettings]) -> Tool[P, R]: ...
+def tool(function: Callable[P, R_co], /, **settings: Unpack[ToolSettings]) -> Tool[P, R_co]: ...
 @overload
-def tool(**settings: Unpack[ToolSettings]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(**settings: Unpack[ToolSettings]) -> Callable[[Callable[P, R_co]], Tool[P, R_co]]: ...
 def tool(
     function: AnyFunction | None = None,
     /,
     *,
     name: str | None = None,
     description: str | None = None,
-    idempotent: bool = False,
-    timeout: float | None = None,
-    intervention: Intervention | None = None,
-    cost: float | None = None,
-) -> Any:
+    **rules: Unpack[_Rules],
+) -> AnyTool | Callable[[AnyFunction], AnyTool]:
     """Make a function a tool: `@tool`, `@tool(timeout=5)`, or `tool(function)`.
 
     The model is told the function's name and docstring, unless `name` and `description` say otherwise, and the types
@@ -131,23 +134,22 @@ def tool(
     Raises:
         ConfigurationError: a model could not call it; the message names the function and the parameter, and what to do.
     """
-    settings = {"idempotent": idempotent, "timeout": timeout, "intervention": intervention, "cost": cost}
 
-    def made(function: AnyFunction) -> Tool[..., Any]:
-        return _made(function, name, description, settings, _names_around(inspect.currentframe()))
+    def made(function: AnyFunction) -> AnyTool:
+        return _made(function, name, description, rules, _names_around(inspect.currentframe()))
 
     if function is None:
         return made
-    return _made(function, name, description, settings, _names_around(inspect.currentframe()))
+    return _made(function, name, description, rules, _names_around(inspect.currentframe()))
 
 
 def _made(
     function: AnyFunction,
     name: str | None,
     description: str | None,
-    settings: Mapping[str, Any],
-    names: Mapping[str, Any],
-) -> Tool[..., Any]:
+    rules: _Rules,
+    names: Mapping[str, object],
+) -> AnyTool:
     function = _inner(function)
     _check_kind(function)
     called = name if name is not None else _name_of(function)
@@ -158,12 +160,12 @@ def _made(
         name=called,
         description=text if description is None else description,
         input_schema=parameters.schema,
-        **settings,
+        **rules,
     )
     return Tool(function, check_spec(spec), parameters, bound=not is_method)
 
 
-def _names_around(frame: FrameType | None) -> Mapping[str, Any]:
+def _names_around(frame: FrameType | None) -> Mapping[str, object]:
     """Return what the caller of the function in this frame knows by name: classes may be local to it."""
     caller = None if frame is None else frame.f_back
     return {} if caller is None else dict(caller.f_locals)
@@ -171,8 +173,7 @@ def _names_around(frame: FrameType | None) -> Mapping[str, Any]:
 
 def _inner(function: AnyFunction) -> AnyFunction:
     """Return the function behind a tool that is made a tool again."""
-    inner: AnyFunction = function.function if isinstance(function, Tool) else function
-    return inner
+    return function.function if isinstance(function, Tool) else function
 
 
 def _check_kind(function: object) -> None:

@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Final, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -31,7 +31,7 @@ _log: Final = logging.getLogger("reenact.tools")
 
 
 R = TypeVar("R", bound="Runnable")
-Offered: TypeAlias = AnyTool | ToolSpec | MCPServer | MCPConnection | Callable[..., Any]
+Offered: TypeAlias = AnyTool | ToolSpec | MCPServer | MCPConnection | Callable[..., object]
 
 
 class Toolbox:
@@ -112,7 +112,7 @@ class Toolbox:
     async def call(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
         context: ToolContext | None = None,
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - the outcome says so, instead of an exception
@@ -169,7 +169,7 @@ class Toolbox:
             )
 
     async def _outcome(
-        self, name: str, arguments: Mapping[str, Any], context: ToolContext | None, at_most: float | None
+        self, name: str, arguments: Mapping[str, object], context: ToolContext | None, at_most: float | None
     ) -> ToolOutcome:
         seconds = at_most
         try:
@@ -203,7 +203,7 @@ class _Absent:
     def __init__(self, spec: ToolSpec) -> None:
         self.spec = spec
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> ToolOutcome:
+    async def run(self, arguments: Mapping[str, object], context: ToolContext | None = None) -> ToolOutcome:
         return failure(f"{self.spec.name} cannot be run: the function behind it is not there")
 
 
@@ -214,7 +214,7 @@ Runnable: TypeAlias = AnyTool | RemoteTool | _Absent
 class ToolRegistry:
     """The functions behind the tools that images name: those of one image, and those for all. Thread-safe."""
 
-    def __init__(self, tools: Sequence[AnyTool | Callable[..., Any]] = ()) -> None:
+    def __init__(self, tools: Sequence[AnyTool | Callable[..., object]] = ()) -> None:
         """Take the tools that all images may name.
 
         Raises:
@@ -266,7 +266,7 @@ def _add(tools: dict[str, R], one: R) -> None:
         raise ConfigurationError(f"two tools are named {one.spec.name!r}; give one of them another name: @tool(name=…)")
 
 
-def _listed(tools: object) -> Sequence[Any]:
+def _listed(tools: object) -> Sequence[object]:
     if is_sequence(tools):
         return tools
     raise ConfigurationError(f"tools are a list of tools, not {tools!r}")

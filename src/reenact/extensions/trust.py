@@ -73,9 +73,10 @@ class Trust:
             return {}
         except (ValueError, RecursionError):
             raise MalformedError("it is no JSON") from None
-        if not is_object(content) or not all(isinstance(digest, str) for digest in content.values()):
+        digests = {name: of for name, of in content.items() if isinstance(of, str)} if is_object(content) else None
+        if digests is None or digests != content:
             raise MalformedError("it is to be an object with texts in it")
-        return content
+        return digests
 
     @contextmanager
     def _alone(self) -> Generator[None]:

@@ -11,7 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.actors.environment.claude.messages import FAILED, GO_ON, NO_RESULT, api_blocks, api_messages, container_of
+from reenact.actors.environment.claude.messages import (
+    FAILED,
+    GO_ON,
+    NO_RESULT,
+    ApiMessage,
+    api_blocks,
+    api_messages,
+    container_of,
+)
 from reenact.actors.environment.claude.stream import Json
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.messages import (
@@ -51,14 +59,14 @@ def found(call_id: str) -> OpaqueBlock:
     return OpaqueBlock({"type": "web_search_tool_result", "tool_use_id": call_id, "content": []})
 
 
-def sent(*conversation: Said, **how: bool) -> list[tuple[str, list[str]]]:
+def sent(*conversation: Said, **how: bool) -> list[tuple[str, list[object]]]:
     return [
         (message["role"], [block["type"] for block in message["content"]])
         for message in api_messages(conversation, **how)
     ]
 
 
-def complaint(messages: list[Json], model: str = "m", *, container: bool = True) -> str | None:
+def complaint(messages: list[ApiMessage], model: str = "m", *, container: bool = True) -> str | None:
     """Return what the API would say against a request with these messages."""
     body: Json = {"model": model, "max_tokens": 1, "messages": messages, "tools": TOOLS}
     refused = refusal(HEADERS, {**body, "container": "c"} if container else body, None)
@@ -390,7 +398,7 @@ def test_no_history_that_ends_in_the_middle_does_either(history: list[Said], pre
 def test_all_that_may_be_sent_is_sent_and_in_order(history: list[Said]) -> None:
     messages = api_messages(history)
 
-    blocks = [block for message in messages for block in message["content"]]
+    blocks: list[dict[str, Any]] = [block for message in messages for block in message["content"]]
     texts = [block["text"] for block in blocks if block["type"] == "text"]
     calls = [block["input"]["n"] for block in blocks if block["type"] == "tool_use"]
     signed = [block["signature"] for block in blocks if block["type"] == "thinking"]
@@ -478,7 +486,7 @@ def test_what_was_made_fit_fits(history: list[Said]) -> None:
     assert api_messages(said_of(messages)) == messages
 
 
-def said_of(messages: list[Json]) -> list[Said]:
+def said_of(messages: list[ApiMessage]) -> list[Said]:
     """Return the conversation that a request tells of."""
     return [Said(message["role"], tuple(block_of(dict(block)) for block in message["content"])) for message in messages]
 
@@ -518,5 +526,5 @@ def ends_of_requests(history: Sequence[Said]) -> list[int]:
     ]
 
 
-def flat(messages: list[Json]) -> list[tuple[str, Json]]:
+def flat(messages: list[ApiMessage]) -> list[tuple[str, Json]]:
     return [(message["role"], block) for message in messages for block in message["content"]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 import pytest
@@ -22,8 +22,7 @@ from reenact.actors.environment.claude.models import (
     takes_prefill,
     takes_thinking_budget,
 )
-from reenact.actors.environment.claude.request import MOST_MARKS, Question, count_request, marked, message_request
-from reenact.actors.environment.claude.stream import Json
+from reenact.actors.environment.claude.request import MOST_MARKS, Question, count_request, message_request
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from reenact.domain.plain import is_mapping, is_sequence
@@ -36,6 +35,7 @@ BUDGETED = "claude-sonnet-4-5"
 """A model that is told in tokens how much to think."""
 HEADERS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+Json: TypeAlias = dict[str, Any]
 BASH: Json = {"name": "bash", "input_schema": {"type": "object"}}
 SEARCH: Json = {"type": "web_search_20250305", "name": "web_search"}
 MARK: Json = {"type": "ephemeral"}
@@ -262,9 +262,12 @@ def test_marks_of_the_user_s_own_count(tools: list[Json], extra: Json, expected:
 
 
 def test_a_full_request_gets_no_more_marks() -> None:
-    full = {"messages": [{"role": "user", "content": [{"type": "text", "text": "x", "cache_control": MARK}] * 4}]}
+    block = {"type": "search_result", "source": "s", "title": "t", "content": [], "cache_control": MARK}
 
-    assert marked(full, "5m") == full
+    request = asked(messages=[Said("user", (OpaqueBlock(block),) * MOST_MARKS)], system="x", tools=[BASH])
+
+    assert marks(request) == ["0.0", "0.1", "0.2", "0.3"]
+    assert request["system"] == "x"
 
 
 def test_a_block_that_cannot_be_marked_is_passed_over() -> None:

@@ -142,7 +142,7 @@ def test_both_see_what_the_caller_has_set_and_set_nothing_for_it() -> None:
     async def later() -> str:
         return WHERE.get()
 
-    async def both() -> list[str]:
+    async def both() -> list[object]:
         WHERE.set("here")
         return [await plain.run({}), await later.run({}), WHERE.get()]
 

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.mcp.errors import ForgottenError, LostError, Reporter, cause_of
@@ -72,7 +72,7 @@ class MCPConnection:
             self.known, self.was_asked = tuple(RemoteTool(self, one) for one in listed), True
         return self.known
 
-    async def call(self, tool: Listed, arguments: Mapping[str, Any]) -> ToolOutcome:
+    async def call(self, tool: Listed, arguments: Mapping[str, object]) -> ToolOutcome:
         """Run a tool of the server.
 
         Raises:
@@ -152,7 +152,7 @@ class RemoteTool:
     def __repr__(self) -> str:
         return f"<tool {self.spec.name}>"
 
-    async def run(self, arguments: Mapping[str, Any], context: ToolContext | None = None) -> ToolOutcome:
+    async def run(self, arguments: Mapping[str, object], context: ToolContext | None = None) -> ToolOutcome:
         """Let the server run it; that it cannot be reached is an outcome, too.
 
         Raises:

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from importlib.metadata import version
-from typing import Any, Final
+from typing import Final
 
 import httpx2
 import msgspec
@@ -77,7 +77,7 @@ class Session:
                 break
         return listed(self._server, found)
 
-    async def call(self, tool: Listed, arguments: Mapping[str, Any]) -> ToolOutcome:
+    async def call(self, tool: Listed, arguments: Mapping[str, object]) -> ToolOutcome:
         """Run a tool; what it says of a failure is an outcome.
 
         Raises:
@@ -188,7 +188,7 @@ def _listed(server: MCPServer, tool: types.Tool) -> Listed:
         to_new = {old: new for new, old in renamed.items()}
         schema["properties"] = {to_new.get(name, name): of for name, of in properties.items()}
         if is_array(required := schema.get("required")):
-            schema["required"] = [to_new.get(name, name) for name in required]
+            schema["required"] = [to_new.get(str(name), name) for name in required]
     hints = tool.annotations
     spec = ToolSpec(
         name=remote_name(server.name, tool.name),
@@ -205,7 +205,7 @@ def _listed(server: MCPServer, tool: types.Tool) -> Listed:
     return Listed(spec, tool.name, renamed)
 
 
-def _renamed(properties: Mapping[str, Any]) -> dict[str, str]:
+def _renamed(properties: Mapping[str, object]) -> dict[str, str]:
     """Return new names for arguments whose names the Messages API refuses, each with the old one."""
     new: dict[str, str] = {}
     for name in properties:
@@ -225,11 +225,11 @@ def outcome_of_result(result: types.CallToolResult) -> ToolOutcome:
     if not blocks and result.structured_content is not None:
         return ToolOutcome(json_text(result.structured_content), is_error=result.is_error)
     if all(block["type"] == "text" for block in blocks):
-        return ToolOutcome("\n".join(block["text"] for block in blocks), is_error=result.is_error)
+        return ToolOutcome("\n".join(str(block["text"]) for block in blocks), is_error=result.is_error)
     return ToolOutcome(tuple(blocks), is_error=result.is_error)
 
 
-def _blocks(item: types.ContentBlock) -> Iterator[dict[str, Any]]:
+def _blocks(item: types.ContentBlock) -> Iterator[dict[str, object]]:
     match item:
         case types.TextContent(text=text):
             yield _text(text)
@@ -242,17 +242,17 @@ def _blocks(item: types.ContentBlock) -> Iterator[dict[str, Any]]:
             yield _text(f"[resource {name}: {uri}{f' ({description})' if description else ''}]")
 
 
-def _resource(resource: types.TextResourceContents | types.BlobResourceContents) -> dict[str, Any]:
+def _resource(resource: types.TextResourceContents | types.BlobResourceContents) -> dict[str, object]:
     if isinstance(resource, types.TextResourceContents):
         return _text(resource.text)
     return _binary(resource.mime_type or "", resource.blob)
 
 
-def _text(text: str) -> dict[str, Any]:
+def _text(text: str) -> dict[str, object]:
     return {"type": "text", "text": text}
 
 
-def _binary(kind: str, data: str) -> dict[str, Any]:
+def _binary(kind: str, data: str) -> dict[str, object]:
     """Return an image or a document; a note in the place of what a model cannot be shown."""
     kind = kind.partition(";")[0].strip().lower()
     if (kind in IMAGES or kind == PDF) and _is_base64(data):

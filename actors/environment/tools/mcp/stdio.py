@@ -10,7 +10,7 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -99,7 +99,7 @@ class StdioTransport:
         self._outputs.append(transport)
         return reader
 
-    def _go(self, work: Coroutine[Any, Any, None]) -> None:
+    def _go(self, work: Coroutine[object, object, None]) -> None:
         self._tasks.append(asyncio.create_task(work, name=f"mcp {self._server.name}"))
 
     async def _write(self, stdin: asyncio.WriteTransport, flow: _Flow) -> None:
