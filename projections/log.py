@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice, takewhile
-from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -121,7 +121,7 @@ class InMemoryRow(msgspec.Struct, frozen=True, gc=False):
     version: int
     position: int
     recorded_at: int
-    event: Any
+    event: object
     cause: bytes | None
 
 

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -16,7 +16,7 @@ from reenact.domain.tools import is_array, is_object
 from reenact.projections.explain.history_view import LastEvent, Shown, last_of, past_of, shown_of
 from reenact.projections.log import AuditedLog, Row
 
-Document: TypeAlias = dict[str, Any]
+Document: TypeAlias = dict[str, object]
 
 Pair: TypeAlias = tuple[int, int]
 """The places of an item in the left and in the right list."""
@@ -52,8 +52,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     path: str
     kind: Literal["added", "removed", "changed"]
-    before: Any = msgspec.UNSET
-    after: Any = msgspec.UNSET
+    before: object = msgspec.UNSET
+    after: object = msgspec.UNSET
     was: str | None = None
 
 
@@ -105,10 +105,13 @@ def difference(
 
 def document_of(shown: Shown) -> Document:
     """Return what is compared of a session: all but which one it is, and when."""
-    document: Document = _without(msgspec.json.decode(msgspec.json.encode(shown)), _SIDES)
+    document = _without(msgspec.json.decode(msgspec.json.encode(shown), type=Document), _SIDES)
     for name in ("calls", "pending"):
-        document[name] = [_without(item, _OF_THE_SIDE) for item in document[name]]
-    document["usage"] = {**_without(document["usage"], _SUMS), "cost": float(shown.usage.cost)}
+        document[name] = [_without(item, _OF_THE_SIDE) for item in _items(document[name])]
+    document["usage"] = {
+        **_without(msgspec.convert(document["usage"], Document), _SUMS),
+        "cost": float(shown.usage.cost),
+    }
     return document
 
 
@@ -119,7 +122,7 @@ def changes_of(left: Document, right: Document) -> Iterator[Change]:
     """
     for name in {**left, **right}:
         if name in _LISTS:
-            yield from _of_lists(name, left[name], right[name])
+            yield from _of_lists(name, _items(left[name]), _items(right[name]))
         else:
             yield from _of_field(name, name, left.get(name, msgspec.UNSET), right.get(name, msgspec.UNSET))
 
@@ -139,7 +142,7 @@ def _of_field(was: str, path: str, left: object, right: object) -> Iterator[Chan
 
 
 def _of_lists(name: str, left: Sequence[Document], right: Sequence[Document]) -> Iterator[Change]:
-    pairs = aligned([item["id"] for item in left], [item["id"] for item in right])
+    pairs = aligned([str(item["id"]) for item in left], [str(item["id"]) for item in right])
     stay, came = {here for here, _ in pairs}, {there for _, there in pairs}
     for here in range(len(left) - 1, -1, -1):
         if here not in stay:
@@ -163,6 +166,10 @@ def _common(left: Sequence[Row], right: Sequence[Row]) -> Row | None:
             break
         common = one
     return common
+
+
+def _items(value: object) -> list[Document]:
+    return msgspec.convert(value, list[Document])
 
 
 def _without(document: Document, names: frozenset[str]) -> Document:

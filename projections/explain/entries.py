@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias, TypedDict
 
 import msgspec
 
@@ -19,7 +19,7 @@ from reenact.domain.tools import MCPServer, is_object
 from reenact.projections.explain.history import lineage_of
 from reenact.projections.log import AuditedLog, Row, name_of, stream_of, stretches
 
-Fields: TypeAlias = dict[str, Any]
+Fields: TypeAlias = dict[str, object]
 Streams: TypeAlias = Sequence[tuple[str, int | None]]
 """Streams, each up to a version, that included, or to its end."""
 
@@ -29,6 +29,16 @@ _PAGE: Final = 1000
 """So many events are held at once."""
 _KNOWN: Final = 10_000
 """So many streams are remembered with the agent that is live in them."""
+
+
+class Place(TypedDict):
+    """Where an event stands in the log, when it was recorded, and what it is called."""
+
+    position: int
+    time: datetime
+    type: str
+    stream: str
+    version: int
 
 
 class LogEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +135,7 @@ def row_at(log: AuditedLog, position: int) -> Row:
     return rows[0]
 
 
-def place_of(row: Row) -> Fields:
+def place_of(row: Row) -> Place:
     """Return what is said of any event: where it stands, when it was recorded, and what it is called."""
     return {
         "position": row.position,

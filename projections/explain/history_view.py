@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -31,7 +31,7 @@ from reenact.domain.people import PendingCall
 from reenact.domain.plain import is_sayable
 from reenact.domain.session_state import BranchPoint, Session, SessionDeleted, Summary
 from reenact.projections.errors import ProjectionFailedError
-from reenact.projections.explain.entries import fields_of, place_of, session_of
+from reenact.projections.explain.entries import Fields, fields_of, place_of, session_of
 from reenact.projections.explain.history import History, believe, history_of
 from reenact.projections.log import AuditedLog, InMemoryLog, Row
 from reenact.projections.read_model.queries import ReadModel
@@ -115,7 +115,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     summary: Summary | None
     context_tokens: int
     warned: bool
-    rules: dict[str, Any] | None
+    rules: Fields | None
 
     def text(self) -> str:
         """Return it as a page that people read, with local times; of very long messages the beginning."""
@@ -345,7 +345,7 @@ def _passage(text: str, head: str = "") -> Iterator[str]:
         yield f"{_MARGIN}… and {max(more, 1)} more characters; --output-format json has them all"
 
 
-def _arguments(arguments: Mapping[str, Any]) -> str:
+def _arguments(arguments: Mapping[str, object]) -> str:
     return ", ".join(f"{name}: {_json(value)}" for name, value in arguments.items())
 
 

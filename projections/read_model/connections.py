@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import ClassVar, Final, TypeAlias
 
 from reenact.domain.errors import RuntimeClosedError
 from reenact.projections.errors import ReadModelError
@@ -83,7 +83,7 @@ class Readers:
         self.failed = False
         """Whether a question could not be answered, which may be a fault of the tables."""
 
-    def ask(self, question: str, values: Mapping[str, Value]) -> tuple[list[str], list[tuple[Any, ...]]]:
+    def ask(self, question: str, values: Mapping[str, Value]) -> tuple[list[str], list[tuple[Value, ...]]]:
         """Return the names of the columns, and the rows that answer the question.
 
         Raises:

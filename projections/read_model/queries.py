@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Final, Self, TypeVar
 
 import msgspec
 
@@ -27,32 +27,24 @@ from reenact.projections.log import Log
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.connections import PrivateStore, Readers, Store
 from reenact.projections.read_model.projection import Projection, suspect
-from reenact.projections.read_model.rows import Value
+from reenact.projections.read_model.rows import Value, made
 from reenact.projections.rebuilding import Followed
 from reenact.projections.runner import Moving, Runner
 
-_value: Final = msgspec.msgpack.Decoder().decode
-
-_READ: Final[Mapping[str, Callable[[Any], object]]] = {
-    "accepted_at": instant,
-    "arguments": _value,
-    "asked_at": instant,
+_PACKED: Final[Mapping[str, Callable[[bytes], object]]] = {
+    **dict.fromkeys(("arguments", "original", "result"), msgspec.msgpack.decode),
     "content": msgspec.msgpack.Decoder(tuple[Block, ...]).decode,
-    "created_at": instant,
-    "decided_at": instant,
     "definition": msgspec.msgpack.Decoder(Definition).decode,
-    "ended_at": instant,
     "failure": msgspec.msgpack.Decoder(Failure).decode,
-    "is_error": bool,
-    "original": _value,
-    "partial": bool,
     "question": msgspec.msgpack.Decoder(Question).decode,
-    "ran": bool,
-    "result": _value,
-    "since": instant,
-    "started_at": instant,
     "stop_details": msgspec.msgpack.Decoder(StopDetails).decode,
-    "usage": msgspec.msgpack.Decoder(dict[str, Any]).decode,
+    "usage": msgspec.msgpack.Decoder(dict[str, object]).decode,
+}
+_NUMBERS: Final[Mapping[str, Callable[[int], object]]] = {
+    **dict.fromkeys(
+        ("accepted_at", "asked_at", "created_at", "decided_at", "ended_at", "since", "started_at"), instant
+    ),
+    **dict.fromkeys(("is_error", "partial", "ran"), bool),
 }
 """What the columns hold that are not stored as they are, whatever table they are of."""
 
@@ -122,8 +114,7 @@ class ReadModel:
 
     def image_revision(self, image_id: str, revision: int) -> Definition | None:
         """Return the content of the image's revision, or None if there is no such revision."""
-        found = self._ask(compiled.IMAGE_REVISION, id=image_id, which=revision)
-        return found[0]["definition"] if found else None
+        return self._one(_definition, compiled.IMAGE_REVISION, id=image_id, which=revision)
 
     def session(self, session_id: str) -> SessionInfo | None:
         """Return the session, or None if there is none of this id, or none any more."""
@@ -165,7 +156,7 @@ class ReadModel:
         """Return the session's messages by turn, each question before its answer, also while it waits."""
         place = {"asked": 0, "position": 0}  # before all
         if after is not None:
-            place = next(iter(self._place_of(session_id, after)), place)
+            place = self._place_of(session_id, after) or place
         query = compiled.MESSAGES_OF_BRANCH if self._is_branch(session_id) else compiled.MESSAGES_OF_SESSION
         return self._list(Message, query, id=session_id, limit=limit, **place)
 
@@ -176,8 +167,7 @@ class ReadModel:
 
     def turn_began(self, turn_id: str) -> tuple[str, bool] | None:
         """Return the session of the turn, also of one that is deleted, and whether it began with a message, or None."""
-        began = self._ask(compiled.TURN_BEGAN, id=turn_id)
-        return (began[0]["id"], bool(began[0]["with_message"])) if began else None
+        return self._one(_began, compiled.TURN_BEGAN, id=turn_id)
 
     def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
         """Return the calls of tools in the session, in the order in which the model asked for them."""
@@ -187,8 +177,8 @@ class ReadModel:
     def usage(self, session_id: str) -> UsageInfo:
         """Return what the session has used, by model and by tool."""
         of: dict[str, dict[str, Spent]] = {"model": {}, "tool": {}}
-        for row in self._ask(compiled.USAGE_OF_SESSION, id=session_id):
-            of[row["kind"]][row["name"]] = Spent(row["calls"], row["usage"] or {}, row["cost"], row["unpriced"])
+        for kind, name, spent in self._list(_used, compiled.USAGE_OF_SESSION, id=session_id):
+            of[kind][name] = spent
         return usage_info(session_id, of["model"], of["tool"])
 
     def pending(self, session_id: str | None = None) -> list[PendingCall]:
@@ -202,17 +192,18 @@ class ReadModel:
 
     def unfinished(self) -> list[str]:
         """Return the ids of the sessions with a live agent or a turn under way."""
-        return [row["id"] for row in self._ask(compiled.UNFINISHED)]
+        return self._list(_id, compiled.UNFINISHED)
 
     def _is_branch(self, session_id: str) -> bool:
         found = self._ask(compiled.ORIGIN_OF_SESSION, id=session_id)
         return bool(found) and found[0]["origin"] is not None
 
-    def _place_of(self, session_id: str, message: Message) -> list[dict[str, Any]]:
+    def _place_of(self, session_id: str, message: Message) -> dict[str, int] | None:
         at = (message.created_at - EPOCH) // timedelta(microseconds=1)
         if message.turn_id is None:
-            return self._ask(compiled.PLACE_OF_MESSAGE_OF_NO_TURN, id=session_id, message=message.id, at=at)
-        return self._ask(compiled.PLACE_OF_MESSAGE, turn=message.turn_id, id=message.id, at=at)
+            question = compiled.PLACE_OF_MESSAGE_OF_NO_TURN
+            return self._one(_place, question, id=session_id, message=message.id, at=at)
+        return self._one(_place, compiled.PLACE_OF_MESSAGE, turn=message.turn_id, id=message.id, at=at)
 
     def _one(self, make: Callable[..., _T], question: str, **values: Value) -> _T | None:
         found = self._list(make, question, **values)
@@ -221,35 +212,60 @@ class ReadModel:
     def _list(self, make: Callable[..., _T], question: str, **values: Value) -> list[_T]:
         return [make(**row) for row in self._ask(question, **values)]
 
-    def _ask(self, question: str, **values: Value) -> list[dict[str, Any]]:
+    def _ask(self, question: str, **values: Value) -> list[dict[str, object]]:
         """Return the rows that answer the question, as what their columns hold."""
         names, rows = self._readers.ask(question, values)
-        stored = [(name, _READ[name]) for name in names if name in _READ]
-        found = [dict(zip(names, row, strict=True)) for row in rows]
+        stored = [name for name in names if name in _PACKED or name in _NUMBERS]
+        found: list[dict[str, object]] = [dict(zip(names, row, strict=True)) for row in rows]
         for row in found:
-            for name, read in stored:
-                if row[name] is not None:
-                    row[name] = read(row[name])
+            for name in stored:
+                match row[name]:
+                    case bytes() as packed:
+                        row[name] = _PACKED[name](packed)
+                    case int() as number:
+                        row[name] = _NUMBERS[name](number)
+                    case _:
+                        pass
         return found
 
 
-def _image(*, definition: Definition, **columns: Any) -> ImageInfo:  # noqa: ANN401
-    return describe(content=definition, **columns)
+def _id(*, id: str) -> str:  # noqa: A002 - the column's name
+    return id
 
 
-def _session(*, origin: str | None, shared_until: int, shared_version: int, **columns: Any) -> SessionInfo:  # noqa: ANN401
+def _definition(*, definition: Definition) -> Definition:
+    return definition
+
+
+def _place(*, asked: int, position: int) -> dict[str, int]:
+    return {"asked": asked, "position": position}
+
+
+def _began(*, id: str, with_message: int) -> tuple[str, bool]:  # noqa: A002 - likewise
+    return id, bool(with_message)
+
+
+def _used(*, kind: str, name: str, usage: dict[str, int] | None, **columns: object) -> tuple[str, str, Spent]:
+    return kind, name, made(Spent, usage=usage or {}, **columns)
+
+
+def _image(*, definition: Definition, **columns: object) -> ImageInfo:
+    return made(describe, content=definition, **columns)
+
+
+def _session(*, origin: str | None, shared_until: int, shared_version: int, **columns: object) -> SessionInfo:
     begins = None if origin is None else BranchPoint(session_id=origin, position=shared_until, version=shared_version)
-    return SessionInfo(origin=begins, **columns)
+    return made(SessionInfo, origin=begins, **columns)
 
 
-def _agent(*, activity: AgentState | None, waits: int, failed: int, **columns: Any) -> AgentInfo:  # noqa: ANN401
-    return AgentInfo(
-        state=activity or ("waiting_for_human_input" if waits else "error" if failed else "idle"), **columns
-    )
+def _agent(*, activity: AgentState | None, waits: int, failed: int, **columns: object) -> AgentInfo:
+    state = activity or ("waiting_for_human_input" if waits else "error" if failed else "idle")
+    return made(AgentInfo, state=state, **columns)
 
 
-def _pending(*, question: Question | None, **columns: Any) -> PendingCall:  # noqa: ANN401
-    return PendingCall(
+def _pending(*, question: Question | None, **columns: object) -> PendingCall:
+    return made(
+        PendingCall,
         prompt=None if question is None else question.prompt,
         options=None if question is None else question.options,
         multi=question is not None and question.multi,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import starmap
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import astuple
@@ -25,6 +26,7 @@ from reenact.projections.read_model import compiled
 Value: TypeAlias = str | int | float | bytes | None
 Spender: TypeAlias = tuple[Literal["model", "tool"], str]
 NOTHING: Final = Spent()
+T = TypeVar("T")
 
 
 class ProgressRow(msgspec.Struct):
@@ -274,7 +276,7 @@ def _sum(counts: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
     return total
 
 
-def counts_of(usage: Mapping[str, Any]) -> dict[str, int]:
+def counts_of(usage: Mapping[str, object]) -> dict[str, int]:
     """Return the token counts that can be added up."""
     return {name: count for name, count in usage.items() if type(count) is int and 0 < count < MOST_TOKENS}
 
@@ -298,33 +300,49 @@ def load(connection: sqlite3.Connection, streams: Collection[str]) -> dict[str, 
     """Return the conversations of these streams, as far as there are rows of them."""
     conversations: dict[str, Conversing] = {}
     by_key: dict[int, Conversing] = {}
-    for stream, position, session_id, container_id, image_id, asked in _ask(
-        connection, compiled.SESSIONS_OF_STREAMS, streams
-    ):
-        session = Conversing(position, session_id, container_id, image_id, asked=asked)
-        conversations[stream] = by_key[position] = session
-    for row in _ask(connection, compiled.LIVE_AGENTS_OF, by_key):
-        agent = AgentRow(*row)
+    for stream, session in _ask(connection, _conversing, compiled.SESSIONS_OF_STREAMS, streams):
+        conversations[stream] = by_key[session.position] = session
+    for agent in _ask(connection, AgentRow, compiled.LIVE_AGENTS_OF, by_key):
         by_key[agent.session].agent = agent
-    for *row, content in _ask(connection, compiled.OPEN_TURNS_OF, by_key):
-        turn = TurnRow(*row)
+    for turn, content in _ask(connection, _turn, compiled.OPEN_TURNS_OF, by_key):
         session = by_key[turn.session]
         session.turns[turn.id] = turn
         session.waiting += turn.started_at is None
         if turn.usage is not None:
             turn.counted = _counts(turn.usage)
-        if content is not None:
+        if isinstance(content, bytes):
             session.uses = asked_for(_content(content))
-    for row in _ask(connection, compiled.OPEN_CALLS_OF, by_key):
-        call = CallRow(*row)
+    for call in _ask(connection, CallRow, compiled.OPEN_CALLS_OF, by_key):
         by_key[call.session].calls[call.id] = call
-    for key, kind, name, calls, usage, cost, unpriced in _ask(connection, compiled.USAGE_OF, by_key):
-        by_key[key].spent[kind, name] = Spent(calls, {} if usage is None else _counts(usage), cost, unpriced)
+    for key, by, spent in _ask(connection, _used, compiled.USAGE_OF, by_key):
+        by_key[key].spent[by] = spent
     return conversations
 
 
-def _ask(connection: sqlite3.Connection, question: str, keys: Collection[str | int]) -> Sequence[Sequence[Any]]:
-    return connection.execute(question, (_json(list(keys)).decode(),)).fetchall() if keys else ()
+def made(make: Callable[..., T], *cells: object, **columns: object) -> T:
+    """Return what is made of the cells of a row, which have the types that their table has."""
+    return make(*cells, **columns)
+
+
+def _ask(
+    connection: sqlite3.Connection, make: Callable[..., T], question: str, keys: Collection[str | int]
+) -> Iterator[T]:
+    if keys:
+        yield from starmap(make, connection.execute(question, (_json(list(keys)).decode(),)).fetchall())
+
+
+def _conversing(stream: str, *cells: object) -> tuple[str, Conversing]:
+    return stream, made(Conversing, *cells[:-1], asked=cells[-1])
+
+
+def _turn(*cells: object) -> tuple[TurnRow, object]:
+    return made(TurnRow, *cells[:-1]), cells[-1]
+
+
+def _used(
+    session: int, kind: Literal["model", "tool"], name: str, calls: int, usage: bytes | None, *costs: object
+) -> tuple[int, Spender, Spent]:
+    return session, (kind, name), made(Spent, calls, {} if usage is None else _counts(usage), *costs)
 
 
 def write(connection: sqlite3.Connection, changes: Changes) -> None:

@@ -12,7 +12,7 @@ executed: `python -m tests.projections.compiled` writes it anew.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from msgspec import inspect
@@ -38,7 +38,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.sql.elements import ColumnElement
-from sqlalchemy.types import TypeEngine
 
 from reenact.projections.read_model.rows import (
     AgentRow,
@@ -58,7 +57,7 @@ VERSION: Final = 4
 
 METADATA: Final = MetaData()
 
-_STORED: Final[dict[type[inspect.Type], type[TypeEngine[Any]]]] = {
+_STORED: Final[dict[type[inspect.Type], type[Integer | LargeBinary | Float[float] | Text]]] = {
     inspect.BoolType: Integer,
     inspect.BytesType: LargeBinary,
     inspect.FloatType: Float,
@@ -77,7 +76,7 @@ def _table(
     index: Collection[str] = (),
 ) -> Table:
     """Return the table with the fields of the row for columns, but for the one that is only in memory."""
-    columns: list[Column[Any]] = []
+    columns: list[Column[object]] = []
     for field in msgspec.structs.fields(row):
         if field.name == without:
             continue
@@ -142,11 +141,11 @@ def _key_of(table: Table, default: int) -> ColumnElement[int]:
     return func.coalesce(found, literal(default))
 
 
-def _but(table: Table, *names: str) -> list[Column[Any]]:
+def _but(table: Table, *names: str) -> list[Column[object]]:
     return [column for column in table.c if column.name not in names]
 
 
-def _page(query: Select[*tuple[Any, ...]], table: Table) -> Select[*tuple[Any, ...]]:
+def _page(query: Select[*tuple[object, ...]], table: Table) -> Select[*tuple[object, ...]]:
     after = table.c.position > _key_of(table, BEFORE_ALL)
     return query.where(after).order_by(table.c.position).limit(_limit)
 
@@ -358,7 +357,9 @@ PUT_TURNS: Final = _put(TURNS, ["position", "session"], TURNS.c.keys()[5:])
 PUT_CALLS: Final = _put(CALLS, ["position", "number", "session"], CALLS.c.keys()[5:])
 
 # All keys in one parameter: the text stays the same however many there are, and SQLite prepares it once.
-_keys: Final[Select[tuple[Any]]] = select(func.json_each(bindparam("keys", unique=True)).table_valued("value").c.value)
+_keys: Final[Select[tuple[object]]] = select(
+    func.json_each(bindparam("keys", unique=True)).table_valued("value").c.value
+)
 _taken_up = (
     select(func.max(TURNS.c.asked))
     .where(TURNS.c.session == SESSIONS.c.position, TURNS.c.started_at.is_not(None))

@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from hashlib import blake2b
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
@@ -14,6 +14,7 @@ from reenact.domain.chain import BEGINNING, DIGEST_SIZE, GENESIS, Row, Timer
 from reenact.domain.chain import End as StreamEnd
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError, UnstorableError
 from reenact.domain.session import SessionBranched, SessionCreated
+from reenact.domain.tools import is_object
 from reenact.projections.log import OnProgress, Progress, stream_of
 from reenact.projections.transfer.lines import (
     FORMAT,
@@ -181,8 +182,9 @@ class Export:
         except ValueError as error:
             raise self._damaged(what) from error
 
-    def _fields(self, topic: str, state: bytes) -> dict[str, Any] | None:
-        return None if self._forms is None else named(self._forms.decode(topic, state)[1])
+    def _fields(self, topic: str, state: bytes) -> dict[str, object] | None:
+        fields = None if self._forms is None else named(self._forms.decode(topic, state)[1])
+        return fields if is_object(fields) else None
 
     def _count_rows(self) -> int:
         if self._feeds:

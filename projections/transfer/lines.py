@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from types import NoneType
-from typing import Annotated, Any, Final, Protocol, TypeAlias
+from typing import Annotated, Final, Protocol, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -24,6 +25,7 @@ MOST_BYTES: Final = 2**30
 
 _TIME: Final = "$time"
 _INTEGER: Final = 2**63 - 1
+Value: TypeAlias = Annotated[object, Meta(description="Any JSON value.")]
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=_INTEGER)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1, le=_INTEGER)]
 Integer: TypeAlias = Annotated[int, Meta(ge=-_INTEGER - 1, le=_INTEGER)]
@@ -58,7 +60,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     With `times`, an object {"$time": …} in the value is a timestamp.
     """
 
-    value: Any = UNSET
+    value: Value = UNSET
     times: bool = False
     bytes: Base64 | UnsetType = UNSET
 
@@ -79,7 +81,7 @@ class EventPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """An event: its stored name with the version of its form, its `fields` by their names, for reading, its state."""
 
     topic: str
-    fields: dict[str, Any] | UnsetType = UNSET
+    fields: dict[str, Value] | UnsetType = UNSET
     state: Content
 
 
@@ -164,7 +166,7 @@ _events: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 _parse = msgspec.json.Decoder().decode
 
 
-def schema() -> dict[str, Any]:
+def schema() -> dict[str, object]:
     """Return the JSON Schema (draft 2020-12) of a line."""
     (line,), definitions = msgspec.json.schema_components([Line], ref_template="#/$defs/{name}")
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Line", **line, "$defs": definitions}
@@ -191,7 +193,7 @@ def decoded(text: bytes) -> Line:
     return line
 
 
-def row_line(row: Row, events: Sequence[tuple[str, bytes, dict[str, Any] | None]]) -> RowLine:
+def row_line(row: Row, events: Sequence[tuple[str, bytes, dict[str, object] | None]]) -> RowLine:
     """Return the line of a row with these events: the topic and the state of each, and its fields if they are known.
 
     Raises:
@@ -216,10 +218,23 @@ def row_line(row: Row, events: Sequence[tuple[str, bytes, dict[str, Any] | None]
     )
 
 
-def _same(row: Row | RowLine) -> dict[str, Any]:
+def _same(row: Row | RowLine) -> _Same:
     """Return what a row and its line say alike."""
-    names = "stream", "recorded_at", "heard", "key", "epoch"
-    return {name: getattr(row, name) for name in names}
+    return {
+        "stream": row.stream,
+        "recorded_at": row.recorded_at,
+        "heard": row.heard,
+        "key": row.key,
+        "epoch": row.epoch,
+    }
+
+
+class _Same(TypedDict):
+    stream: str
+    recorded_at: int
+    heard: int
+    key: str | None
+    epoch: int
 
 
 def content_of(content: bytes) -> Content:
@@ -230,7 +245,7 @@ def content_of(content: bytes) -> Content:
     return Content(value=value, times=times)
 
 
-def spelled_out(content: bytes) -> tuple[Any, bool]:
+def spelled_out(content: bytes) -> tuple[object, bool]:
     """Return MessagePack as JSON that says exactly these bytes, or UNSET if no JSON does; and whether it has times."""
     try:
         value = _unpack(content)
@@ -268,7 +283,7 @@ _PLAIN: Final = frozenset({str, int, bool, NoneType})
 class Forms(Protocol):
     """The stored forms of a log's events, as a journal's codec knows them."""
 
-    def decode(self, topic: str, state: bytes) -> tuple[int, Any]:
+    def decode(self, topic: str, state: bytes) -> tuple[int, object]:
         """Return when the event was recorded, and the event as today's type, or raise `LogUnusableError`."""
         ...
 
@@ -277,45 +292,45 @@ class Forms(Protocol):
         ...
 
 
-def named(value: object) -> Any:  # noqa: ANN401 - plain data of any type
+def named(value: object) -> object:
     """Return the value as plain data, with the fields of structs by their names.
 
     Each container is made with its places, which are filled one after the other: a log may hold what is nested more
     deeply than Python's functions may be.
     """
-    whole: list[Any] = [value]
-    places: list[tuple[Any, Any]] = [(whole, 0)]
+    whole: dict[str, object] = {}
+    places: list[tuple[Callable[[object], None], object]] = [(partial(whole.__setitem__, ""), value)]
     while places:
-        container, place = places.pop()
-        one = container[place]
-        if isinstance(one, msgspec.Struct):
-            tag, names = _known(type(one))
-            made: Any = {} if tag is None else {tag[0]: tag[1]}
-            for name in names:
-                made[name] = getattr(one, name)
-            inner: Any = made.items()
-        elif is_mapping(one):
-            made = {str(key): part for key, part in one.items()}
-            inner = made.items()
+        put, one = places.pop()
+        if isinstance(one, msgspec.Struct) or is_mapping(one):
+            fields = _fields(one) if isinstance(one, msgspec.Struct) else {str(key): part for key, part in one.items()}
+            put(fields)
+            places += (
+                (partial(fields.__setitem__, name), part) for name, part in fields.items() if type(part) not in _PLAIN
+            )
         elif is_sequence(one):
-            made = list(one)
-            inner = enumerate(made)
+            items = list(one)
+            put(items)
+            places += (
+                (partial(operator.setitem, items, at), part) for at, part in enumerate(one) if type(part) not in _PLAIN
+            )
         elif isinstance(one, float):
-            made, inner = one if isfinite(one) else None, ()
+            put(one if isfinite(one) else None)
         else:
-            made, inner = msgspec.to_builtins(one), ()
-        container[place] = made
-        for name, part in inner:
-            if type(part) not in _PLAIN:
-                places.append((made, name))
-    return whole[0]
+            put(msgspec.to_builtins(one))
+    return whole[""]
+
+
+def _fields(value: msgspec.Struct) -> dict[str, object]:
+    tag, names = _known(type(value))
+    return {**tag, **{name: getattr(value, name) for name in names}}
 
 
 @cache
-def _known(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any] | None, tuple[str, ...]]:
-    """Return the tag of a struct, with its name, and the names of its fields."""
+def _known(kind: type[msgspec.Struct]) -> tuple[dict[str, object], tuple[str, ...]]:
+    """Return the tag of a struct, under its name, and the names of its fields."""
     config = kind.__struct_config__
-    return None if config.tag is None else (config.tag_field or "type", config.tag), kind.__struct_fields__
+    return {} if config.tag is None else {config.tag_field or "type": config.tag}, kind.__struct_fields__
 
 
 def agree(shown: object, own: object) -> bool:

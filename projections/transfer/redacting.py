@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import UNSET
@@ -198,8 +198,8 @@ class Redactor:
         return row.replaced(previous, cause=cause, events=encoded, feed=feed, cursor=row.cursor, heard=row.heard)
 
     def _event(self, row: Row, index: int, topic: str, state: bytes) -> tuple[str, bytes]:
-        event: msgspec.Struct
         recorded_at, event = self._forms.decode(topic, state)
+        assert isinstance(event, msgspec.Struct)  # as all stored forms of a log of sessions
         name = topic.rpartition(":")[0]
         if isinstance(event, SessionBranched):
             self._calls.branch(stream_of(event.origin))
@@ -266,7 +266,7 @@ class Redactor:
             cursor += 1
         return left, cursor, changed
 
-    def _said(self, entry: Entry) -> Any:  # noqa: ANN401 - data of any type
+    def _said(self, entry: Entry) -> object:
         kind = _HEARD.get(entry.type)
         try:
             said = None if kind is None else msgspec.convert(entry.data, kind)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache, lru_cache
 from hashlib import blake2b
 from itertools import chain
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 from urllib.parse import quote, quote_plus
 
 import msgspec
@@ -215,7 +215,7 @@ class Taking:
             RedactionError: something would have to be taken out of what must stay.
         """
         paths = [*paths, *self._extra(value)]
-        changes: dict[str, Any] = {}
+        changes: dict[str, object] = {}
         for field in value.__struct_fields__:
             before = getattr(value, field)
             after = self._field(value, field, before, below(paths, field), f"{name}.{field}")
@@ -227,7 +227,7 @@ class Taking:
             changes["signature"] = None  # it is of the thought as it was
         return msgspec.structs.replace(value, **changes)
 
-    def free(self, value: object, paths: Paths, name: str) -> Any:  # noqa: ANN401 - plain data of any type
+    def free(self, value: object, paths: Paths, name: str) -> object:
         """Return plain data of any type, likewise."""
         if () in paths:
             return self._texts.mark(FIELD, _written(value))
@@ -250,8 +250,8 @@ class Taking:
             case _:
                 return value  # times, and what else has no text
 
-    def _mapping(self, value: Any, paths: Paths, name: str) -> Any:  # noqa: ANN401 - as it is
-        made: dict[Any, Any] = {}
+    def _mapping(self, value: Mapping[object, object], paths: Paths, name: str) -> object:
+        made: dict[object, object] = {}
         changed = False
         for key, before in value.items():
             after = self.free(before, below(paths, str(key)), name)
@@ -264,7 +264,7 @@ class Taking:
             made[new] = after
         return made if changed else value
 
-    def _field(self, owner: msgspec.Struct, field: str, value: object, paths: Paths, name: str) -> Any:  # noqa: ANN401
+    def _field(self, owner: msgspec.Struct, field: str, value: object, paths: Paths, name: str) -> object:
         if () in paths and not stays(type(owner), field):
             return self._taken(type(owner), field, value, paths, name)
         paths = [path for path in paths if path and not stays(type(owner), field)]
@@ -290,7 +290,7 @@ class Taking:
             f"{message}; export without that session, or let the policy say more exactly what it means"
         )
 
-    def _taken(self, owner: type, field: str, value: object, paths: Paths, name: str) -> Any:  # noqa: ANN401 - as it is
+    def _taken(self, owner: type, field: str, value: object, paths: Paths, name: str) -> object:
         """Return what stands in the place of a field's value."""
         if isinstance(value, msgspec.Struct):
             return self._emptied(value, paths, name)
@@ -325,7 +325,7 @@ def below(paths: Paths, name: str) -> Paths:
 @cache
 def may_be(owner: type, field: str, form: str) -> bool:
     """Return whether the field may have this form."""
-    kind: Any = next((one.type for one in msgspec.structs.fields(owner) if one.name == field), None)
+    kind: object = next((one.type for one in msgspec.structs.fields(owner) if one.name == field), None)
     try:
         msgspec.convert(_FORMS[form], kind)
     except msgspec.ValidationError:

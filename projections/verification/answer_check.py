@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -65,7 +65,7 @@ class StreamedAnswer:
         self.start: MessageStart | None = None
         self.stop: MessageStop | None = None
         self.error: StreamError | None = None
-        self._usage: Any = {}
+        self._usage: Mapping[str, object] = {}
         self._texts: _Pieces = []
         self._thoughts: _Pieces = []
         self._signatures: list[str] = []

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from sqlalchemy import Table
 
@@ -104,7 +104,7 @@ class LiveTables:
     def _compare(self, table: Table) -> Iterator[Difference]:
         names, keys = table.columns.keys(), table.primary_key.columns.keys()
         count = 0
-        first: tuple[str, Sequence[Any], Sequence[Any]] | None = None
+        first: tuple[str, Sequence[object], Sequence[object]] | None = None
         for one, other, where in (
             ("anew", "main", " OR ".join(f'main."{name}" IS NOT anew."{name}"' for name in names)),
             ("main", "anew", f'anew."{keys[0]}" IS NULL'),

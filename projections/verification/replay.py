@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import Any, Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -21,8 +21,8 @@ from reenact.domain.image import ImageRegistered, Images, RegisterImage
 from reenact.domain.loop.rules import Rules
 from reenact.domain.marks import is_marked
 from reenact.domain.session import Session, SessionBranched
-from reenact.projections.explain.entries import fields_of, session_of
-from reenact.projections.explain.history import believe, history_of, steps_of
+from reenact.projections.explain.entries import Fields, fields_of, session_of
+from reenact.projections.explain.history import believe, event_of, history_of, steps_of
 from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, name_of, stream_of, stretches
 
 _PAGE: Final = 1000
@@ -35,7 +35,7 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     """An event as a program reads it: its name and its fields."""
 
     type: str
-    data: dict[str, Any]
+    data: Fields
 
 
 class Parting(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,17 +89,6 @@ def retrace(
         yield look.of(stream_of(session_id))
 
 
-class _Followed(Protocol):
-    """What follows a history: how many steps it has followed, and how many of them nobody can decide anew."""
-
-    steps: int
-    undecided: int
-
-    def follow(self, cause: bytes | None, events: Sequence[Any]) -> Divergence | None:
-        """Take in a step; return where today's code parts from it."""
-        ...
-
-
 class _Plain:
     """A container or an image."""
 
@@ -141,11 +130,21 @@ class _Plain:
                 raise LogUnusableError(f"{type(command).__name__} is no command of a stream {self._kind!r}")
 
 
-def _follower(kind: str, shared: Session | None = None) -> _Followed:
+def _follower(kind: str, shared: Session | None = None) -> DecisionReplay | _Plain:
     """Return what follows a history of this kind; a branch begins with the session that it shares."""
     if kind != "session":
         return _Plain(kind)
     return DecisionReplay() if shared is None else DecisionReplay(shared)
+
+
+def _follow(followed: DecisionReplay | _Plain, rows: Sequence[Row]) -> Divergence | None:
+    events = [row.event for row in rows]
+    if isinstance(followed, _Plain):
+        return followed.follow(rows[0].cause, events)
+    try:
+        return followed.follow(rows[0].cause, [event_of(row) for row in rows])
+    except LogUnusableError as error:
+        return failed(events, None, error)
 
 
 class _Look:
@@ -175,7 +174,7 @@ class _Look:
             for rows in steps_of(self._rows(stream)):
                 if count == 0 and isinstance(rows[0].event, SessionBranched):
                     followed = _follower(kind, self._shared(rows[0].event.session_id))
-                divergence = followed.follow(rows[0].cause, [row.event for row in rows])
+                divergence = _follow(followed, rows)
                 if divergence is not None and self._unread is None:
                     count += divergence.place
                     parting = _parting(rows, divergence)

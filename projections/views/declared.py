@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import ClassVar, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from sqlalchemy import Connection, MetaData
 from sqlalchemy.engine import Dialect
@@ -16,7 +16,7 @@ from reenact.projections.generations import NAME
 from reenact.projections.log import Row
 from reenact.projections.views.transactions import PROGRESS
 
-Function: TypeAlias = Callable[[Connection, Any, Row], object]
+Function: TypeAlias = Callable[[Connection, object, Row], object]
 """What is done about an event: it is given a connection to write with, the event, and where the event stands."""
 
 Functions: TypeAlias = Mapping[type, Sequence[Function]]

@@ -35,7 +35,7 @@ def test_what_is_very_deep_inside_is_named_as_it_is_elsewhere(value: object) -> 
     for _ in range(DEEPER_THAN_FUNCTIONS):
         deep = [deep]
 
-    found = named(deep)
+    found: Any = named(deep)
 
     for _ in range(DEEPER_THAN_FUNCTIONS):
         (found,) = found

@@ -29,12 +29,13 @@ from reenact.audit import (
     verify_log,
 )
 from reenact.domain import image
-from reenact.domain.agent import Failure, SoFar
+from reenact.domain.agent import Failure, MessageAccepted, SoFar
 from reenact.domain.attachments import ImageBlock
 from reenact.domain.errors import ConfigurationError, RedactionError
 from reenact.domain.loop.events import HumanApproveRequired, ToolApproved
-from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
-from reenact.domain.session import Session, evolve
+from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, text_of
+from reenact.domain.session import Session
+from reenact.projections.explain.history import believe
 from reenact.projections.log import InMemoryLog, InMemoryRow
 from reenact.projections.verification.replay import retrace
 from tests.examples import examples
@@ -132,7 +133,7 @@ def _is_whole(path: Path, *, events: int) -> InMemoryLog[InMemoryRow]:
     held = open_export(path)
     for stream in held.streams():
         if stream.startswith("session/"):
-            reduce(evolve, (row.event for row in held.read(stream)), Session())
+            reduce(believe, held.read(stream), Session())
     return held
 
 
@@ -347,8 +348,8 @@ def test_marks_of_equal_values_are_equal_with_a_key_and_say_nothing_without_it(t
 
     def marks(policy: Redaction) -> list[str]:
         export_log(tmp_path / "a.db", tmp_path / "a.jsonl", redaction=policy)
-        held = open_export(tmp_path / "a.jsonl")
-        return [row.event.content[0].text.split(" ", 1)[1] for row in held.find(names=["message-accepted"])]
+        said = open_export(tmp_path / "a.jsonl").find(names=["message-accepted"])
+        return [text_of(row.event.content).split(" ", 1)[1] for row in said if isinstance(row.event, MessageAccepted)]
 
     with_key = marks(msgspec.structs.replace(policy, hash_key=b"key"))
     assert marks(policy) == ["[redacted: card]"] * 3

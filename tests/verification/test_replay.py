@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -153,8 +154,9 @@ def test_a_history_in_which_an_event_was_changed_parts_there(log: Path, tmp_path
     assert parting.command == "Report"
     assert parting.recorded is not None
     assert parting.decided is not None
-    assert (parting.recorded.type, parting.recorded.data["content"][0]["content"]) == ("results-recorded", "7")
-    assert parting.decided.data["content"][0]["content"] == "3"
+    recorded, decided = (json.loads(msgspec.json.encode(one)) for one in (parting.recorded, parting.decided))
+    assert (recorded["type"], recorded["data"]["content"][0]["content"]) == ("results-recorded", "7")
+    assert decided["data"]["content"][0]["content"] == "3"
     with SqliteJournal.open(str(forged), codec(), read_only=True) as journal:
         (row,) = journal.find(after=(parting.position or 0) - 1, until=parting.position)
     assert (row.stream, row.version) == ("session/a", parting.version)
