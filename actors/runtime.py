@@ -297,7 +297,7 @@ class LocalRuntime(Asking):
         """End, or take up again, what a crash has left unfinished."""
         self._do.recover()
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float | None = 30) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, object], timeout: float | None = 30) -> Envelope:  # noqa: A002
         """Carry out a request of the command protocol; return its response, which is published as well.
 
         `data` has the parameters of the facade's method under their names; the result stands under `.data.result`.

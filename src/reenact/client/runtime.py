@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any, Self
+from typing import Self
 
 from reenact.actors.asking import Asker, Asking
 from reenact.actors.kernel.at_exit import AtExit
@@ -69,7 +69,7 @@ class RemoteRuntime(Asking):
         """
         return self._link.failure
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float | None = 30) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, object], timeout: float | None = 30) -> Envelope:  # noqa: A002
         """Have the server carry out a request of the command protocol; return its response.
 
         `data` has the parameters of the facade's method under their names; the result stands under `.data.result`.
