@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial, wraps
 from typing import (
     TYPE_CHECKING,
-    Any,
     Concatenate,
     Final,
     Generic,
@@ -96,7 +94,7 @@ class Twin:
         self._of, self._threads = of, threads
 
 
-def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Twin, P], Coroutine[Any, Any, R]]:
+def awaited(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Twin, P], Coroutine[object, object, R]]:
     """Return the method that does the same in a twin: on a thread, so that the event loop goes on meanwhile."""
 
     @wraps(method)
@@ -168,7 +166,7 @@ class _Followed(Following, Protocol):
 
 
 class _Streams(Protocol):
-    def stream(self, session_id: str, after: int = 0) -> Subscribing[Any]: ...
+    def stream(self, session_id: str, after: int = 0) -> Subscribing[_Followed]: ...
 
 
 class OnLoop(Waiting):
@@ -198,7 +196,7 @@ class OnLoop(Waiting):
         if inspect.isawaitable(result):
             await result
 
-    async def within(self, timeout: float | None, turn_id: str, work: Coroutine[Any, Any, R]) -> R:  # noqa: ASYNC109 - as there
+    async def within(self, timeout: float | None, turn_id: str, work: Coroutine[object, object, R]) -> R:  # noqa: ASYNC109 - as there
         limit = asyncio.timeout(timeout)
         try:
             async with limit:
@@ -234,7 +232,7 @@ class AsyncSubscription:
         """Unsubscribe. Idempotent."""
         self._subscription()
 
-    def __await__(self) -> Generator[Any, None, Self]:
+    def __await__(self) -> Generator[object, None, Self]:
         """Return the subscription itself, at once."""
         yield from ()
         return self
@@ -252,23 +250,23 @@ class AsyncSubscription:
         self()
 
 
-F = TypeVar("F", bound=_Followed)
+F_co = TypeVar("F_co", bound=_Followed, covariant=True)
 
 
-class Subscribing(Generic[F]):
+class Subscribing(Generic[F_co]):
     """A subscription that is still to be made: await it, enter its `async with` block, or iterate over it at once.
 
     Each of these makes one of its own. Whoever awaits it has to end it, with `unsubscribe`.
     """
 
-    def __init__(self, make: Callable[[], Coroutine[Any, Any, F]]) -> None:
+    def __init__(self, make: Callable[[], Coroutine[object, object, F_co]]) -> None:
         self._make = make
-        self._made: list[F] = []
+        self._made: list[F_co] = []
 
-    def __await__(self) -> Generator[Any, None, F]:
+    def __await__(self) -> Generator[object, None, F_co]:
         return self._make().__await__()
 
-    async def __aenter__(self) -> F:
+    async def __aenter__(self) -> F_co:
         made = await self._make()
         self._made.append(made)
         return made
@@ -332,7 +330,7 @@ class Opening(_EnteredAsync, Generic[A]):
         self._open = partial(_open, make, wrap, give_up)
         self._opened: A | None = None
 
-    def __await__(self) -> Generator[Any, None, A]:
+    def __await__(self) -> Generator[object, None, A]:
         return self._open().__await__()
 
     async def __aenter__(self) -> A:
@@ -342,6 +340,31 @@ class Opening(_EnteredAsync, Generic[A]):
     async def __aexit__(self, *exc: object) -> None:
         if self._opened is not None:
             await self._opened.close()
+
+
+def opening(make: Callable[P, C], twin: Callable[[], Callable[[C, Threads], A]]) -> Callable[P, Opening[A]]:
+    """Return what opens the twin of what the function makes, with its settings and its errors."""
+
+    @wraps(make)
+    def open_twin(*args: P.args, **kwargs: P.kwargs) -> Opening[A]:
+        return Opening(partial(make, *args, **kwargs), twin())
+
+    return open_twin
+
+
+def _connecting(connect: Callable[P, RemoteRuntime]) -> Callable[P, Opening[AsyncRemoteRuntime]]:
+    """Return what connects an asyncio twin, with the settings and the errors of the function."""
+
+    @wraps(connect)
+    def begin(*args: P.args, **kwargs: P.kwargs) -> Opening[AsyncRemoteRuntime]:
+        from reenact._remote import AsyncRemoteRuntime  # noqa: PLC0415 - when it is needed
+        from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed
+
+        first: Future[None] = Future()
+        make: Callable[..., RemoteRuntime] = RemoteRuntime.connect
+        return Opening(partial(make, *args, first=first, **kwargs), AsyncRemoteRuntime, first.cancel)
+
+    return begin
 
 
 async def _open(make: Callable[[], C], wrap: Callable[[C, Threads], A], give_up: Callable[[], object] | None) -> A:
@@ -449,24 +472,9 @@ class AsyncRuntime(AsyncFacades):
         self._runtime = runtime
         self.projections = AsyncProjections(runtime.projections, threads)
 
-    @classmethod
-    def open(cls, path: str | os.PathLike[str], **settings: Any) -> Opening[AsyncRuntime]:  # noqa: ANN401 - those of Runtime.open
-        """Open a runtime with the settings, and the errors, of `Runtime.open`."""
-        return Opening(partial(Runtime.open, path, **settings), AsyncRuntime)
-
-    @classmethod
-    def in_memory(cls, **settings: Any) -> Opening[AsyncRuntime]:  # noqa: ANN401 - those of Runtime.in_memory
-        """Open a runtime with the settings of `Runtime.in_memory`."""
-        return Opening(partial(Runtime.in_memory, **settings), AsyncRuntime)
-
-    @staticmethod
-    def connect(url: str, **settings: Any) -> Opening[AsyncRemoteRuntime]:  # noqa: ANN401 - those of Runtime.connect
-        """Connect to a runtime with the settings, and the errors, of `Runtime.connect`."""
-        from reenact._remote import AsyncRemoteRuntime  # noqa: PLC0415 - when it is needed
-        from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed
-
-        first: Future[None] = Future()
-        return Opening(partial(RemoteRuntime.connect, url, first=first, **settings), AsyncRemoteRuntime, first.cancel)
+    open = staticmethod(opening(Runtime.open, lambda: AsyncRuntime))
+    in_memory = staticmethod(opening(Runtime.in_memory, lambda: AsyncRuntime))
+    connect = staticmethod(_connecting(Runtime.connect))
 
     @property
     def failure(self) -> StorageError | None:

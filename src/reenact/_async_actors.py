@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from functools import partial
-from typing import Any
-
-from reenact._aio import ClosingTwin, Opening, Threads, awaited
+from reenact._aio import ClosingTwin, Threads, awaited, opening
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem
 
@@ -27,15 +23,8 @@ class AsyncActorSystem(ClosingTwin):
         self.on_dead_letter = system.on_dead_letter
         self.live = system.live
 
-    @classmethod
-    def open(cls, url: str | os.PathLike[str], **settings: Any) -> Opening[AsyncActorSystem]:  # noqa: ANN401 - those of ActorSystem.open
-        """Open a system with the settings, and the errors, of `ActorSystem.open`."""
-        return Opening(partial(ActorSystem.open, url, **settings), cls)
-
-    @classmethod
-    def in_memory(cls, **settings: Any) -> Opening[AsyncActorSystem]:  # noqa: ANN401 - those of ActorSystem.in_memory
-        """Open a system with the settings of `ActorSystem.in_memory`."""
-        return Opening(partial(ActorSystem.in_memory, **settings), cls)
+    open = staticmethod(opening(ActorSystem.open, lambda: AsyncActorSystem))
+    in_memory = staticmethod(opening(ActorSystem.in_memory, lambda: AsyncActorSystem))
 
     stop = awaited(ActorSystem.stop)
     check_snapshots = awaited(ActorSystem.check_snapshots)

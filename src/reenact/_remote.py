@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Any, Self
+from typing import Self
 
 from reenact._aio import AsyncFacades, AsyncSubscription, Subscribing, Threads, on_loop
 from reenact.actors.feed.handlers import Handler
@@ -26,7 +26,7 @@ class AsyncRemoteListener(AsyncSubscription):
         self._standing = listener.standing
         self._events = events
 
-    def __await__(self) -> Generator[Any, None, Self]:
+    def __await__(self) -> Generator[object, None, Self]:
         return self._stand().__await__()
 
     async def __aenter__(self) -> Self:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias
 
 from reenact.actors.envelopes import derived
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
@@ -66,8 +66,8 @@ class Runtime(LocalRuntime):
         llm_provider: LLMProvider | None = None,
         base_path: str | os.PathLike[str] | None = None,
         default_image: Image | None = None,
-        tools: Sequence[Any] = (),
-        policies: Policies | Mapping[str, Any] | None = None,
+        tools: Sequence[object] = (),
+        policies: Policies | Mapping[str, object] | None = None,
         prices: Mapping[str, Price] | None = None,
         recovery: Recovery = "close",
         synchronous: Synchronous = "FULL",
@@ -142,8 +142,8 @@ class Runtime(LocalRuntime):
         llm_provider: LLMProvider | None = None,
         base_path: str | os.PathLike[str] | None = None,
         default_image: Image | None = None,
-        tools: Sequence[Any] = (),
-        policies: Policies | Mapping[str, Any] | None = None,
+        tools: Sequence[object] = (),
+        policies: Policies | Mapping[str, object] | None = None,
         prices: Mapping[str, Price] | None = None,
         retention: Retention | None = None,
         projections: Sequence[Projection] = (),

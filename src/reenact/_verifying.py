@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -21,7 +21,7 @@ from reenact.actors.journal.examination import Examination, Inspection
 from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.verify import evidence_of
 from reenact.actors.journal.walk import Finding
-from reenact.actors.kernel import EventSourcedActor
+from reenact.actors.kernel.classes import AnyActor
 from reenact.actors.kernel.inspection import ActorsInspection
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.errors import ConfigurationError, StorageError
@@ -31,7 +31,7 @@ from reenact.projections.verification.feed_check import Conversations
 from reenact.projections.verification.read_model_check import LiveTables, live_tables
 
 Log: TypeAlias = str | os.PathLike[str]
-ActorClasses: TypeAlias = Sequence[type[EventSourcedActor[Any, Any, Any]]]
+ActorClasses: TypeAlias = Sequence[type[AnyActor]]
 Compared: TypeAlias = Literal["agrees", "differs", "not there", "not comparable"]
 
 __all__ = ["ActorClasses", "Checkpoint", "Finding", "Verdict", "checkpoint_of", "verify_log"]

@@ -107,9 +107,9 @@ def test_its_events_fit_the_schema() -> None:
 
 
 def test_it_shows_every_type_of_frame() -> None:
-    definitions = frames_schema()["$defs"].values()
+    definitions: Any = frames_schema()["$defs"]
 
-    every = {name for one in definitions for name in one.get("properties", {}).get("type", {}).get("enum", ())}
+    every = {name for one in definitions.values() for name in one.get("properties", {}).get("type", {}).get("enum", ())}
     assert {frame["type"] for frame in FRAMES} == every
 
 

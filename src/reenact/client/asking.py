@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -92,7 +92,7 @@ class Asked:
     def refuse(self, refused: Refused) -> None:
         """Take the refusal. A server that is closing refuses what its successor will answer."""
         if refused.code != RuntimeClosedError.code:
-            details: dict[str, Any] = {"request_id": self.id} if refused.code == RequestReusedError.code else {}
+            details: dict[str, object] = {"request_id": self.id} if refused.code == RequestReusedError.code else {}
             self.fail(from_wire(refused.code, refused.message, details))
 
     def fail(self, error: ReenactError) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -68,7 +67,7 @@ class Caller:
         answer = self._ask(type_, given, seconds_of(timeout), request_id)
         return read_envelope(answer.response)
 
-    def _ask(self, request: str, data: Mapping[Any, Any], timeout: float | None, request_id: object) -> Answer:
+    def _ask(self, request: str, data: object, timeout: float | None, request_id: object) -> Answer:
         id_ = request_id if isinstance(request_id, str) else str(uuid.uuid4())
         asked = Asked(id_, request, _json(request, data), timeout)
         self._link.ask(asked)
@@ -93,7 +92,7 @@ def _read(request: Request[R], result: msgspec.Raw) -> R:
     return read
 
 
-def _json(request: str, data: Mapping[Any, Any]) -> bytes:
+def _json(request: str, data: object) -> bytes:
     try:
         return msgspec.json.encode(data)
     except (TypeError, ValueError, OverflowError, RecursionError) as error:

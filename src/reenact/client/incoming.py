@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias, TypeVar
+from functools import cache
+from types import GenericAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from reenact.domain.commands import CATALOGUE, CommandError
+from reenact.domain.commands import CATALOGUE, CommandError, RuntimeEvent
 from reenact.domain.errors import ProtocolError
 from reenact.domain.events import Envelope
 from reenact.domain.frames import Acked, Ended, Frame, Refused, Subscribed, Welcome
@@ -75,19 +77,10 @@ class Response(Frozen):
     data: Outcome
 
 
-class _Unread(Envelope, frozen=True, kw_only=True):
-    data: msgspec.Raw
-
-
 _FRAMES: Final[msgspec.json.Decoder[FromServer]] = msgspec.json.Decoder(FromServer)
 _HEADS: Final = msgspec.json.Decoder(Head)
 _GAPS: Final = msgspec.json.Decoder(_Gap)
 _RESPONSES: Final = msgspec.json.Decoder(Response)
-_ENVELOPES: Final = msgspec.json.Decoder(_Unread)
-_DATA: Final[dict[str, msgspec.json.Decoder[Any]]] = {
-    name: msgspec.json.Decoder(kind) for name, kind in CATALOGUE.items()
-}
-_ANY: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 _NO_EVENT: Final = "a malformed event"
 
 
@@ -96,7 +89,7 @@ def read_frame(message: str | bytes) -> FromServer:
     return _read(_FRAMES, message, "what is no frame of its own")
 
 
-def read_head(event: msgspec.Raw) -> Head:
+def read_head(event: bytes | msgspec.Raw) -> Head:
     """Return what stands in the head of an event, or raise `ProtocolError`."""
     return _read(_HEADS, event, _NO_EVENT)
 
@@ -106,20 +99,15 @@ def read_outcome(response: msgspec.Raw) -> Outcome:
     return _read(_RESPONSES, response, "a malformed response").data
 
 
-def read_envelope(event: bytes | msgspec.Raw) -> Envelope[Any, Any]:
+def read_envelope(event: bytes | msgspec.Raw) -> RuntimeEvent:
     """Return the event, its data in its own type, or as JSON has it if that is not known; or raise `ProtocolError`."""
-    unread = _read(_ENVELOPES, event, _NO_EVENT)
-    return Envelope(
-        id=unread.id,
-        type=unread.type,
-        timestamp=unread.timestamp,
-        source=unread.source,
-        category=unread.category,
-        intent=unread.intent,
-        context=unread.context,
-        cursor=unread.cursor,
-        data=_read(_DATA.get(unread.type, _ANY), unread.data, _NO_EVENT),
-    )
+    return _read(_envelopes(read_head(event).type), event, _NO_EVENT)
+
+
+@cache
+def _envelopes(type_: str) -> msgspec.json.Decoder[RuntimeEvent]:
+    kind = CATALOGUE.get(type_)
+    return msgspec.json.Decoder(Envelope if kind is None else GenericAlias(Envelope, (kind, str)))
 
 
 def _read(decoder: msgspec.json.Decoder[T], given: str | bytes | msgspec.Raw, what: str) -> T:

@@ -7,7 +7,7 @@ import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, InvalidStateError
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from reenact.domain.errors import RuntimeClosedError
 
@@ -20,7 +20,7 @@ _GRACE: Final = 1.0
 class ClientThread:
     """Runs one coroutine to its end, and the calls of functions that come meanwhile."""
 
-    def __init__(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
+    def __init__(self, work: Callable[[], Coroutine[object, object, object]]) -> None:
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
         self._ended = False
@@ -45,7 +45,7 @@ class ClientThread:
         """Wait until the coroutine has come to its end, and all that it began."""
         self._thread.join()
 
-    def _run(self, work: Callable[[], Coroutine[Any, Any, object]], begun: threading.Event) -> None:
+    def _run(self, work: Callable[[], Coroutine[object, object, object]], begun: threading.Event) -> None:
         asyncio.set_event_loop(self._loop)
         try:
             task = self._loop.create_task(work())

@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from reenact.domain.legible import harmless
 from reenact.extensions.hooks import Hook
@@ -51,7 +51,7 @@ class Hooks:
         session_id: str,
         *,
         about: str = "",
-        facts: Mapping[str, Any],
+        facts: Mapping[str, object],
         stop: threading.Event | None = None,
     ) -> Verdict:
         """Tell the hooks that fit, one after the other, until one refuses; `about` is what matchers are held to."""
@@ -68,7 +68,7 @@ class Hooks:
                 context.append(verdict.context[:LONGEST])
         return Verdict(None, "\n\n".join(context))
 
-    def _tell(self, hook: Hook, session_id: str, facts: Mapping[str, Any], stop: threading.Event | None) -> Verdict:
+    def _tell(self, hook: Hook, session_id: str, facts: Mapping[str, object], stop: threading.Event | None) -> Verdict:
         told = {"session_id": session_id, "cwd": str(self._cwd), "hook_event_name": hook.event, **facts}
         given = json.dumps(told, default=str).encode()
         try:

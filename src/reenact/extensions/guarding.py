@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -46,7 +45,7 @@ class GuardedToolbox(Toolbox):
     async def call(
         self,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
         context: ToolContext | None = None,
         *,
         timeout: float | None = None,  # noqa: ASYNC109 - as the inner one has it
@@ -62,7 +61,7 @@ class GuardedToolbox(Toolbox):
         told = await self._fire("PostToolUse", name, facts | {"tool_response": outcome.result})
         return _with_note(_with_note(outcome, asked.context), told.refusal or told.context)
 
-    async def _fire(self, event: str, name: str, facts: Mapping[str, Any]) -> Verdict:
+    async def _fire(self, event: str, name: str, facts: Mapping[str, object]) -> Verdict:
         if not self._hooks.listen_to(event):
             return Verdict()
         stop = threading.Event()

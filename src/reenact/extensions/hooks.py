@@ -6,7 +6,7 @@ import hashlib
 import re
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -124,7 +124,7 @@ class _Problems:
         return (*self._first, Problem(self._path, None, f"and {self._more:,} more"))
 
 
-def _events(text: str) -> tuple[dict[str, Any], Mapping[Path, int]]:
+def _events(text: str) -> tuple[dict[str, object], Mapping[Path, int]]:
     """Return the events and what is to run, at the top or under `hooks`, and on which lines."""
     content, lines = read_json(text)
     if not is_object(content):

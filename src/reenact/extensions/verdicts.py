@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -53,11 +53,11 @@ def plain_context(event: str, ran: Ran) -> str:
     return ran.out.strip() if event in _WITH_CONTEXT else ""
 
 
-def _object(ran: Ran) -> dict[str, Any]:
+def _object(ran: Ran) -> dict[str, object]:
     if ran.is_cut:
         raise UnclearError(f"more than {LARGEST:,} bytes of JSON, which are read at most")
     try:
-        content: dict[str, Any] = json.loads(ran.out.lstrip(_BLANKS), object_pairs_hook=_once)
+        content: dict[str, object] = json.loads(ran.out.lstrip(_BLANKS), object_pairs_hook=_once)
     except RecursionError:
         raise UnclearError("JSON that is nested too deeply") from None
     except ValueError as error:
@@ -65,7 +65,7 @@ def _object(ran: Ran) -> dict[str, Any]:
     return content  # it begins with a brace, so that it is an object
 
 
-def _specific(said: dict[str, Any]) -> dict[str, Any]:
+def _specific(said: dict[str, object]) -> dict[str, object]:
     specific = said.get("hookSpecificOutput")
     if specific is None:
         return {}
@@ -74,14 +74,14 @@ def _specific(said: dict[str, Any]) -> dict[str, Any]:
     return specific
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key stands twice in an object")
     return found
 
 
-def _refusal(said: dict[str, Any], specific: dict[str, Any]) -> str | None:
+def _refusal(said: dict[str, object], specific: dict[str, object]) -> str | None:
     """Return why a hook refuses, in any of the ways to say it; what it wants and cannot have here is refused too."""
     match said.get("continue"):
         case False:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import NoneType
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import msgspec
 from starlette.responses import Response
@@ -64,17 +64,17 @@ _STATUS: Final = {
 _STARTS: Final = {"invalid_": 400, "log_": 503, "storage_": 503, "projection": 503, "read_model": 503}
 
 
-def others(kind: type[Request[Any]]) -> tuple[str, ...]:
+def others(kind: type[Request[object]]) -> tuple[str, ...]:
     """Return the fields of a request that come from elsewhere than the path."""
     return tuple(name for name in kind.__struct_fields__ if name not in (*kind.route.fields, "request_id"))
 
 
-def missing(kind: type[Request[Any]]) -> str | None:
+def missing(kind: type[Request[object]]) -> str | None:
     """Return the code of the error that it is if there is no such thing; None if it may be missing."""
     return None if kind.changes or kind.absent is not None else f"{kind.route.fields[0].removesuffix('_id')}_not_found"
 
 
-def result(kind: type[Request[Any]]) -> Any:  # noqa: ANN401 - a type
+def result(kind: type[Request[object]]) -> object:
     """Return the type of the results."""
     if missing(kind) is None:
         return kind.result

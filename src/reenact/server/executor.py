@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from reenact.actors.envelopes import enveloped
 from reenact.actors.journal.api import Entry
@@ -52,7 +52,7 @@ class RequestExecutor:
     async def ask(
         self,
         type_: str,
-        data: Mapping[str, Any],
+        data: Mapping[str, object],
         request_id: str,
         timeout: float | None,  # noqa: ASYNC109 - that of the request, for whoever carries it out
         encode: Callable[[Envelope], T],
@@ -111,7 +111,7 @@ class RequestExecutor:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _carry_out(
-        self, type_: str, data: dict[str, Any], request_id: str, timeout: float, encode: Callable[[Envelope], T]
+        self, type_: str, data: dict[str, object], request_id: str, timeout: float, encode: Callable[[Envelope], T]
     ) -> tuple[str, T]:
         data["request_id"] = request_id
         try:
@@ -130,7 +130,7 @@ class RequestExecutor:
         return (OK if error_ is None else error_.code), encode(answer)
 
 
-def _refusal(kind: type[Response], data: Mapping[str, Any], error: CommandError) -> Envelope:
+def _refusal(kind: type[Response], data: Mapping[str, object], error: CommandError) -> Envelope:
     response = kind(request_id=str(data["request_id"]), error=error)
     context = context_of(data, response.request_id)
     return enveloped(Entry(kind.event_type, microseconds(), response), context, None, None, str)

@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import cache, partial
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -44,7 +44,7 @@ _DROPPED: Final = 4
 """So many times the largest body is read before one that is too large is refused."""
 READY_WITHIN: Final = 1.0
 """Seconds in which the read model of a server that is ready can catch up with the log."""
-_OBJECT: Final = msgspec.json.Decoder(dict[str, Any])
+_OBJECT: Final = msgspec.json.Decoder(dict[str, object])
 _CODES: Final = {404: "not_found", 405: "method_not_allowed"}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
@@ -89,8 +89,8 @@ class _Api:
         self._service = service
         self._executor = service.executor
 
-    async def resource(self, kind: type[commands.Request[Any]], request: Request) -> Response:
-        given: dict[str, Any] = (
+    async def resource(self, kind: type[commands.Request[object]], request: Request) -> Response:
+        given: dict[str, object] = (
             await self._body(request) if kind.route.method == "POST" else _of_query(kind, request.query_params)
         )
         if kind.route.body is not None:
@@ -139,9 +139,9 @@ class _Api:
     async def _ask(
         self,
         type_: str,
-        data: dict[str, Any],
+        data: dict[str, object],
         request: Request,
-        kind: type[commands.Request[Any]] | None,
+        kind: type[commands.Request[object]] | None,
         named: str | None = None,
     ) -> Response:
         key = request.headers.get("idempotency-key", named)
@@ -153,7 +153,7 @@ class _Api:
             response.unread = self._service.unread
         return response
 
-    async def _body(self, request: Request) -> dict[str, Any]:
+    async def _body(self, request: Request) -> dict[str, object]:
         body = await _read(request, self._service.limits.message_size, self._service.limits.head_timeout)
         if has_too_many_values(body):
             raise _Refusal(TOO_LARGE, f"a body has at most {MOST_VALUES:,} names and values")
@@ -163,7 +163,7 @@ class _Api:
             raise InvalidInputError(f"the body is to be a JSON object: {error}") from None
 
 
-def _encoded(kind: type[commands.Request[Any]] | None, answer: Envelope) -> Response:
+def _encoded(kind: type[commands.Request[object]] | None, answer: Envelope) -> Response:
     """Return what came of a request as a response; encoded on the thread that carried it out."""
     data = answer.data
     if data.error is not None:
@@ -174,13 +174,13 @@ def _encoded(kind: type[commands.Request[Any]] | None, answer: Envelope) -> Resp
     return success({"request_id": data.request_id, "result": data.result}, 200 if kind is None else kind.route.status)
 
 
-def _of_query(kind: type[commands.Request[Any]], given: Mapping[str, str]) -> dict[str, Any]:
+def _of_query(kind: type[commands.Request[object]], given: Mapping[str, str]) -> dict[str, object]:
     """Return the parameters with numbers and truth values in their types; what is none stays text, and is refused."""
     types = {field.name: field.type for field in msgspec.structs.fields(kind)}
     return {name: _in_type(text, types.get(name, str)) for name, text in given.items()}
 
 
-def _in_type(text: str, kind: Any) -> object:  # noqa: ANN401 - a type, or a union of them
+def _in_type(text: str, kind: object) -> object:
     if kind is str or str in get_args(kind):
         return text
     with suppress(msgspec.ValidationError):

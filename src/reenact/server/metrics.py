@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from reenact.domain.errors import ReenactError
 from reenact.server.service import Service
@@ -15,6 +15,7 @@ _ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
 _HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
 Labels = Mapping[str, str]
+K = TypeVar("K", int, str)
 
 
 @dataclass(frozen=True)
@@ -80,7 +81,7 @@ def _one(name: str, help_: str, value: float) -> Metric:
     return Metric(name, help_, [({}, value)])
 
 
-def _each(name: str, help_: str, label: str, numbers: Mapping[Any, int]) -> Metric:
+def _each(name: str, help_: str, label: str, numbers: Mapping[K, int]) -> Metric:
     """Return a counter with a sample for each key."""
     return Metric(name, help_, [({label: str(key)}, number) for key, number in sorted(numbers.items())])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -11,15 +11,23 @@ from reenact.domain.events import Envelope
 from reenact.domain.frames import FromClient, FromServer
 from reenact.server.answers import ANY_REQUEST, EVENTS, MOST_EVENTS, missing, others, result, status_of
 
-Schema = dict[str, Any]
+Schema = dict[str, object]
 _IN_COMPONENTS: Final = "#/components/schemas/{name}"
 _TEXT: Final[Schema] = {"type": "string"}
 _FAILURE: Final[Schema] = {"$ref": "#/components/responses/Failure"}
-PAGE: Final[dict[str, Schema]] = {
-    "after": {"type": "integer", "minimum": 0, "default": 0},
-    "limit": {"type": "integer", "minimum": 1, "maximum": MOST_EVENTS, "default": 100},
+PAGE: Final = {
+    "after": {"minimum": 0, "default": 0},
+    "limit": {"minimum": 1, "maximum": MOST_EVENTS, "default": 100},
 }
-"""The parameters of a page of events."""
+"""The parameters of a page of events, which are whole numbers."""
+
+
+class _Shape(msgspec.Struct):
+    """What is read of the schema of a request."""
+
+    properties: dict[str, Schema]
+    required: tuple[str, ...] = ()
+    description: str = ""
 
 
 class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +73,7 @@ def openapi(server: str, *, needs_token: bool = True) -> Schema:
             _json("The events that there are.", _in_components("EventPage")),
             parameters=[
                 _parameter("session_id", "path", _TEXT, required=True),
-                *(_parameter(name, "query", schema) for name, schema in PAGE.items()),
+                *(_parameter(name, "query", {"type": "integer", **bounds}) for name, bounds in PAGE.items()),
             ],
         )
     }
@@ -80,21 +88,20 @@ def openapi(server: str, *, needs_token: bool = True) -> Schema:
     }
     for path, name, summary, response in _OF_MACHINES:
         paths[path] = {"get": _operation(name, summary, response, security=[])}
-    text = {"description": "Prometheus' text format.", "content": {"text/plain": {"schema": _TEXT}}}
+    text: Schema = {"description": "Prometheus' text format.", "content": {"text/plain": {"schema": _TEXT}}}
     paths["/metrics"] = {"get": _operation("metrics", "Return the numbers", text)}
-    document: Schema = {
+    token = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if needs_token else {}
+    return {
         "openapi": "3.1.0",
         "info": {"title": "Reenact", "version": server.removeprefix("reenact "), "description": _ABOUT},
         "paths": paths,
         "components": {
             "schemas": tidied(definitions),
             "responses": {"Failure": _json("It was not carried out.", _in_components("ErrorAnswer"))},
+            **token,
         },
+        **({"security": [{"token": []}]} if needs_token else {}),
     }
-    if needs_token:
-        document["security"] = [{"token": []}]
-        document["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-    return document
 
 
 _ABOUT: Final = (
@@ -109,34 +116,32 @@ _IDEMPOTENCY: Final[Schema] = {
 }
 
 
-def _of_request(kind: type[Request[Any]], request: Schema, result: Schema) -> Schema:
-    properties: Schema = request["properties"]
-    required: list[str] = request.get("required", [])
-    code, names, route = missing(kind), others(kind), kind.route
-    operation = _operation(
+def _of_request(kind: type[Request[object]], request: Schema, result: Schema) -> Schema:
+    shape = msgspec.convert(request, _Shape)
+    properties, code, names, route = shape.properties, missing(kind), others(kind), kind.route
+    needed = [name for name in names if name in shape.required]
+    parameters = [_parameter(name, "path", properties[name], required=True) for name in route.fields]
+    more: Schema = {"parameters": parameters}
+    if route.method == "POST":
+        parameters.append(_IDEMPOTENCY)
+        fields = {name: properties[name] for name in names}
+        part: Schema = {"type": "object", "properties": fields, "required": needed, "additionalProperties": False}
+        more["requestBody"] = _body(part if route.body is None else properties[route.body], required=bool(needed))
+    else:
+        parameters += [_parameter(name, "query", properties[name], required=name in needed) for name in names]
+    return _operation(
         kind.event_type.removesuffix("_request"),
-        " ".join(str(request.get("description", "")).partition("\n\n")[0].split()).rstrip("."),
+        " ".join(shape.description.partition("\n\n")[0].split()).rstrip("."),
         _json("What came of it.", _answer(result)),
-        status=route.status,
-        parameters=[_parameter(name, "path", properties[name], required=True) for name in route.fields],
+        statuses=(route.status, *([] if code is None else [status_of(code)])),
+        **more,
     )
-    if code is not None:
-        operation["responses"][str(status_of(code))] = _FAILURE
-    if route.method != "POST":
-        operation["parameters"] += [
-            _parameter(name, "query", properties[name], required=name in required) for name in names
-        ]
-        return operation
-    operation["parameters"].append(_IDEMPOTENCY)
-    needed = [name for name in names if name in required]
-    fields = {name: properties[name] for name in names}
-    part = {"type": "object", "properties": fields, "required": needed, "additionalProperties": False}
-    operation["requestBody"] = _body(part if route.body is None else properties[route.body], required=bool(needed))
-    return operation
 
 
-def _operation(name: str, summary: str, response: Schema, *, status: int = 200, **more: object) -> Schema:
-    responses = {str(status): response, "default": _FAILURE}
+def _operation(
+    name: str, summary: str, response: Schema, *, statuses: tuple[int, ...] = (200,), **more: object
+) -> Schema:
+    responses = {**dict.fromkeys(map(str, statuses), _FAILURE), str(statuses[0]): response, "default": _FAILURE}
     return {"operationId": name, "summary": summary, **more, "responses": responses}
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
 
 from reenact.server.limits import Bucket
+
+if TYPE_CHECKING:
+    from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 
 MOST_FRAGMENTS: Final = 4096
 """Frames of one message: enough for the largest one in pieces of 4 KiB."""
@@ -28,12 +31,10 @@ class PacedProtocol(WebSocketsSansIOProtocol):
     pace: Bucket
     """Tokens for frames; whoever makes the connection gives it."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of uvicorn's
-        super().__init__(*args, **kwargs)
-        self._parsed = 0
-        self._held = b""
-        self._break: asyncio.TimerHandle | None = None
-        self._pong = b""
+    _parsed = 0
+    _held = b""
+    _break: asyncio.TimerHandle | None = None
+    _pong = b""
 
     @property
     def has_break(self) -> bool:
@@ -61,13 +62,13 @@ class PacedProtocol(WebSocketsSansIOProtocol):
         if self._break is None:
             self._take_apart()
 
-    async def receive(self) -> Any:  # noqa: ANN401 - as uvicorn has it
+    async def receive(self) -> ASGIReceiveEvent:
         """Return what comes next for the application."""
         message = await super().receive()
         self._keep_break()
         return message
 
-    async def send(self, message: Any) -> None:  # noqa: ANN401 - as uvicorn has it
+    async def send(self, message: ASGISendEvent) -> None:
         """Send what the application says."""
         await super().send(message)
         if self.initial_response is not None and self.close_sent:  # uvicorn would log it as an error of ours

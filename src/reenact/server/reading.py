@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -20,9 +20,9 @@ _FRAMES: Final[msgspec.json.Decoder[FromClient]] = msgspec.json.Decoder(FromClie
 class _Head(msgspec.Struct):
     """What is read of a message whatever else is in it."""
 
-    id: Any = None
-    type: Any = None
-    protocol: Any = PROTOCOL
+    id: object = None
+    type: object = None
+    protocol: object = PROTOCOL
 
 
 _HEADS: Final = msgspec.json.Decoder(_Head)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -198,7 +198,7 @@ class Connection:
             await self._wire.send(parts)
         self._service.counts.sent += sum(map(len, parts))
 
-    def _spawn(self, work: Coroutine[Any, Any, None], size: int) -> asyncio.Task[None]:
+    def _spawn(self, work: Coroutine[object, object, None], size: int) -> asyncio.Task[None]:
         def done(task: asyncio.Task[None]) -> None:
             self._tasks.discard(task)
             self._room.leave(size)

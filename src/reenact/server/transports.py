@@ -7,7 +7,7 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -184,13 +184,10 @@ def http_protocol(transports: Transports, limits: Limits, unread: Unread) -> typ
     class HttpProtocol(_Watched, H11Protocol):
         """Ends connections whose request does not come, or whose response is not taken."""
 
-        def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of uvicorn's
-            super().__init__(*args, **kwargs)
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # as uvicorn has it
             self._transports = transports
             self._head = _Patience(self.loop, limits.head_timeout)
             self._stall = _Stall(self.loop, limits, unread, lambda: cut(self.transport))
-
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # pyright: ignore[reportIncompatibleMethodOverride]  # as uvicorn has it
             super().connection_made(transport)
             if transports.add(transport):
                 self._head.begin(transport)
@@ -223,15 +220,12 @@ def socket_protocol(
         Whoever is not read from, or has not taken what was sent, cannot answer a ping: that says nothing about it.
         """
 
-        def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - those of uvicorn's
-            super().__init__(*args, **kwargs)
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
             self.app_state = {**self.app_state, WIRE: Wire(self)}
             self._transports = transports
             self._head = _Patience(self.loop, limits.head_timeout)
             self._stall = _Stall(self.loop, limits, unread, self._give_up)
             self.pace = Bucket(FRAMES * limits.rate, FRAMES * limits.burst)
-
-        def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)
             self._head.begin(self.transport)
 
