@@ -9,6 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from functools import partial
+from typing import Any, TypeAlias
 
 import pykka
 
@@ -392,3 +393,7 @@ def _fail_quietly(envelope: Envelope, error: BaseException) -> None:
         if not isinstance(error, Exception):
             error = pykka.ActorDeadError(f"the actor stopped before it could reply: {error!r}")
         envelope.reply_to.fail(error)
+
+
+AnyActor: TypeAlias = EventSourcedActor[Any, Any, Any]
+"""An actor of whatever state, commands and events."""

@@ -21,8 +21,8 @@ from reenact.actors.journal.examination import Examination, Inspection
 from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.verify import evidence_of
 from reenact.actors.journal.walk import Finding
-from reenact.actors.kernel.classes import AnyActor
 from reenact.actors.kernel.inspection import ActorsInspection
+from reenact.actors.kernel.persistent import AnyActor
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.errors import ConfigurationError, StorageError
 from reenact.projections.errors import ReadModelError

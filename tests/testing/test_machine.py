@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
 from reenact.actors.kernel import ActorContext, EventSourcedActor, Supervision, Timer
+from reenact.actors.kernel.persistent import AnyActor
 from reenact.testing import ReplayError, ReplayMachine
 from reenact.testing.portrait import finding
-from reenact.testing.watch import AnyActor
 from tests.testing.account import Account, Audit, Command, Deposit, Deposited, Withdraw, Withdrawn, amounts, commands
 
 SETTINGS = settings(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pickle
 import selectors
@@ -115,21 +116,18 @@ class CrashTest:
                     why = begun.why if isinstance(begun, NotBegun) else ""
                     raise AssertionError(f"{program.__qualname__} could not be run:\n{why}")  # noqa: TRY004 - a test fails
                 try:
-                    told = _hear(pipe, begun.pid, until, time.monotonic() + timeout)
+                    said, ends = _hear(pipe, begun.pid, until, time.monotonic() + timeout)
                 except BaseException:
                     _kill(begun.pid)
                     raise
                 finally:
                     over = _ask(channel, Wait(begun.pid))
             assert isinstance(over, Over)
-        said = tuple(what for kind, what in told if kind == "said")
-        for kind, what in told:
-            if kind == "failed":
-                raise AssertionError(f"{program.__qualname__} has raised, having said {list(said)}:\n{what}")
-        reached = next((what for kind, what in told if kind == "ended"), 0)
+        if "failed" in ends:
+            raise AssertionError(f"{program.__qualname__} has raised, having said {said}:\n{ends['failed']}")
         if over.code not in {0, -signal.SIGKILL}:
-            raise AssertionError(f"{program.__qualname__} has ended with {over.code}, having said {list(said)}")
-        return CrashReport(said, over.code == -signal.SIGKILL, reached)
+            raise AssertionError(f"{program.__qualname__} has ended with {over.code}, having said {said}")
+        return CrashReport(tuple(said), over.code == -signal.SIGKILL, int(ends.get("ended", "0")))
 
     def close(self) -> None:
         """End the process and whatever it runs. Idempotent."""
@@ -184,13 +182,13 @@ def _ask(channel: socket.socket, wish: object, *descriptors: int) -> object:
 
 
 def _hear(
-    pipe: Any,  # noqa: ANN401 - a raw stream
+    pipe: io.FileIO,
     pid: int,
     until: Callable[[Sequence[Said]], bool] | None,
     deadline: float,
-) -> list[tuple[str, Any]]:
-    """Return what is written to the pipe, line by line, until nobody has its other end any more."""
-    told: list[tuple[str, Any]] = []
+) -> tuple[list[Said], dict[str, str]]:
+    """Return what is said by lines of the pipe until nobody has its other end any more, and how the program ended."""
+    ends: dict[str, str] = {}
     said: list[Said] = []
     rest = b""
     with selectors.DefaultSelector() as ready:
@@ -200,16 +198,17 @@ def _hear(
                 raise AssertionError(f"the program has not ended in time, having said {said}")
             data = os.read(pipe.fileno(), 65536)
             if not data:
-                return told  # a line that was cut off by the end was not said
+                return said, ends  # a line that was cut off by the end was not said
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 kind, what = msgspec.json.decode(line)
-                told.append((kind, what))
-                if kind == "said":
-                    said.append(what)
-                    if until is not None and until(said):
-                        until = None
-                        _kill(pid)
+                if kind != "said":
+                    ends[kind] = str(what)
+                    continue
+                said.append(what)
+                if until is not None and until(said):
+                    until = None
+                    _kill(pid)
 
 
 def _kill(pid: int) -> None:

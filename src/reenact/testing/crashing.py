@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
-from typing import Any, Final, NoReturn, ParamSpec, TypeVar, overload
+from typing import Final, NoReturn, ParamSpec, TypeAlias, TypeVar, overload
 from unittest import mock
 
 import msgspec
@@ -108,14 +108,14 @@ def crash_at(point: CrashPoint, nth: int = 1, *, of: str | None = None, armed: b
 
 
 @overload
-def effect(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, Coroutine[Any, Any, R]]: ...
+def effect(function: Callable[P, Coroutine[object, object, R]]) -> Callable[P, Coroutine[object, object, R]]: ...
 
 
 @overload
 def effect(function: Callable[P, R]) -> Callable[P, R]: ...
 
 
-def effect(function: Callable[P, Any]) -> Callable[P, Any]:
+def effect(function: Callable[P, object]) -> Callable[P, object]:
     """Return the function, plain or a coroutine function, with the points before and behind an effect around it.
 
     It is for what actors of one's own do to the world; the tools of a runtime have these points by themselves. Where
@@ -126,7 +126,7 @@ def effect(function: Callable[P, Any]) -> Callable[P, Any]:
     if inspect.iscoroutinefunction(function):
 
         @wraps(function)
-        async def run_async(*args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401 - what the function returns
+        async def run_async(*args: P.args, **kwargs: P.kwargs) -> object:
             _reach(CrashPoint.BEFORE_EFFECT, name)
             result = await function(*args, **kwargs)
             _reach(CrashPoint.AFTER_EFFECT, name)
@@ -135,7 +135,7 @@ def effect(function: Callable[P, Any]) -> Callable[P, Any]:
         return run_async
 
     @wraps(function)
-    def run(*args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401 - likewise
+    def run(*args: P.args, **kwargs: P.kwargs) -> object:
         _reach(CrashPoint.BEFORE_EFFECT, name)
         result = function(*args, **kwargs)
         _reach(CrashPoint.AFTER_EFFECT, name)
@@ -207,17 +207,19 @@ def _name(topic: str) -> str:
 
 # Tools.
 
+_Call: TypeAlias = Callable[..., Coroutine[object, object, ToolOutcome]]
 
-def _calling(fuse: Fuse, call: Callable[..., Any]) -> Callable[..., Any]:
+
+def _calling(fuse: Fuse, call: _Call) -> _Call:
     async def call_wrapped(
         self: Toolbox,
         name: str,
-        arguments: Mapping[str, Any],
+        arguments: Mapping[str, object],
         context: ToolContext | None = None,
-        **rest: Any,  # noqa: ANN401 - passed on as it is
+        **rest: object,
     ) -> ToolOutcome:
         fuse.reach(CrashPoint.BEFORE_EFFECT, lambda: (name,))
-        outcome: ToolOutcome = await call(self, name, arguments, context, **rest)
+        outcome = await call(self, name, arguments, context, **rest)
         fuse.reach(CrashPoint.AFTER_EFFECT, lambda: (name,))
         return outcome
 
@@ -229,15 +231,11 @@ def _calling(fuse: Fuse, call: Callable[..., Any]) -> Callable[..., Any]:
 
 def _counting(fuse: Fuse) -> type[sqlite3.Connection]:
     class Counting(sqlite3.Connection):
-        def execute(
-            self,
-            sql: str,
-            parameters: Any = (),  # noqa: ANN401 - passed on as it is
-            /,
-        ) -> sqlite3.Cursor:
+        def execute(self, sql: str, /, *parameters: object) -> sqlite3.Cursor:
+            run: Callable[..., sqlite3.Cursor] = super().execute
             if sql == _COMMIT:
                 fuse.reach(CrashPoint.IN_PROJECTION)
-            cursor = super().execute(sql, parameters)
+            cursor = run(sql, *parameters)
             if sql in _BEGIN:
                 fuse.reach(CrashPoint.BEFORE_PROJECTION)
             elif sql == _COMMIT:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from reenact.actors.journal.codec import EventCodec
 from reenact.testing.portrait import Portrait, differences, finding, portrait
@@ -26,8 +26,8 @@ class Examiner:
     def __init__(
         self,
         *,
-        decide: Callable[[Any, Any], Iterable[Any]],
-        evolve: Callable[[Any, Any], Any],
+        decide: Callable[[object, object], Iterable[object]],
+        evolve: Callable[[object, object], object],
         codec: EventCodec,
         world: World,
         note: Note,
@@ -38,7 +38,7 @@ class Examiner:
         self._world = world
         self._note = note
 
-    def decide(self, state: Any, command: Any) -> tuple[Any, ...]:  # noqa: ANN401 - the actor's own types
+    def decide(self, state: object, command: object) -> tuple[object, ...]:
         """Return what `decide` returns, or raise what it raises, having looked at it twice."""
         given = {"the state": state, "the command": command}
         outcome = self._twice("decide", lambda: tuple(self._decide(state, command)), given, f"decide({command!r})")
@@ -48,7 +48,7 @@ class Examiner:
             self.survives(event)
         return outcome
 
-    def evolve(self, state: Any, event: Any) -> Any:  # noqa: ANN401 - likewise
+    def evolve(self, state: object, event: object) -> object:
         """Return what `evolve` returns, or raise what it raises, having looked at it twice."""
         given = {"the state": state, "the event": event}
         outcome = self._twice("evolve", lambda: (self._evolve(state, event),), given, f"evolve({event!r})")
@@ -63,7 +63,7 @@ class Examiner:
             raise outcome
         return outcome[0]
 
-    def survives(self, event: Any) -> None:  # noqa: ANN401 - likewise
+    def survives(self, event: object) -> None:
         """Note it if the event is not the same when it comes back from the log."""
         name = type(event).__name__
         try:
@@ -78,8 +78,8 @@ class Examiner:
             self._note(finding(f"{event!r} comes back from the log as {again!r}", lost, advice))
 
     def _twice(
-        self, name: str, call: Callable[[], tuple[Any, ...]], given: dict[str, object], shown: str
-    ) -> tuple[Any, ...] | Exception:
+        self, name: str, call: Callable[[], tuple[object, ...]], given: dict[str, object], shown: str
+    ) -> tuple[object, ...] | Exception:
         before = {what: portrait(value, what.removeprefix("the ")) for what, value in given.items()}
         world = self._world()
         acts: list[str] = []
@@ -111,7 +111,7 @@ def portrait_lines(parts: Portrait) -> list[str]:
     return [f"{where}: {what}" for where, what in parts.items()]
 
 
-def _outcome(call: Callable[[], tuple[Any, ...]]) -> tuple[Any, ...] | Exception:
+def _outcome(call: Callable[[], tuple[object, ...]]) -> tuple[object, ...] | Exception:
     try:
         return call()
     except Exception as error:  # noqa: BLE001 - raised again for the kernel to judge, or compared

@@ -12,14 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import msgspec
 
-from reenact.testing.fake_replies import FakeError, FakeReply
+from reenact.testing.fake_replies import FakeError, FakeReply, Json
 from reenact.testing.fake_rules import blocks_of, refusal
 
-Json: TypeAlias = dict[str, Any]
 Scripted: TypeAlias = FakeReply | FakeError
 
 _START_SECONDS = 10.0
@@ -86,11 +85,12 @@ class FakeMessagesAPI:
         self._changed = threading.Condition()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._run, name="fake-messages-api", daemon=True)
-        self._connections: set[asyncio.Task[Any]] = set()
+        self._connections: set[asyncio.Task[None]] = set()
 
-    def reply(self, text: str | None = None, **fields: Any) -> None:  # noqa: ANN401 - the fields of `FakeReply`
+    def reply(self, text: str | None = None, **fields: object) -> None:
         """Answer one more request with a `FakeReply` of these fields."""
-        self.script([FakeReply(**fields) if text is None else FakeReply(text=text, **fields)])
+        make: Callable[..., FakeReply] = FakeReply
+        self.script([make(**fields) if text is None else make(text=text, **fields)])
 
     def error(
         self,

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-Json: TypeAlias = dict[str, Any]
+Json: TypeAlias = dict[str, Any]  # as users' tests look into it: requests[0].body["messages"][0]["role"]
 
 _PIECE = 12
 _NAMES = {
@@ -35,17 +35,17 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
     deltas: Sequence[str] | None = None
     thinking: str | None = None
     signature: str = "signature"
-    tools: Sequence[tuple[str, Mapping[str, Any]]] = ()
-    content: Sequence[Mapping[str, Any]] | None = None
+    tools: Sequence[tuple[str, Mapping[str, object]]] = ()
+    content: Sequence[Mapping[str, object]] | None = None
     stop_reason: str | None = "end_turn"
     stop_sequence: str | None = None
-    stop_details: Mapping[str, Any] | None = None
+    stop_details: Mapping[str, object] | None = None
     """Why a refusal refuses: `type`, `category`, `explanation`."""
-    usage: Mapping[str, Any] = MappingProxyType({"input_tokens": 10, "output_tokens": 5})
+    usage: Mapping[str, object] = MappingProxyType({"input_tokens": 10, "output_tokens": 5})
     message_id: str = "msg_fake"
     model: str | None = None
     """The name to answer under, if it is another than that of the model that was asked."""
-    container: Mapping[str, Any] | None = None
+    container: Mapping[str, object] | None = None
     """Where code was run for the message: an `id`, and when it `expires_at`."""
     whole: bool = False
     """Answer with the whole message at once, also who asked for a stream, as some proxies do."""

@@ -12,12 +12,11 @@ import re
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from reenact.domain.plain import is_mapping, is_sequence
-from reenact.testing.fake_replies import FakeError
+from reenact.testing.fake_replies import FakeError, Json
 
-Json: TypeAlias = dict[str, Any]
 _Turn: TypeAlias = tuple[str, list[Json]]
 
 _THOUGHTS = frozenset({"thinking", "redacted_thinking"})
@@ -289,7 +288,7 @@ def _wrong(headers: Mapping[str, str], body: Json, *, counting: bool) -> Iterato
         if not _is_message(message):
             yield f"messages.{number}: Input does not match the expected shape."
             return
-    limit: Any = body.get("max_tokens", 1)
+    limit: object = body.get("max_tokens", 1)
     if not isinstance(limit, int) or limit < 1:
         yield "max_tokens: must be greater than or equal to 1"
     for check in (_wrong_system, _wrong_tools, _wrong_choice, wrong_turns, _wrong_breakpoints):
@@ -319,7 +318,7 @@ def _wrong_tools(body: Json) -> Iterator[str]:
             continue
         if not _NAME.fullmatch(str(tool.get("name", ""))):
             yield f"tools.{number}.name: String should match pattern '^[a-zA-Z0-9_-]{{1,128}}$'"
-        schema: Any = tool.get("input_schema")
+        schema: object = tool.get("input_schema")
         if not isinstance(schema, dict) or "type" not in schema:
             yield f"tools.{number}.input_schema.type: Field required"
     if len(set(names)) != len(names):

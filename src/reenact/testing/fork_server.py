@@ -11,6 +11,7 @@ import faulthandler
 import gc
 import importlib
 import importlib.util
+import operator
 import os
 import pickle
 import signal
@@ -21,7 +22,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -86,7 +87,7 @@ class Reporter:
         self._reach = reach
         self._lock = threading.Lock()
 
-    def say(self, *words: Any) -> None:  # noqa: ANN401 - whatever JSON holds
+    def say(self, *words: object) -> None:
         """Tell something that has come true; behind it is the point `AFTER_REPLY`. Thread-safe.
 
         The words are what JSON holds, or structs and other values that msgspec makes JSON of.
@@ -113,7 +114,7 @@ def send(channel: socket.socket, message: object, *descriptors: int) -> None:
     channel.sendall(data)
 
 
-def receive(channel: socket.socket) -> tuple[Any, list[int]]:
+def receive(channel: socket.socket) -> tuple[object, list[int]]:
     """Return the next message and the descriptors that came with it.
 
     Raises:
@@ -194,11 +195,7 @@ def _begin(run: Run, pipe: int, channel: socket.socket) -> int:
 
 
 def _found(place: Place) -> Callable[..., object]:
-    module = _module(place)
-    found: Any = module
-    for part in place.name.split("."):
-        found = getattr(found, part)
-    program: Callable[..., object] = found
+    program: Callable[..., object] = operator.attrgetter(place.name)(_module(place))
     return program
 
 

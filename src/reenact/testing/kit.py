@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 import msgspec
 
@@ -38,7 +38,7 @@ class Result(Generic[State, Command, Event]):
         *,
         events: tuple[Event, ...],
         state: State,
-        reply: Any = None,  # noqa: ANN401 - the actor's to say
+        reply: object = None,
         refusal: ReenactError | None = None,
     ) -> None:
         self.events = events
@@ -182,7 +182,7 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
             ReplayError: something was wrong on the way.
             Exception: what the actor itself has raised and is no refusal.
         """
-        reply: Any = None
+        reply: object = None
         refusal: ReenactError | None = None
         failure: Exception | None = None
         self._stage.watch.replied(self.stream)
@@ -201,10 +201,12 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
             raise failure
         if refusal is None:
             self._stage.remember(self._id, command, reply, version)
-        events: tuple[Event, ...] = self._stage.watch.replied(self.stream)
+        after, until = self._stage.watch.replied(self.stream)
+        recorded = self.journal.read(self.stream, after=after)
+        events: tuple[Event, ...] = tuple(one.event for one in recorded if one.version <= until)
         return Result(self, f"when {command!r}", events=events, reply=reply, refusal=refusal, state=self.state)
 
-    def ask(self, command: Command) -> Any:  # noqa: ANN401 - the actor's to say
+    def ask(self, command: Command) -> object:
         """Ask the actor the command, check everything, and return the reply, or raise the refusal."""
         result = self.when(command)
         if result.refusal is not None:
@@ -252,7 +254,7 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
             raise ReplayError([finding("older versions of events have no example", untried, "give one to upcasts()")])
         return self
 
-    def upcasts(self, name: str, *, version: int, fields: Sequence[Any], becomes: Event) -> Self:
+    def upcasts(self, name: str, *, version: int, fields: Sequence[object], becomes: Event) -> Self:
         """Check that an event which was stored in an older version, with these fields, is read as `becomes`.
 
         Raises:
@@ -312,7 +314,7 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
     def _examine(self, events: Sequence[Event]) -> None:
         found: list[str] = []
         examiner = self._stage.examiner(found.append)
-        state = self.state
+        state: object = self.state
         for event in events:
             examiner.survives(event)
             if not found:

@@ -10,17 +10,17 @@ from typing import Any, ClassVar, NamedTuple
 
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.persistent import AnyActor
 from reenact.domain.errors import MailboxFullError, ReenactError, StorageError, StorageFullError, needing_extra
 from reenact.testing.clock import ManualClock
 from reenact.testing.stage import Stage
-from reenact.testing.watch import AnyActor
 
 with needing_extra("testing", "ReplayMachine"):
     from hypothesis import strategies as st
     from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 
-def _commands(machine: ReplayMachine) -> st.SearchStrategy[Any]:
+def _commands(machine: ReplayMachine) -> st.SearchStrategy[object]:
     return machine.commands
 
 
@@ -33,7 +33,7 @@ def _pauses(machine: ReplayMachine) -> st.SearchStrategy[float]:
 
 
 # What the subclass has to say is known only when its machine runs.
-_some_command: st.SearchStrategy[Any] = st.runner().flatmap(_commands)
+_some_command: st.SearchStrategy[object] = st.runner().flatmap(_commands)
 _some_id: st.SearchStrategy[str] = st.runner().flatmap(_ids)
 _some_time: st.SearchStrategy[float] = st.runner().flatmap(_pauses)
 
@@ -58,7 +58,7 @@ class ReplayMachine(RuleBasedStateMachine):
     actor: ClassVar[type[AnyActor]]
     """The class of the actors."""
 
-    commands: ClassVar[st.SearchStrategy[Any]]
+    commands: ClassVar[st.SearchStrategy[object]]
     """What they are sent."""
 
     ids: ClassVar[Sequence[str]] = ("a", "b")
@@ -73,8 +73,7 @@ class ReplayMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         # An `evolve` that changes its state may have changed the class's: each example begins with a copy of the first.
-        actor: Any = type(self).actor
-        actor.initial = deepcopy(_initial(type(self)))
+        type(self).actor.initial = deepcopy(_initial(type(self)))
         self.clock = ManualClock()
         self.stage = Stage(
             type(self).actor, self.make, clock=self.clock, effects=self.effects, snapshot_every=self.snapshot_every
@@ -90,7 +89,7 @@ class ReplayMachine(RuleBasedStateMachine):
         """Return what effects are told by, such as a list of the mails that were sent; by default nothing is known."""
         return None
 
-    def answered(self, id: str, command: Any, reply: Any) -> None:  # noqa: A002, ANN401 - the actor's own types
+    def answered(self, id: str, command: Any, reply: Any) -> None:  # noqa: A002, ANN401 - who overrides it names the types
         """Hear of each reply; override it to check replies against something simpler than the actor."""
 
     def teardown(self) -> None:
@@ -117,25 +116,25 @@ class ReplayMachine(RuleBasedStateMachine):
     # What is sent.
 
     @rule(id=_some_id, command=_some_command)
-    def ask(self, id: str, command: Any) -> None:  # noqa: A002, ANN401 - the words users know them by
+    def ask(self, id: str, command: object) -> None:  # noqa: A002 - the words users know them by
         """Ask an actor."""
         self._ask(id, command)
 
     @rule(id=_some_id, some_commands=st.lists(_some_command, min_size=2, max_size=4))
-    def ask_at_once(self, id: str, some_commands: list[Any]) -> None:  # noqa: A002 - likewise
+    def ask_at_once(self, id: str, some_commands: list[object]) -> None:  # noqa: A002 - likewise
         """Ask an actor several things without waiting for an answer."""
         for command in some_commands:
             self._ask(id, command)
 
     @rule(id=_some_id, command=_some_command)
-    def tell(self, id: str, command: Any) -> None:  # noqa: A002, ANN401 - likewise
+    def tell(self, id: str, command: object) -> None:  # noqa: A002 - likewise
         """Tell an actor something."""
         with suppress(MailboxFullError):
             self.stage.reference(id).tell(command)
 
     @precondition(lambda self: not self.stage.journal.planned)
     @rule(id=_some_id, command=_some_command, after=st.booleans())
-    def ask_before_a_crash(self, id: str, command: Any, after: bool) -> None:  # noqa: A002, ANN401, FBT001 - likewise
+    def ask_before_a_crash(self, id: str, command: object, after: bool) -> None:  # noqa: A002, FBT001 - likewise
         """Ask an actor, and crash at the next append: before it is written, or after that and before it is reported."""
         if after:
             self.stage.journal.crash_after_next_append()
@@ -145,7 +144,7 @@ class ReplayMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: not self.stage.journal.planned)
     @rule(id=_some_id, command=_some_command, fault=st.sampled_from(("broken", "full", "conflict")))
-    def ask_before_a_fault(self, id: str, command: Any, fault: str) -> None:  # noqa: A002, ANN401 - likewise
+    def ask_before_a_fault(self, id: str, command: object, fault: str) -> None:  # noqa: A002 - likewise
         """Ask an actor, and have the next append fail."""
         match fault:
             case "broken":
@@ -157,7 +156,7 @@ class ReplayMachine(RuleBasedStateMachine):
         self._ask(id, command)
 
     @rule(id=_some_id, some_commands=st.lists(_some_command, min_size=1, max_size=3))
-    def ask_while_disk_is_full(self, id: str, some_commands: list[Any]) -> None:  # noqa: A002 - likewise
+    def ask_while_disk_is_full(self, id: str, some_commands: list[object]) -> None:  # noqa: A002 - likewise
         """Ask an actor several things while nothing can be recorded."""
         self.stage.journal.disk_full()
         for command in some_commands:
@@ -166,7 +165,7 @@ class ReplayMachine(RuleBasedStateMachine):
         self.stage.journal.space_again()
 
     @rule(id=_some_id, other=_some_command, command=_some_command)
-    def ask_when_overtaken(self, id: str, other: Any, command: Any) -> None:  # noqa: A002, ANN401 - likewise
+    def ask_when_overtaken(self, id: str, other: object, command: object) -> None:  # noqa: A002 - likewise
         """Have another writer decide on a command and record what follows, and ask the actor, which has not looked."""
         self.stage.overtake(id, other)
         self._ask(id, command)
@@ -218,7 +217,7 @@ class ReplayMachine(RuleBasedStateMachine):
         """Let time pass."""
         self.clock.advance(seconds)
 
-    def _ask(self, id: str, command: Any) -> None:  # noqa: A002, ANN401 - likewise
+    def _ask(self, id: str, command: object) -> None:  # noqa: A002 - likewise
         version = self.stage.version(id)
         with suppress(MailboxFullError):
             self._asked.append(_Asked(id, command, version, self.stage.reference(id).ask_future(command)))
@@ -244,13 +243,12 @@ class ReplayMachine(RuleBasedStateMachine):
 
 
 @cache
-def _initial(machine: type[ReplayMachine]) -> Any:  # noqa: ANN401 - the actor's own type
-    actor: Any = machine.actor
-    return deepcopy(actor.initial)
+def _initial(machine: type[ReplayMachine]) -> object:
+    return deepcopy(machine.actor.initial)
 
 
 class _Asked(NamedTuple):
     id: str
-    command: Any
+    command: object
     version: int
-    future: PooledFuture[Any]
+    future: PooledFuture[object]

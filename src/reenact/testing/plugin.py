@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import pytest
 
@@ -59,7 +59,7 @@ def faulty_journal() -> Iterator[FaultyJournal]:
 
 
 @pytest.fixture
-def kit_for() -> Generator[Callable[..., EventSourcedTestKit[Any, Any, Any]]]:
+def kit_for() -> Generator[Callable[..., EventSourcedTestKit[object, object, object]]]:
     """Makes kits that are closed at the end of the test; takes what `EventSourcedTestKit` takes."""
     from reenact.testing.kit import EventSourcedTestKit  # noqa: PLC0415 - see above
 

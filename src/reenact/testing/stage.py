@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from reenact.actors.journal.api import Journal, Recorded
 from reenact.actors.journal.codec import EventCodec
@@ -19,7 +19,7 @@ from reenact.actors.journal.verify import verify
 from reenact.actors.kernel.context import ActorContext, Key, Reference
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.mailbox import Mailbox
-from reenact.actors.kernel.persistent import EventSourcedActor
+from reenact.actors.kernel.persistent import AnyActor, EventSourcedActor
 from reenact.actors.kernel.profile import AnyProfile
 from reenact.actors.kernel.system import ActorSystem
 from reenact.domain.errors import ConflictError, StorageError, StorageFullError
@@ -27,7 +27,7 @@ from reenact.testing.clock import ManualClock
 from reenact.testing.examiner import IN_PLACE, PURE, Examiner, Note
 from reenact.testing.faulty_journal import PATIENCE, CrashedError, FaultyJournal, torn_copy
 from reenact.testing.portrait import Portrait, ReplayError, differences, finding, portrait
-from reenact.testing.watch import AnyActor, Watch
+from reenact.testing.watch import Watch
 from reenact.testing.witness import witness
 
 _EVOLVE_ONLY: Final = (
@@ -115,10 +115,10 @@ def timers_are_pure(actor: AnyActor) -> Iterator[str]:
 
 
 def log_is(
-    journal: Journal, expected: dict[str, list[Any]], acknowledged: Iterable[tuple[str, int, Any]]
+    journal: Journal, expected: dict[str, list[object]], acknowledged: Iterable[tuple[str, int, object]]
 ) -> Iterator[str]:
     """Check that the log holds what became durable, in its order, and what was acknowledged, each exactly once."""
-    found: dict[str, list[Any]] = {}
+    found: dict[str, list[object]] = {}
     for recorded in journal.read_all(limit=1_000_000_000):
         found.setdefault(recorded.stream, []).append(recorded.event)
     if wrong := differences(portrait(expected, "log"), portrait(found, "log"), verb="was written, read is"):
@@ -158,7 +158,7 @@ class SteppedSystem(ActorSystem):
         self._backing_off: frozenset[str] = frozenset()
         self._backing_off_at = 0
 
-    def _dismiss(self, key: Key) -> PooledFuture[Any]:
+    def _dismiss(self, key: Key) -> PooledFuture[None]:
         """Ask the actor to stop; one that waits for the time to be started again waits no longer."""
         self._backing_off = frozenset()
         return super()._dismiss(key)
@@ -248,7 +248,7 @@ def _is_unplanned(record: logging.LogRecord) -> bool:
 
 class _Question(NamedTuple):
     id: str
-    command: Any
+    command: object
     version: int
     at: int
     looks: Portrait
@@ -275,7 +275,7 @@ class Stage:
         self._factory = factory
         self._every = snapshot_every
         self._profile = actor_class.profile()
-        self._expected: dict[str, list[Any]] = {}
+        self._expected: dict[str, list[object]] = {}
         self._crashes = 0
         self._questions: deque[_Question] = deque(maxlen=_QUESTIONS)
         with ExitStack() as undo:
@@ -285,7 +285,7 @@ class Stage:
             self._open(self._directory / _NAME)
             self._undo = undo.pop_all()
 
-    def reference(self, id: str) -> Reference[Any]:  # noqa: A002 - the word users know it by
+    def reference(self, id: str) -> Reference[object]:  # noqa: A002 - the word users know it by
         """Return a reference to the actor."""
         return self.system.actor(self._class, id)
 
@@ -299,7 +299,7 @@ class Stage:
         history = self.journal.read(self._class.stream(id))
         return history[-1].version if history else 0
 
-    def remember(self, id: str, command: Any, reply: Any, version: int) -> None:  # noqa: A002, ANN401 - likewise
+    def remember(self, id: str, command: object, reply: object, version: int) -> None:  # noqa: A002 - likewise
         """Take note of a reply to a command that was sent at this version of the stream."""
         live = self.live(id)
         if live is None or not version == live.version == self.version(id):
@@ -329,7 +329,7 @@ class Stage:
                 what = f"{self._class.stream(asked.id)} answers {asked.command!r} differently after a restart"
                 raise ReplayError([finding(what, wrong, _REPLY)])
 
-    def overtake(self, id: str, command: Any) -> None:  # noqa: A002, ANN401 - likewise
+    def overtake(self, id: str, command: object) -> None:  # noqa: A002 - likewise
         """Have another writer decide on the command and record what follows, while nobody of ours looks."""
         stream = self._class.stream(id)
         examiner = self.examiner(self.watch.note)
@@ -419,7 +419,7 @@ class Stage:
         self.journal.close()
         self._expected = self._written()
 
-    def _written(self) -> dict[str, list[Any]]:
+    def _written(self) -> dict[str, list[object]]:
         """Return what must stand in the log: all that became durable, since the beginning."""
         expected = {stream: list(events) for stream, events in self._expected.items()}
         for step in self.journal.written:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Final, ParamSpec, TypeAlias, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from reenact.actors.journal.api import Journal
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.kernel.persistent import EventSourcedActor
+from reenact.actors.kernel.persistent import AnyActor
 from reenact.testing.examiner import NOT_YET, Examiner
 from reenact.testing.portrait import Portrait, differences, finding, portrait
 from reenact.testing.witness import SENDS, witness
 
 P = ParamSpec("P")
 R = TypeVar("R")
-AnyActor: TypeAlias = EventSourcedActor[Any, Any, Any]
 
 _ONLY_EVOLVE: Final = "only evolve makes states, so that the log can make them again"
 
@@ -33,8 +32,8 @@ class Watch:
         self._findings: list[str] = []
         self._live: dict[str, AnyActor] = {}
         self._acted: dict[str, int] = {}
-        self._replied: dict[str, tuple[Any, ...]] = {}
-        self._acknowledged: list[tuple[str, int, Any]] = []
+        self._replied: dict[str, tuple[int, int]] = {}
+        self._acknowledged: list[tuple[str, int, object]] = []
 
     def attach(self, actor: AnyActor, journal: Journal) -> AnyActor:
         """Watch the actor from now on, and return it."""
@@ -74,22 +73,22 @@ class Watch:
         """Return what the effects so far look like."""
         return {} if self._effects is None else portrait(self._effects(), "effects")
 
-    def acknowledged(self) -> list[tuple[str, int, Any]]:
+    def acknowledged(self) -> list[tuple[str, int, object]]:
         """Return what actors have acted on: stream, version and event."""
         with self._lock:
             return list(self._acknowledged)
 
-    def replied(self, stream: str) -> tuple[Any, ...]:
-        """Return the events of the last command of the stream that was replied to, and forget them."""
+    def replied(self, stream: str) -> tuple[int, int]:
+        """Return behind which version the events of the last command stand that was replied to, and up to which."""
         with self._lock:
-            return self._replied.pop(stream, ())
+            return self._replied.pop(stream, (0, 0))
 
-    def replies(self, stream: str, events: tuple[Any, ...]) -> None:
+    def replies(self, stream: str, after: int, until: int) -> None:
         """Take note of the events that a reply is about."""
         with self._lock:
-            self._replied[stream] = events
+            self._replied[stream] = after, until
 
-    def acts(self, stream: str, version: int, events: Sequence[Any]) -> None:
+    def acts(self, stream: str, version: int, events: Sequence[object]) -> None:
         """Take note that an actor acts on events that have taken its stream to this version."""
         first = version - len(events) + 1
         with self._lock:
@@ -125,7 +124,7 @@ class _Watched:
 
         return run
 
-    def on_committed(self, command: Any, events: tuple[Any, ...]) -> None:  # noqa: ANN401 - likewise
+    def on_committed(self, command: object, events: tuple[object, ...]) -> None:
         stream, version = self._actor.context.stream, self._actor.version
         recorded = self._journal.read(stream, after=version - len(events))
         durable = [type(entry.event).__name__ for entry in recorded[: len(events)]]
@@ -136,8 +135,9 @@ class _Watched:
         with self.state_stays("on_committed"):
             self._on_committed(command, events)
 
-    def reply(self, command: Any, events: tuple[Any, ...]) -> Any:  # noqa: ANN401 - likewise
-        self._watch.replies(self._actor.context.stream, events)
+    def reply(self, command: object, events: tuple[object, ...]) -> object:
+        version = self._actor.version
+        self._watch.replies(self._actor.context.stream, version - len(events), version)
         with self.state_stays("reply"):
             return self._reply(command, events)
 

@@ -10,8 +10,8 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import date
 from queue import SimpleQueue
-from types import CodeType, FrameType
-from typing import Any, Final, Protocol, TypeAlias
+from types import CodeType, FrameType, FunctionType
+from typing import Final, TypeAlias
 
 import pykka
 
@@ -55,13 +55,9 @@ _GLOBAL_CHANCE: Final[object] = getattr(
 _UNSEEN: Final = ("logging", "reenact.testing.witness")  # a log record bears the time, and nothing comes of it
 
 
-class _Named(Protocol):
-    __name__: str
-
-
-def _code(function: Any) -> CodeType:  # noqa: ANN401 - any function written in Python
-    code: CodeType = function.__code__
-    return code
+def _code(function: object) -> CodeType:
+    assert isinstance(function, FunctionType)
+    return function.__code__
 
 
 _TELLS: Final = "tells another actor something"
@@ -69,12 +65,12 @@ _ASKS: Final = "asks another actor"
 _CLOCK: Final = "reads the clock (context.clock)"
 _BY_CODE: Final = {
     _code(Reference.tell): _TELLS,
-    _code(PooledRef[Any].tell): _TELLS,
-    _code(pykka.ActorRef[Any].tell): _TELLS,
+    _code(PooledRef.tell): _TELLS,
+    _code(pykka.ActorRef.tell): _TELLS,
     _code(Reference.ask): _ASKS,
     _code(Reference.ask_future): _ASKS,
-    _code(PooledRef[Any].ask): _ASKS,
-    _code(pykka.ActorRef[Any].ask): _ASKS,
+    _code(PooledRef.ask): _ASKS,
+    _code(pykka.ActorRef.ask): _ASKS,
     _code(ActorContext.schedule): "schedules a command",
     _code(ActorContext.child): "calls for a child",
     _code(ActorContext.spawn): "starts an actor",
@@ -98,7 +94,7 @@ def witness(acts: Acts) -> Generator[None]:
 
     elsewhere = 0  # how many other actors are being asked, which answer on this very thread
 
-    def see(frame: FrameType, what: str, function: Any) -> None:  # noqa: ANN401 - as `sys.setprofile` has it
+    def see(frame: FrameType, what: str, function: object) -> None:
         nonlocal elsewhere
         if what in ("call", "return") and frame.f_code is _HANDLED_HERE:
             elsewhere += 1 if what == "call" else -1
@@ -126,9 +122,9 @@ def _innocent(frame: FrameType) -> bool:
     return str(frame.f_globals.get("__name__")).startswith(_UNSEEN) or frame.f_code in collectors
 
 
-def _outside(function: _Named) -> str | None:
+def _outside(function: object) -> str | None:
     """Return what calling this built-in function means, or None if it may be pure."""
-    name = function.__name__
+    name: str = getattr(function, "__name__", "")
     module: object = getattr(function, "__module__", None)
     owner: object = getattr(function, "__self__", None)
     if (module == "time" and name in _CLOCKS) or (
