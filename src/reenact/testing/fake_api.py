@@ -11,7 +11,6 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from types import TracebackType
 from typing import Self, TypeAlias
 
 import msgspec
@@ -140,7 +139,7 @@ class FakeMessagesAPI:
         """Start."""
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(self, *exc: object) -> None:
         """Close."""
         self.close()
 

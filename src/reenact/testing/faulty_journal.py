@@ -12,7 +12,6 @@ from enum import Enum, auto
 from functools import partial, wraps
 from pathlib import Path
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Concatenate, Final, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
 
 from reenact.actors.journal.api import (
@@ -125,9 +124,7 @@ class PassingJournal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
 
@@ -377,14 +374,9 @@ class FaultyJournal(PassingJournal):
         """
         with self._changed:
             error, crashes = self._next_of_a_write()
-            self._under_way += 1
-            try:
-                # In the place of what fails goes what says nothing, so that the outcome comes from the right thread.
-                told = partial(self._hear_of_marks, done, error, crashes)
-                super().acknowledge(marks if error is None else (), told)
-            except BaseException:
-                self._under_way -= 1
-                raise
+            # In the place of what fails goes what says nothing, so that the outcome comes from the right thread.
+            write = partial(super().acknowledge, marks if error is None else ())
+            self._pass_on(write, partial(self._hear, None, done, error, crashes))
 
     def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
         """Delete the marks that were last said before that time, unless something is to go wrong."""
@@ -483,34 +475,26 @@ class FaultyJournal(PassingJournal):
         if self._crashed:
             raise _crashed()
 
-    def _hear_of_marks(self, done: Done, error: Exception | None, crashes: bool, outcome: Outcome) -> None:  # noqa: FBT001 - a fact of the write
-        with self._changed:
-            if crashes:
-                self.crash()
-            if self._crashed:
-                error = _crashed()
-        self._tell(done, outcome if error is None else error)
-
     def _hand_over(self, step: Append, done: Done, error: Exception | None = None, *, crashes: bool = False) -> None:
+        self._pass_on(partial(self._journal.append, step), partial(self._hear, step, done, error, crashes))
+
+    def _pass_on(self, write: Callable[[Done], None], done: Done) -> None:
         self._under_way += 1
         try:
-            self._journal.append(step, partial(self._hear, step, done, error, crashes))
+            write(done)
         except BaseException:
             self._under_way -= 1
             raise
 
-    def _hear(self, step: Append, done: Done, error: Exception | None, crashes: bool, outcome: Outcome) -> None:  # noqa: FBT001 - a fact of the step
+    def _hear(self, step: Append | None, done: Done, error: Exception | None, crashes: bool, outcome: Outcome) -> None:  # noqa: FBT001 - a fact of the write
         with self._changed:
-            if isinstance(outcome, Committed) and error is None:
+            if step is not None and isinstance(outcome, Committed) and error is None:
                 self._written.append(step)
             if crashes:
                 self.crash()
             if self._crashed:
                 error = _crashed()
-        self._tell(done, outcome if error is None else error)
-
-    def _tell(self, done: Done, outcome: Outcome) -> None:
-        done(outcome)
+        done(outcome if error is None else error)
         with self._changed:
             self._under_way -= 1
             self._changed.notify_all()

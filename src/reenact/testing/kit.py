@@ -5,7 +5,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from types import TracebackType
 from typing import Final, Generic, Self, TypeVar
 
 import msgspec
@@ -306,9 +305,7 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *exc: object) -> None:
         self.close()
 
     def _examine(self, events: Sequence[Event]) -> None:

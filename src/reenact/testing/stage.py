@@ -24,10 +24,9 @@ from reenact.actors.kernel.profile import AnyProfile
 from reenact.actors.kernel.system import ActorSystem
 from reenact.domain.errors import ConflictError, StorageError, StorageFullError
 from reenact.testing.clock import ManualClock
-from reenact.testing.examiner import IN_PLACE, PURE, Examiner, Note
 from reenact.testing.faulty_journal import PATIENCE, CrashedError, FaultyJournal, torn_copy
 from reenact.testing.portrait import Portrait, ReplayError, differences, finding, portrait
-from reenact.testing.watch import Watch
+from reenact.testing.watch import IN_PLACE, PURE, Examiner, Note, Watch, examined
 from reenact.testing.witness import witness
 
 _EVOLVE_ONLY: Final = (
@@ -100,18 +99,14 @@ def timers_are_pure(actor: AnyActor) -> Iterator[str]:
     timers = actor.context.profile.timers
     if timers is None:
         return
-    before = portrait(actor.state, "state")
-    acts: list[str] = []
-    with witness(acts):
-        first = tuple(timers(actor.state))
-    if acts:
-        yield finding(f"timers does more than return, for {actor.state!r}", [f"it {act}" for act in acts], PURE)
-    elif other := differences(portrait(first, "it"), portrait(tuple(timers(actor.state)), "it"), verb="is now"):
-        yield finding(f"timers returns something else when it is called again, for {actor.state!r}", other, PURE)
-    elif first != tuple(timers(actor.state)):
-        yield finding(f"timers are not equal when they are made again, for {actor.state!r}", advice=_EQUAL)
-    if changed := differences(before, portrait(actor.state, "state")):
-        yield finding("timers changes the state that it is given", changed, IN_PLACE)
+    state, shown = actor.state, f"for {actor.state!r}"
+    found: list[str] = []
+    first = examined("timers", lambda: tuple(timers(state)), {"the state": state}, shown, note=found.append)
+    if isinstance(first, Exception):
+        raise first
+    if not found and first != tuple(timers(state)):
+        found.append(finding(f"timers are not equal when they are made again, {shown}", advice=_EQUAL))
+    yield from found
 
 
 def log_is(
