@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from reenact import Runtime
-from reenact.client import buffer as module
+from reenact.client import subscription as module
 from reenact.client.reconnect import Reconnect
 from reenact.client.subscription import RemoteSubscription
 from tests.client.conftest import Waits

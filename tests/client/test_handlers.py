@@ -473,7 +473,7 @@ def test_an_acknowledgement_of_what_nobody_acknowledged_is_ignored(house: House)
 @pytest.fixture
 def held(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Ears, threading.Event]]:
     """A handler that does not return until it is let go, in a house with room for ten events."""
-    monkeypatch.setattr(module, "MOST", 10)
+    monkeypatch.setattr(house.runtime._handlers._events, "_most", 10)
     ears, go = Ears(), threading.Event()
 
     def slow(envelope: Envelope) -> None:
@@ -528,7 +528,7 @@ def test_closing_lets_handlers_hear_what_has_come(house: House, held: tuple[Ears
     ears, go = held
     house.tell(event(1), event(2), event(3))
     ears.wait(1)
-    wait_until(lambda: len(house.runtime._handlers._events) == 2)
+    wait_until(lambda: len(house.runtime._handlers._events._events) == 2)
 
     go.set()
     house.runtime.close()
@@ -546,7 +546,7 @@ def test_a_handler_that_does_not_return_is_left_behind(
     ears, go = held
     house.tell(event(1), event(2))
     ears.wait(1)
-    wait_until(lambda: len(house.runtime._handlers._events) == 1)
+    wait_until(lambda: len(house.runtime._handlers._events._events) == 1)
 
     house.runtime.close()
     assert "a handler has not returned" in caplog.text

@@ -611,7 +611,7 @@ def test_what_comes_in_the_very_moment_of_unsubscribing_is_dropped(follow: Follo
     subscription, _, _ = follow()
     subscription.unsubscribe()
 
-    assert subscription._buffer.offer(1, b"") is True
+    assert subscription._buffer.offer((1, b""), 0) is True
 
     assert subscription.take() == []
 
@@ -732,7 +732,7 @@ def test_what_is_let_go_of_after_the_end_is_no_harm(talk: Talk, beyond: Beyond) 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subscriptions hold ten events."""
-    monkeypatch.setattr(buffer, "MOST", 10)
+    monkeypatch.setattr(module, "MOST", 10)
 
 
 @pytest.mark.usefixtures("small")
@@ -803,7 +803,7 @@ def test_who_was_full_when_the_connection_broke_goes_on_when_there_is_room(follo
 
 
 def test_what_is_held_is_bounded_in_bytes(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer, "MOST_BYTES", 5000)
+    monkeypatch.setattr(module, "MOST_BYTES", 5000)
     subscription, line, id_ = follow(auto_ack=False)
 
     line.events(id_, *(event(cursor, data={"text": "x" * 1000}) for cursor in range(1, 31)))

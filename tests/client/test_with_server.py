@@ -20,7 +20,7 @@ from reenact import (
     UnknownEventTypeError,
     tool,
 )
-from reenact.client import buffer as module
+from reenact.client import subscription as module
 from reenact.client.reconnect import Reconnect
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.errors import AuthenticationError, RequestReusedError, ServerUnreachableError

@@ -1,4 +1,4 @@
-"""Buffers the events of a subscription between the link's thread and the consumer's."""
+"""Buffers events between the link's thread and that of who consumes them."""
 
 from __future__ import annotations
 
@@ -6,30 +6,33 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from typing import Generic, TypeVar
 
 from reenact.domain.errors import ReenactError, RuntimeClosedError
 
-MOST: Final = 5000
-"""Events that a subscription holds until they are asked for; the server keeps the others."""
-MOST_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of JSON that it holds, and one event more."""
+T = TypeVar("T")
 
 
-class Buffer:
-    """Holds the events of one subscription, and knows nothing of who asks for them. Thread-safe."""
+class Buffer(Generic[T]):
+    """Holds up to `most` events, or `most_bytes` of them and one event more; the server keeps the others. Thread-safe.
+
+    When there is room again for whom there was none, `on_room` is called, by whoever takes an event.
+    """
 
     # The link's thread offers and ends; the consumer's thread, or a task of its loop, looks and waits. `_changed`
     # protects the events and the waiters. `dealt_with` is written by the consumer alone and only grows: the link's
     # thread reads it without the lock, and at worst acknowledges a little less.
 
-    def __init__(self, *, auto_ack: bool) -> None:
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self.on_room: Callable[[], None] = lambda: None
         self.error: ReenactError | None = None
         """Why nothing more comes, if that is an error."""
         self.dealt_with = 0
-        """The cursor of the last event with which the consumer is done."""
-        self._auto_ack = auto_ack
-        self._events: deque[tuple[int, bytes]] = deque()
+        """The cursor of the last event with which the consumer is done; all up to there may be acknowledged."""
+        self._events: deque[tuple[T, int]] = deque()
         self._bytes = 0
         self._starving = False
         self._over = False
@@ -42,15 +45,15 @@ class Buffer:
         with self._changed:
             return self._over and not self._events
 
-    def offer(self, cursor: int, event: bytes) -> bool:
-        """Take an event, or return False if there is no room for it: see `look`. On the link's thread."""
+    def offer(self, event: T, size: int) -> bool:
+        """Take an event of so many bytes, or return False if there is no room for it. On the link's thread."""
         with self._changed:
-            if len(self._events) >= MOST or self._bytes >= MOST_BYTES:
+            if len(self._events) >= self._most or self._bytes >= self._most_bytes:
                 self._starving = True
                 return False
             if not self._over:
-                self._events.append((cursor, event))
-                self._bytes += len(event)
+                self._events.append((event, size))
+                self._bytes += size
                 self._wake()
             return True
 
@@ -62,10 +65,6 @@ class Buffer:
                 self.error = None if isinstance(error, RuntimeClosedError) else error
             self._wake()
 
-    def done(self) -> int:
-        """Return up to which cursor all may be acknowledged without being asked for. On the link's thread."""
-        return self.dealt_with if self._auto_ack else 0
-
     def close(self) -> None:
         """Drop what is there, take no more, and wake who waits."""
         with self._changed:
@@ -75,17 +74,19 @@ class Buffer:
             self._bytes = 0
             self._wake()
 
-    def look(self) -> tuple[tuple[int, bytes] | None, bool]:
-        """Take the next event, if it is there; and say whether there is room again for whom there was none."""
+    def look(self) -> T | None:
+        """Take the next event, if it is there."""
         with self._changed:
             if not self._events:
-                return None, False
-            event = self._events.popleft()
-            self._bytes -= len(event[1])
-            is_enough = self._starving and len(self._events) <= MOST // 2 and self._bytes <= MOST_BYTES // 2
-            if is_enough:
-                self._starving = False
-            return event, is_enough
+                return None
+            event, size = self._events.popleft()
+            self._bytes -= size
+            has_room = len(self._events) <= self._most // 2 and self._bytes <= self._most_bytes // 2
+            is_enough, self._starving = self._starving and has_room, self._starving and not has_room
+        if is_enough:
+            with contextlib.suppress(RuntimeClosedError):
+                self.on_room()
+        return event
 
     def come(self, seconds: float | None) -> bool:
         """Wait for what is next, or for the end; return False if there was neither in time."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
+from functools import partial
 from typing import Final
 
 import msgspec
@@ -28,7 +29,9 @@ class Following:
     room. Used on the link's thread.
     """
 
-    def __init__(self, link: Link, topic: str, client_id: str | None, after: int | None, buffer: Buffer) -> None:
+    def __init__(
+        self, link: Link, topic: str, client_id: str | None, after: int | None, buffer: Buffer[tuple[int, bytes]]
+    ) -> None:
         self.queued = False
         self.standing: Future[int] = Future()
         """Done with the cursor that it begins behind, or with the error for which it does not."""
@@ -37,6 +40,7 @@ class Following:
         self._client_id = client_id
         self._received = after
         self._buffer = buffer
+        buffer.on_room = partial(link.call, self.go_on)
         self._id: str | None = None
         self._stands = False
         self._deaf = False  # an event has been dropped: those behind it on this connection mean nothing
@@ -70,7 +74,7 @@ class Following:
 
     def leave(self) -> None:
         """Say what is acknowledged, if that was not said, and follow no longer."""
-        self._wanted = max(self._wanted, self._buffer.done())
+        self._wanted = max(self._wanted, self._buffer.dealt_with)
         self._left = True
         self._link.speak(self)
 
@@ -181,7 +185,7 @@ class Following:
                 return
             if cursor is None:
                 continue
-            if not self._buffer.offer(cursor, bytes(event)):
+            if not self._buffer.offer((cursor, bytes(event)), len(bytes(event))):
                 self._deaf = self._full = True
                 self._link.speak(self)
                 return

@@ -5,14 +5,16 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from functools import partial
 from typing import Final, Self
 
 import msgspec
 
 from reenact.actors.feed.handlers import Handler, handle, handled
+from reenact.client.buffer import Buffer
 from reenact.client.incoming import Batch, Head, read_envelope, read_head
 from reenact.client.link import Link, Told
 from reenact.client.thread import NAME, reject, resolve
@@ -77,20 +79,19 @@ class Handlers:
 
     # Three kinds of threads meet here. Users' threads add and end handlers; the link's thread brings events (`tell`)
     # and admits handlers; the handlers' own thread takes the events and calls the handlers. `_changed` protects the
-    # events that wait, their numbers and the listeners. No handler runs while it is held, and nothing of the link:
-    # `ClientThread.call` only queues. The own thread reads `_listeners` without it: the tuple is replaced as a whole.
+    # listeners and the thread; the events that wait are in a buffer with a lock of its own. Neither is held while a
+    # handler runs. Events are numbered as they are taken in, on the link's thread, and so as they are handed out. The
+    # own thread reads `_listeners` without the lock: the tuple is replaced as a whole.
 
     def __init__(self, link: Link) -> None:
         self._link = link
-        self._changed = threading.Condition()
-        self._events: deque[tuple[str, str | None, bytes]] = deque()
-        self._bytes = 0
-        self._next = 0  # the number of the first event that waits
+        self._changed = threading.Lock()
+        self._events: Buffer[tuple[int, str, str | None, bytes]] = Buffer(MOST, MOST_BYTES)
+        self._next = 0  # the number of the next event
         self._listeners: tuple[RemoteListener, ...] = ()
         self._thread: threading.Thread | None = None
-        self._starving = False
-        self._closed = False
         self._listening = Listening(link, self)
+        self._events.on_room = partial(link.call, self._listening.go_on)
 
     def add(self, type: str | None, handler: Handler, session_id: str | None) -> RemoteListener:  # noqa: A002
         """Let a handler join; it hears once its `standing` is done.
@@ -109,34 +110,27 @@ class Handlers:
 
     def close(self) -> None:
         """Let the handlers hear what has come, as far as they do it soon, then end. Idempotent."""
+        self._events.end(None)
         with self._changed:
-            self._closed = True
-            self._changed.notify_all()
             thread = self._thread
         if thread is None or thread is threading.current_thread():
             return
         thread.join(PATIENCE)
-        with self._changed:
-            self._events.clear()
+        self._events.close()
         thread.join(PATIENCE)
         if thread.is_alive():
             _log.warning("a handler has not returned within %s s; it is left behind", 2 * PATIENCE)
 
     def tell(self, type: str, session_id: str | None, event: bytes) -> bool:  # noqa: A002 - the word users know it by
         """Take an event, or return False if there is no room for it; `Listening.go_on` is called when there is."""
-        with self._changed:
-            if len(self._events) >= MOST or self._bytes >= MOST_BYTES:
-                self._starving = True
-                return False
-            self._events.append((type, session_id, event))
-            self._bytes += len(event)
-            self._changed.notify_all()
-            return True
+        has_room = self._events.offer((self._next, type, session_id, event), len(event))
+        self._next += has_room
+        return has_room
 
     def admit(self, listener: RemoteListener) -> None:
         """Let a handler hear what comes from now on."""
         with self._changed:
-            listener.begin = self._next + len(self._events)
+            listener.begin = self._next
 
     def end(self, error: ReenactError) -> None:
         """Say that nothing more comes, and why."""
@@ -169,22 +163,9 @@ class Handlers:
 
     def _take(self) -> tuple[int, str, str | None, bytes] | None:
         """Wait for the next event; None when the runtime is closed and none is left."""
-        with self._changed:
-            while not self._events:
-                if self._closed:
-                    return None
-                self._changed.wait()
-            type_, session_id, event = self._events.popleft()
-            self._bytes -= len(event)
-            number = self._next
-            self._next += 1
-            enough = self._starving and len(self._events) <= MOST // 2 and self._bytes <= MOST_BYTES // 2
-            if enough:
-                self._starving = False
-        if enough:
-            with contextlib.suppress(RuntimeClosedError):
-                self._link.call(self._listening.go_on)
-        return number, type_, session_id, event
+        while (found := self._events.look()) is None and not self._events.is_done:
+            self._events.come(None)
+        return found
 
 
 class Listening:

@@ -19,6 +19,9 @@ from reenact.domain.commands import RuntimeEvent
 from reenact.domain.errors import InvalidInputError, ProtocolError, RuntimeClosedError
 from reenact.domain.plain import seconds_of
 
+MOST: Final = 5000
+MOST_BYTES: Final = 4 * 1024 * 1024
+"""Events, and bytes of JSON, that a subscription holds until they are asked for."""
 GATHERED: Final = 100
 GATHERED_FOR: Final = 1.0
 """So many events, or so many seconds, are acknowledged together, unless the consumer waits for more."""
@@ -51,7 +54,7 @@ class RemoteSubscription:
         self._auto_ack = auto_ack and client_id is not None
         self._timeout = timeout
         self._late = f"no answer came within {timeout} s; it may be acknowledged all the same"
-        self._buffer = Buffer(auto_ack=self._auto_ack)
+        self._buffer: Buffer[tuple[int, bytes]] = Buffer(MOST, MOST_BYTES)
         self._unsaid = 0
         self._said_at = time.monotonic()
         self._restless = 0
@@ -87,7 +90,7 @@ class RemoteSubscription:
         if self._restless > REST:
             self._restless = 0
             await asyncio.sleep(0)
-        while (event := self._look()) is None:
+        while (event := self._buffer.look()) is None:
             if self._ended():
                 raise StopAsyncIteration
             self._restless = 0
@@ -105,7 +108,7 @@ class RemoteSubscription:
         seconds = seconds_of(timeout)
         deadline = None if seconds is None else time.monotonic() + seconds
         self._is_asked()
-        while (event := self._look()) is None:
+        while (event := self._buffer.look()) is None:
             left = None if deadline is None else deadline - time.monotonic()
             if self._ended() or not self._buffer.come(left):
                 return None
@@ -122,7 +125,7 @@ class RemoteSubscription:
         check_count(limit)
         self._is_asked()
         taken: list[RuntimeEvent] = []
-        while len(taken) < limit and (event := self._look()) is not None:
+        while len(taken) < limit and (event := self._buffer.look()) is not None:
             taken.append(self._hand_out(event))
         if not taken:
             self._ended()
@@ -166,7 +169,8 @@ class RemoteSubscription:
 
     def _is_asked(self) -> None:
         """Take what was handed out for dealt with, and have it acknowledged when it is enough."""
-        self._buffer.dealt_with = self.cursor
+        if self._auto_ack:
+            self._buffer.dealt_with = self.cursor
         if self._unsaid >= GATHERED or (self._unsaid and time.monotonic() - self._said_at >= GATHERED_FOR):
             self._say()
 
@@ -177,14 +181,6 @@ class RemoteSubscription:
             with contextlib.suppress(RuntimeClosedError):
                 self._link.call(self._following.ack, self._buffer.dealt_with, None)
         self._unsaid = 0
-
-    def _look(self) -> tuple[int, bytes] | None:
-        """Take the next event, if it is there."""
-        event, is_enough = self._buffer.look()
-        if is_enough:
-            with contextlib.suppress(RuntimeClosedError):
-                self._link.call(self._following.go_on)
-        return event
 
     def _ended(self) -> bool:
         """Return whether nothing more comes, or raise why. The consumer has nothing to do but to wait."""
