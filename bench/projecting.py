@@ -21,8 +21,7 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
 from reenact.domain.messages import TextBlock
 from reenact.domain.session import SessionCreated
-from reenact.projections.read_model.connections import Store
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import Projection, Store
 from reenact.projections.runner import Runner
 
 Catching: TypeAlias = Callable[[Path, Path], float]

@@ -25,8 +25,7 @@ from reenact.domain.session import BranchPoint, SessionInfo
 from reenact.projections.generations import NAME, Generations, remove
 from reenact.projections.log import Log
 from reenact.projections.read_model import compiled
-from reenact.projections.read_model.connections import PrivateStore, Readers, Store
-from reenact.projections.read_model.projection import Projection, suspect
+from reenact.projections.read_model.projection import PrivateStore, Projection, Readers, Store, suspect
 from reenact.projections.read_model.rows import Value, made
 from reenact.projections.rebuilding import Followed
 from reenact.projections.runner import Moving, Runner

@@ -14,8 +14,7 @@ from sqlalchemy import Table
 from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import NAME, Generations, misfit
 from reenact.projections.log import Log
-from reenact.projections.read_model.connections import Store, make_tables
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import Projection, Store, make_tables
 from reenact.projections.read_model.tables import METADATA, PROGRESS, VERSION
 
 Difference: TypeAlias = tuple[str, int, str]

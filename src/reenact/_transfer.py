@@ -13,8 +13,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact._files import replacing, translated
-from reenact._own import is_own, owner_of
+from reenact._files import is_own, owner_of, replacing, translated
 from reenact._runtime import codec
 from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.codec import EventCodec

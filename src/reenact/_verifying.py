@@ -11,8 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from reenact._files import replacing
-from reenact._own import is_own
+from reenact._files import is_own, replacing
 from reenact._runtime import codec
 from reenact.actors.journal.checkpoint import Checkpoint, CheckpointFile, write_checkpoint
 from reenact.actors.journal.codec import EventCodec

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from reenact.extensions.firing import Hooks
+from reenact.extensions.firing import Hooks, Verdict
 from reenact.extensions.hooks import Hook
 from reenact.extensions.running import Ran
-from reenact.extensions.verdicts import Verdict
 
 
 def hook(command: str, event: str = "PreToolUse", matcher: str = "", timeout: float = 60.0) -> Hook:

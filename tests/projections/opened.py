@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reenact.projections.log import Log
-from reenact.projections.read_model.connections import Store
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import Projection, Store
 from reenact.projections.read_model.queries import KeptReadModel, ReadModel
 from reenact.projections.runner import Runner
 

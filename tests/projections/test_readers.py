@@ -13,7 +13,7 @@ import pytest
 from reenact.domain.errors import RuntimeClosedError
 from reenact.projections.errors import ReadModelError
 from reenact.projections.read_model import compiled
-from reenact.projections.read_model.connections import Readers, Store
+from reenact.projections.read_model.projection import Readers, Store
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.read_model.rows import Value
 from tests.projections.opened import open_store

@@ -29,8 +29,7 @@ from reenact.domain.stored import STORED
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model import tables as questions
-from reenact.projections.read_model.connections import PrivateStore, Store
-from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.projection import PrivateStore, Projection, Store
 from reenact.projections.read_model.projectors import OF_CONVERSATION
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.read_model.tables import METADATA, PROGRESS, VERSION

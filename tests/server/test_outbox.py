@@ -10,8 +10,7 @@ import pytest
 
 from reenact.actors.feed.group import Batch, Group
 from reenact.domain.frames import Acked
-from reenact.server.counts import Counts
-from reenact.server.limits import Unread
+from reenact.server.limits import Counts, Unread
 from reenact.server.outbox import BATCH, PACE, Followed, Outbox
 
 

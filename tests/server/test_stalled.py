@@ -16,7 +16,7 @@ import pytest
 
 from reenact import Runtime
 from reenact.server import Server
-from reenact.server.executor import LARGE_AT_ONCE
+from reenact.server.service import LARGE_AT_ONCE
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario, wait_until
 from tests.server.conftest import Serve
 from tests.server.talk import PATIENCE, all_of, greeted, handshake, plain

@@ -13,8 +13,8 @@ from reenact import Image, Runtime
 from reenact.projections import Projections
 from reenact.projections.generations import Generations
 from reenact.projections.log import Log
-from reenact.projections.read_model.connections import Store
 from reenact.projections.read_model.projection import Projection as OwnTables
+from reenact.projections.read_model.projection import Store
 from reenact.projections.views.files import Files
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.projections.histories import ListLog, Recorded

@@ -10,8 +10,7 @@ from reenact._yaml import InvalidYAMLError, Path, Place, read_yaml_with_places
 from reenact.domain.plain import is_mapping
 from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import is_array
-from reenact.extensions.files import Allowance
-from reenact.extensions.problems import MalformedError
+from reenact.extensions.files import Allowance, MalformedError
 
 LARGEST: Final = 8_000
 """Characters that a front matter may have: YAML is slow to read."""

@@ -14,8 +14,7 @@ from reenact.actors.environment.tools.running import in_thread
 from reenact.actors.environment.tools.toolbox import Runnable, Toolbox
 from reenact.domain.errors import ReenactError
 from reenact.domain.tools import ToolSpec
-from reenact.extensions.firing import Hooks
-from reenact.extensions.verdicts import Verdict
+from reenact.extensions.firing import Hooks, Verdict
 
 
 class GuardedToolbox(Toolbox):

@@ -11,9 +11,8 @@ from typing import Final
 import msgspec
 
 from reenact.domain.tools import is_array, is_object
-from reenact.extensions.files import text_of
+from reenact.extensions.files import MalformedError, Problem, text_of
 from reenact.extensions.json_lines import Path, read_json
-from reenact.extensions.problems import MalformedError, Problem
 
 FILE: Final = "hooks.json"
 TIMEOUT: Final = 60.0

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias
 
-from reenact.extensions.problems import MalformedError
+from reenact.extensions.files import MalformedError
 
 Path: TypeAlias = tuple[str | int, ...]
 """The keys and indices that lead to a value."""

@@ -13,10 +13,18 @@ import msgspec
 from reenact.extensions import hooks as hooking
 from reenact.extensions.agents import Agent, read_agent
 from reenact.extensions.commands import Command, read_command
-from reenact.extensions.files import MOST_IN_ALL, Allowance, is_folder, names_in, read_bytes, text_of
+from reenact.extensions.files import (
+    MOST_IN_ALL,
+    Allowance,
+    MalformedError,
+    Problem,
+    is_folder,
+    names_in,
+    read_bytes,
+    text_of,
+)
 from reenact.extensions.frontmatter import LARGEST_IN_ALL, Document, Extension, Where, read_document
 from reenact.extensions.hooks import Hook, HookFile, read_hooks
-from reenact.extensions.problems import MalformedError, Problem
 from reenact.extensions.skills import FILE as SKILL_FILE
 from reenact.extensions.skills import Skill, read_skill
 from reenact.extensions.trust import digest_of

@@ -14,8 +14,7 @@ from typing import Final
 from reenact._files import replacing
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_object
-from reenact.extensions.files import read_bytes, text_of
-from reenact.extensions.problems import MalformedError
+from reenact.extensions.files import MalformedError, read_bytes, text_of
 
 _FILE: Final = "trusted.json"
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from reenact.domain.errors import ConfigurationError
@@ -50,10 +51,10 @@ class Limits:
     """The longest that a request may want to wait for its answer."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
+        for limit in fields(self):
+            value = getattr(self, limit.name)
             if not (value > 0 and math.isfinite(value)):
-                raise ConfigurationError(f"the limit {field.name} is a number above 0, not {value!r}")
+                raise ConfigurationError(f"the limit {limit.name} is a number above 0, not {value!r}")
 
 
 class Bucket:
@@ -139,3 +140,26 @@ class Room:
         self._inside -= 1
         self._taken -= size
         self._left.set()
+
+
+@dataclass
+class Counts:
+    """Numbers since the server began, and how many there are now."""
+
+    connections: int = 0
+    connected: int = 0
+    subscriptions: int = 0
+    in_progress: int = 0
+    received: int = 0
+    """Bytes of messages that came over WebSockets."""
+    sent: int = 0
+    """Bytes of messages that went over WebSockets."""
+    events: int = 0
+    refused: Counter[str] = field(default_factory=Counter[str])
+    """Frames that were not accepted, by the code that says why."""
+    closed: Counter[int] = field(default_factory=Counter[int])
+    """WebSockets that the server closed, by the code of the close frame."""
+    requests: Counter[tuple[str, str]] = field(default_factory=Counter[tuple[str, str]])
+    """Requests of the command protocol, by type and the code of the outcome, `ok` if there was no error."""
+    http: Counter[int] = field(default_factory=Counter[int])
+    """HTTP responses, by status."""

@@ -29,12 +29,10 @@ from reenact.domain.frames import (
     Welcome,
 )
 from reenact.server.answers import READS
-from reenact.server.executor import INTERNAL
 from reenact.server.limits import Bucket, Room
-from reenact.server.outbox import Outbox
+from reenact.server.outbox import Outbox, Subscriptions
 from reenact.server.reading import NotAccepted, frame_of, hello_of
-from reenact.server.service import Service
-from reenact.server.subscriptions import Subscriptions
+from reenact.server.service import INTERNAL, Service
 from reenact.server.transports import FLUSH, WIRE, Wire
 
 GOING_AWAY: Final = 1001

@@ -28,11 +28,10 @@ from reenact.cli.parsing.options import TalkOptions
 from reenact.domain.image import Image, define
 from reenact.domain.legible import harmless
 from reenact.extensions import agents, commands
-from reenact.extensions.firing import Hooks
+from reenact.extensions.firing import Hooks, Verdict
 from reenact.extensions.guarding import GuardedToolbox
 from reenact.extensions.loading import Extensions
 from reenact.extensions.skills import TOOL, skill_tool, with_skills
-from reenact.extensions.verdicts import Verdict
 
 _TOLD: Final = 5
 """So many problems are told one by one."""

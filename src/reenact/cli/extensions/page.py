@@ -14,8 +14,8 @@ from reenact.cli.output.lines import as_page
 from reenact.cli.parsing.options import ExtensionsOptions
 from reenact.domain.legible import harmless
 from reenact.extensions.agents import Agent
+from reenact.extensions.files import Problem
 from reenact.extensions.loading import Extensions
-from reenact.extensions.problems import Problem
 from reenact.extensions.skills import Skill
 
 L = TypeVar("L", bound=msgspec.Struct)

@@ -16,9 +16,8 @@ from reenact.cli.parsing.options import LARGEST_NUMBER, OutputFormat
 from reenact.cli.settings.tools import taken_apart
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array, is_object
-from reenact.extensions.files import read_bytes, text_of
+from reenact.extensions.files import MalformedError, read_bytes, text_of
 from reenact.extensions.json_lines import read_json
-from reenact.extensions.problems import MalformedError
 
 _SQLITE: Final = "sqlite:///"
 _OURS: Final = "reenact"
