@@ -11,7 +11,7 @@ import msgspec
 
 from reenact.client.buffer import Buffer
 from reenact.client.incoming import DELETED, Batch, read_head, step_to
-from reenact.client.link import Link, Told
+from reenact.client.link import Follower, Link, Told
 from reenact.client.thread import reject, resolve
 from reenact.domain.errors import NotFoundError, ProtocolError, ReenactError, RuntimeClosedError, from_wire
 from reenact.domain.frames import Ack, Acked, Refused, Subscribe, Subscribed, Unsubscribe, Welcome
@@ -22,7 +22,7 @@ APART: Final = 0.1
 """Seconds between two acknowledgements for which nobody waits."""
 
 
-class Following:
+class Following(Follower):
     """A subscription. What has no room is left with the server, and asked for again when there is some.
 
     On a connection it stands under an id of its own, and under a new one after it was given up because of a lack of
@@ -32,10 +32,9 @@ class Following:
     def __init__(
         self, link: Link, topic: str, client_id: str | None, after: int | None, buffer: Buffer[tuple[int, bytes]]
     ) -> None:
-        self.queued = False
+        super().__init__(link)
         self.standing: Future[int] = Future()
         """Done with the cursor that it begins behind, or with the error for which it does not."""
-        self._link = link
         self._topic = topic
         self._client_id = client_id
         self._received = after
@@ -43,25 +42,12 @@ class Following:
         buffer.on_room = partial(link.call, self.go_on)
         self._id: str | None = None
         self._stands = False
-        self._deaf = False  # an event has been dropped: those behind it on this connection mean nothing
-        self._full = False  # there was no room, and nobody has said that there is some again
-        self._later = False  # the server takes it no more on this connection
         self._over = False  # the last event has come
-        self._left = False  # nobody wants events any more
         self._has_parted = False
         self._wanted = self._sent = self._durable = 0
         self._acks: list[tuple[int, Future[None]]] = []
         self._acked_at = 0.0
         self._reminder: asyncio.TimerHandle | None = None
-
-    def begin(self) -> None:
-        """Take note of a new connection."""
-        self._drop()
-        self._later = False
-
-    def lose(self, *, blamed: bool) -> None:
-        """Take note that the connection is gone."""
-        self._drop()
 
     def fail(self, error: ReenactError) -> None:
         """Take note that nothing more comes, because of an error."""
@@ -76,11 +62,6 @@ class Following:
         """Say what is acknowledged, if that was not said, and follow no longer."""
         self._wanted = max(self._wanted, self._buffer.dealt_with)
         self._left = True
-        self._link.speak(self)
-
-    def go_on(self) -> None:
-        """Take note that there is room again."""
-        self._full = False
         self._link.speak(self)
 
     def ack(self, cursor: int, done: Future[None] | None) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from reenact.actors.feed.handlers import Handler, handle, handled
 from reenact.client.buffer import Buffer
 from reenact.client.incoming import Batch, Head, read_envelope, read_head
-from reenact.client.link import Link, Told
+from reenact.client.link import Follower, Link, Told
 from reenact.client.thread import NAME, reject, resolve
 from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError, from_wire
 from reenact.domain.frames import Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
@@ -168,7 +168,7 @@ class Handlers:
         return found
 
 
-class Listening:
+class Listening(Follower):
     """One subscription to all sessions for all handlers, which another takes the place of when a handler joins.
 
     A handler hears what is published from when it joined on, and all handlers have had an event before any has the
@@ -177,8 +177,7 @@ class Listening:
     """
 
     def __init__(self, link: Link, handlers: Handlers) -> None:
-        self.queued = False
-        self._link = link
+        super().__init__(link)
         self._handlers = handlers
         self._members: dict[RemoteListener, None] = {}
         self._seen: OrderedDict[str, int] = OrderedDict()
@@ -190,10 +189,6 @@ class Listening:
         self._relieves = False  # and the present one is yet to be told to end
         self._of_present: list[tuple[Head, bytes]] = []
         self._of_coming: list[tuple[Head, bytes]] = []
-        self._deaf = False  # an event has been dropped, and what comes behind it is not wanted before it
-        self._full = False  # there was no room, and nobody has said that there is some again
-        self._later = False  # the server tells nothing more on this connection
-        self._left = False
 
     def join(self, joining: RemoteListener) -> None:
         """Let one more handler hear."""
@@ -215,23 +210,9 @@ class Listening:
             self._seen.clear()
         self._link.speak(self)
 
-    def go_on(self) -> None:
-        """Take note that there is room again."""
-        self._full = False
-        self._link.speak(self)
-
-    def begin(self) -> None:
-        """Take note of a new connection."""
-        self._break_off()
-        self._later = False
-
-    def lose(self, *, blamed: bool) -> None:
-        """Take note that the connection is gone."""
-        self._break_off()
-
     def fail(self, error: ReenactError) -> None:
         """Take note that nothing more comes, because of an error."""
-        self._break_off()
+        self._drop()
         for joining in self._joining:
             reject(joining.standing, error)
         self._handlers.end(error)
@@ -276,7 +257,7 @@ class Listening:
             case Refused() if told.id == self._coming and told.code != RuntimeClosedError.code:
                 self._refused(from_wire(told.code, told.message))
             case Ended() | Refused():
-                self._break_off()
+                self._drop()
                 self._later = not (isinstance(told, Ended) and told.reason == _LAGGING)
                 self._link.speak(self)
             case _:
@@ -357,7 +338,7 @@ class Listening:
             self._later = True
             self._handlers.end(error)
 
-    def _break_off(self) -> None:
+    def _drop(self) -> None:
         """Take note that nothing more comes under these ids. Who was told that it hears, does so when it goes on."""
         for id_ in (self._present, self._coming):
             if id_ is not None:

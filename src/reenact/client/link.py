@@ -63,16 +63,42 @@ class Speaker(Protocol):
         ...
 
 
-class Follower(Speaker, Protocol):
+class Follower(Speaker):
     """A speaker that the server answers with frames for the ids that it has taken."""
+
+    def __init__(self, link: Link) -> None:
+        self.queued = False
+        self._link = link
+        self._deaf = False  # an event has been dropped, and what comes behind it is not wanted before it
+        self._full = False  # there was no room, and nobody has said that there is some again
+        self._later = False  # the server takes it no more on this connection
+        self._left = False  # nobody wants events any more
+
+    def begin(self) -> None:
+        """Take note of a new connection."""
+        self._drop()
+        self._later = False
+
+    def lose(self, *, blamed: bool) -> None:
+        """Take note that the connection is gone."""
+        self._drop()
+
+    def go_on(self) -> None:
+        """Take note that there is room again."""
+        self._full = False
+        self._link.speak(self)
 
     def hear(self, told: Told) -> None:
         """Take a frame, or the events of one, for one of these ids."""
-        ...
+        raise NotImplementedError
 
     def leave(self) -> None:
         """Say what is still to be said, for the link is about to end."""
-        ...
+        raise NotImplementedError
+
+    def _drop(self) -> None:
+        """Let go of the ids: nothing more comes under them."""
+        raise NotImplementedError
 
 
 class Link:
