@@ -230,6 +230,11 @@ RUN = Run(session_id="s", agent_id="a", at=1)
         ),
         ("session/s", [(AgentStarted("a"), RUN)], "SessionNotFoundError"),
         ("session/s", [(SessionBranched("s", "c", "i", 1, "lost", 7, "d"), RUN)], "branches off"),
+        (
+            "session/s",
+            [(CREATED, CREATE), (ADDED, ADD)],
+            "event 2 of 'session/s' is a ContainerCreated, which no session has",
+        ),
         ("elsewhere", [(CREATED, CREATE)], "CreateSession is no command of a stream 'elsewhere'"),
         ("elsewhere", [(ADDED, ADD)], "CreateContainer is no command of a stream 'elsewhere'"),
     ],
