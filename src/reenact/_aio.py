@@ -192,9 +192,7 @@ class OnLoop(Waiting):
             return None
 
     async def tell(self, handler: Handler, envelope: Envelope) -> None:
-        result = handler(envelope)
-        if inspect.isawaitable(result):
-            await result
+        await _handle(handler, envelope)
 
     async def within(self, timeout: float | None, turn_id: str, work: Coroutine[object, object, R]) -> R:  # noqa: ASYNC109 - as there
         limit = asyncio.timeout(timeout)
@@ -500,17 +498,18 @@ def _close_unwanted(opening: Future[C]) -> None:
         opening.result().close()
 
 
+async def _handle(handler: Handler, envelope: Envelope) -> None:
+    result = handler(envelope)
+    if inspect.isawaitable(result):
+        await result
+
+
 def on_loop(handler: Handler) -> Handler:
     """Return a handler for a subscription's thread that has this one run on the present loop, and waits for it."""
     loop = asyncio.get_running_loop()
 
-    async def handle(envelope: Envelope) -> None:
-        result = handler(envelope)
-        if inspect.isawaitable(result):
-            await result
-
     def pass_on(envelope: Envelope) -> None:
-        work = handle(envelope)
+        work = _handle(handler, envelope)
         try:
             handled = asyncio.run_coroutine_threadsafe(work, loop)
         except RuntimeError:  # the loop is closed: nobody is there to hear it

@@ -106,8 +106,7 @@ def read_envelope(event: bytes | msgspec.Raw) -> RuntimeEvent:
 
 @cache
 def _envelopes(type_: str) -> msgspec.json.Decoder[RuntimeEvent]:
-    kind = CATALOGUE.get(type_)
-    return msgspec.json.Decoder(Envelope if kind is None else GenericAlias(Envelope, (kind, str)))
+    return msgspec.json.Decoder(GenericAlias(Envelope, (CATALOGUE.get(type_, object), str)))
 
 
 def _read(decoder: msgspec.json.Decoder[T], given: str | bytes | msgspec.Raw, what: str) -> T:

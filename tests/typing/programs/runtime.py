@@ -54,3 +54,5 @@ async def awaited() -> None:
     async with AsyncRuntime.open("agents.db") as runtime:
         assert_type(await runtime.ask("Hello"), Answer)
         assert_type(await runtime.containers.list(), list[ContainerInfo])
+    async with AsyncRuntime.in_memory(prices=5) as runtime:  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        assert_type(runtime, AsyncRuntime)
