@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from reenact.cli.chat.commands import HELP, TABLE, Commands
-from reenact.cli.chat.context import Context
-from reenact.cli.chat.decisions import Decision
+from reenact.cli.chat.context import Context, Talking
+from reenact.cli.chat.conversation import Attending
 from reenact.cli.commands.log import _WORDS
 from reenact.cli.editor.completing import Choices
 from reenact.cli.extensions.base import Extending
+from reenact.cli.output.answers import Answer
 from reenact.domain.errors import ReenactError
 from reenact.domain.people import PendingCall
 from reenact.domain.stored import STORED
@@ -27,7 +28,7 @@ USED: Json = {"input_tokens": 1200, "output_tokens": 30, "cache_read_input_token
 PRICED = ("--price", "claude-sonnet-5=10,100")
 
 
-class Listening:
+class Listening(Talking):
     """Takes note of what commands would have done."""
 
     def __init__(self) -> None:
@@ -36,17 +37,15 @@ class Listening:
         self.taken_up: list[str] = []
         self.failures: list[str] = []
 
-    def ask(self, question: str) -> None:
-        self.asked.append(question)
-
-    def ask_as_it_is(self, text: str) -> None:
-        self.asked_as_it_is.append(text)
+    def ask(self, text: str, *, as_it_is: bool = False) -> None:
+        (self.asked_as_it_is if as_it_is else self.asked).append(text)
 
     def take_up(self, turn_ids: Sequence[str]) -> None:
         self.taken_up.extend(turn_ids)
 
+    def show(self, act: Callable[[Attending], Answer]) -> None: ...
+
     def see_to(self, pending: Sequence[PendingCall]) -> None: ...
-    def carry_out(self, decision: Decision) -> None: ...
     def fail(self, error: ReenactError) -> None:
         self.failures.append(str(error))
 
@@ -307,7 +306,7 @@ def test_a_branch_may_begin_at_a_position_and_with_another_message(
     runtime, branch = context.current.runtime, context.current.conversation.session_id
     (turn,) = runtime.sessions.turns(branch)
     assert talking.taken_up == [turn.id]
-    context.current.conversation.take_up(talking.taken_up, unheard)
+    context.current.conversation.hear_out(lambda: talking.taken_up, unheard, None)
     assert [message.text for message in runtime.sessions.messages(branch)] == [edit, "Hello from mock!"]
 
 
@@ -318,7 +317,7 @@ def test_a_branch_with_another_message_alone_edits_the_last_one(
 
     commands.take("/branch In June instead")
 
-    context.current.conversation.take_up(talking.taken_up, unheard)
+    context.current.conversation.hear_out(lambda: talking.taken_up, unheard, None)
     messages = context.current.runtime.sessions.messages(context.current.conversation.session_id)
     assert [message.text for message in messages if message.role == "user"] == ["One", "In June instead"]
 

@@ -154,7 +154,7 @@ def test_what_waits_in_a_branch_is_taken_up_and_heard_out(begin: Begin) -> None:
     say(current, "One")
 
     current.branch(at=None, edit="Another one")
-    answer = current.conversation.take_up(current.waiting, unheard)
+    answer = current.conversation.hear_out(lambda: current.waiting, unheard, None)
 
     assert (len(current.waiting), answer.text, answer.problem) == (1, "Hello from mock!", None)
     assert (said(current), said(current, FIRST)) == (["Another one"], ["One"])
@@ -171,7 +171,7 @@ def test_a_history_that_is_left_at_any_position_has_only_messages_waiting_that_n
         current.branch(at=position, edit=None)
         waiting = current.conversation.waiting()
         if current.waiting:
-            assert current.conversation.take_up(current.waiting, unheard).problem is None
+            assert current.conversation.hear_out(lambda: current.waiting, unheard, None).problem is None
         assert current.conversation.waiting() == [], f"{waiting} at {position}"
 
 

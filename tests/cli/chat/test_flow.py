@@ -12,7 +12,7 @@ from typing import TypeAlias
 import pytest
 
 from reenact.cli.chat import chat as chatting
-from reenact.cli.chat.attending import Attending
+from reenact.cli.chat.conversation import Attending
 from reenact.cli.chat.current import Current
 from reenact.cli.extensions.base import Extending
 from reenact.cli.output.answers import Answer, unasked
@@ -34,17 +34,17 @@ class Acting(Extending):
         self.asked: list[str] = []
         self.act: Callable[[str], None] = lambda _: None
 
-    def ask(self, attending: Attending, question: str) -> Answer:
+    def ask(self, attending: Attending, question: str, *, as_it_is: bool) -> Answer:
         """Take note of the question."""
         self.asked.append(question)
         self.act(question)
-        return super().ask(attending, question)
+        return super().ask(attending, question, as_it_is=as_it_is)
 
 
 class Interrupted(Acting):
     """Every answer is interrupted."""
 
-    def ask(self, attending: Attending, question: str) -> Answer:
+    def ask(self, attending: Attending, question: str, *, as_it_is: bool) -> Answer:
         """Answer that somebody wanted no answer."""
         self.asked.append(question)
         self.act(question)

@@ -25,7 +25,7 @@ def approve(context: Context, call_id: str) -> None:
     if call is None:
         return
     if call.kind == "approval":
-        context.talking.carry_out(Approved(call=call, by=user_name()))
+        context.talking.carry_out([Approved(call=call, by=user_name())])
     else:
         context.say(f"{harmless(call.id)} asks a question: /pending asks it again, in a chat.")
 
@@ -37,7 +37,7 @@ def reject(context: Context, rest: str) -> None:
         word, reason = "", [rest]
     call = _named(context, word)
     if call is not None:
-        context.talking.carry_out(Rejected(call=call, reason=" ".join(reason), by=user_name()))
+        context.talking.carry_out([Rejected(call=call, reason=" ".join(reason), by=user_name())])
 
 
 def calls(context: Context) -> list[tuple[str, str]]:

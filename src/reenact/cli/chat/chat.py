@@ -13,11 +13,10 @@ from rich.text import Text
 
 from reenact.cli.chat.asking import Person
 from reenact.cli.chat.attachments import attached
-from reenact.cli.chat.attending import Attending, Beside
 from reenact.cli.chat.commands import Commands
-from reenact.cli.chat.context import Context, settle
+from reenact.cli.chat.context import Context, Talking, settle
+from reenact.cli.chat.conversation import Attending, Beside
 from reenact.cli.chat.current import Current
-from reenact.cli.chat.decisions import Decision
 from reenact.cli.chat.navigate import show_last_exchange
 from reenact.cli.chat.shell_command import ShellCommands
 from reenact.cli.editor.editor import editor_of_decisions, editor_of_questions, has_typed, read_question
@@ -51,7 +50,7 @@ def chat(current: Current, console: Console, extending: Extending, *, who: str, 
     """
     screen = console.screen(console.err)
     with _ending_with_terminal(console), quiet_keyboard(console):
-        talking = Talking(current, console, screen, extending, timeout)
+        talking = TalkingWithPerson(current, console, screen, extending, timeout)
         context = Context(
             current=current,
             talking=talking,
@@ -93,7 +92,7 @@ class _Chat:
     """Reads one line after the other, and does what it says, whatever becomes of that."""
 
     def __init__(
-        self, context: Context, talking: Talking, console: Console, screen: Screen, clock: Callable[[], float]
+        self, context: Context, talking: TalkingWithPerson, console: Console, screen: Screen, clock: Callable[[], float]
     ) -> None:
         self._context = context
         self._talking = talking
@@ -180,7 +179,7 @@ def _say_how_to_come_back(current: Current, screen: Screen) -> None:
         screen.print(_NO_WAY_BACK, style="red")
 
 
-class Talking:
+class TalkingWithPerson(Talking):
     """The person's questions and decisions; `interrupted` says whether Ctrl+C has ended the last answer."""
 
     def __init__(
@@ -197,31 +196,24 @@ class Talking:
         self._commands = ShellCommands(editor, console, screen)
         self._talked_in = current.conversation
 
-    def ask(self, question: str) -> None:
-        """Ask the agent."""
-        self._answer(question, self._extending.ask)
-
-    def ask_as_it_is(self, text: str) -> None:
-        """Ask the agent, also if the text calls a command."""
-        self._answer(text, self._extending.ask_as_it_is)
+    def ask(self, text: str, *, as_it_is: bool = False) -> None:
+        """Ask the agent, with what goes beside the text."""
+        check_message(text)
+        behind = attached(text, self._extending.agents(), self._say)
+        printed = self._commands.told
+        beside = Beside((TextBlock(printed),) if printed else (), tuple(behind))
+        self._screen.print()  # apart from what was typed
+        self.show(lambda attending: self._extending.ask(attending, text, as_it_is=as_it_is), beside)
 
     def run(self, command: str) -> None:
         """Run a command of the shell, if the person approves of it; the model hears of it with the next message."""
         self._commands.run(command)
 
-    def take_up(self, turn_ids: Sequence[str]) -> None:
-        """Show how turns are answered that were waiting."""
-        self._show(lambda attending: attending.take_up(turn_ids))
-
     def see_to(self, pending: Sequence[PendingCall]) -> None:
         """Ask the person about what waits, and show what follows."""
         decisions = self._asking()(pending) if pending else None
         if decisions is not None:
-            self._show(lambda attending: attending.carry_out(decisions))
-
-    def carry_out(self, decision: Decision) -> None:
-        """Tell the agent of a decision, and show what follows."""
-        self._show(lambda attending: attending.carry_out([decision]))
+            self.carry_out(decisions)
 
     def fail(self, error: ReenactError) -> None:
         """Tell why there is no answer, or why a command did nothing."""
@@ -236,18 +228,11 @@ class Talking:
             self._person.forget()
         return self._person
 
-    def _answer(self, text: str, ask: Callable[[Attending, str], Answer]) -> None:
-        check_message(text)
-        behind = attached(text, self._extending.agents(), self._say)
-        printed = self._commands.told
-        beside = Beside((TextBlock(printed),) if printed else (), tuple(behind))
-        self._screen.print()  # apart from what was typed
-        self._show(lambda attending: ask(attending, text), beside)
-
     def _say(self, line: str) -> None:
         self._screen.print(in_rows(line, self._screen.width), style="dim")
 
-    def _show(self, act: Callable[[Attending], Answer], beside: Beside | None = None) -> None:
+    def show(self, act: Callable[[Attending], Answer], beside: Beside | None = None) -> None:
+        """Show the answer, on a page of its own."""
         try:
             with Page(self._console, self._screen) as page:
                 person = page.asking(self._asking())

@@ -157,7 +157,7 @@ class Commands:
         if self._context.extending.is_command(line):
             talking.ask(line)
         elif self._is_doubled(line):
-            talking.ask_as_it_is(line.removeprefix(_MARK))
+            talking.ask(line.removeprefix(_MARK), as_it_is=True)
         elif not line.startswith(_MARK) or _MARK in word[1:] or "\n" in line:
             talking.ask(line)
         else:

@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
+from reenact.cli.chat.conversation import Attending
 from reenact.cli.chat.current import Current
 from reenact.cli.chat.decisions import Decision
 from reenact.cli.extensions.base import Extending
+from reenact.cli.output.answers import Answer
 from reenact.domain.errors import ReenactError
 from reenact.domain.people import PendingCall
 
 
-class Talking(Protocol):
-    """What commands need of whoever asks the agent and shows what comes of it."""
+class Talking(ABC):
+    """Asks the agent, and shows what comes of it."""
 
-    def ask(self, question: str) -> object:
-        """Ask what was typed; what calls a command of an extension is that."""
-        ...
+    @abstractmethod
+    def ask(self, text: str, *, as_it_is: bool = False) -> None:
+        """Ask what was typed; what calls a command of an extension is that, unless it is meant `as_it_is`."""
 
-    def ask_as_it_is(self, text: str) -> object:
-        """Ask what was typed, also if it looks like a command."""
-        ...
+    @abstractmethod
+    def show(self, act: Callable[[Attending], Answer]) -> None:
+        """Show what is answered."""
 
-    def take_up(self, turn_ids: Sequence[str]) -> object:
-        """Hear out turns that were waiting."""
-        ...
-
-    def see_to(self, pending: Sequence[PendingCall]) -> object:
+    @abstractmethod
+    def see_to(self, pending: Sequence[PendingCall]) -> None:
         """Ask the person about these calls, or tell of them where there is none."""
-        ...
 
-    def carry_out(self, decision: Decision) -> object:
-        """Tell the agent of a decision, and hear what follows."""
-        ...
-
-    def fail(self, error: ReenactError) -> object:
+    @abstractmethod
+    def fail(self, error: ReenactError) -> None:
         """Tell why a command did not do what it is for."""
-        ...
+
+    def take_up(self, turn_ids: Sequence[str]) -> None:
+        """Show how turns are answered that were waiting."""
+        self.show(lambda attending: attending.take_up(turn_ids))
+
+    def carry_out(self, decisions: Sequence[Decision]) -> None:
+        """Tell the agent of decisions, and show what follows."""
+        self.show(lambda attending: attending.carry_out(decisions))
 
 
 @dataclass(frozen=True, kw_only=True)

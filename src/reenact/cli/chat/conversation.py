@@ -1,17 +1,18 @@
-"""A conversation: one session, the questions asked in it, and the events heard until each is answered."""
+"""A conversation: one session, the questions asked in it, and the events heard until nothing of the answer waits."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from reenact._runtime import Runtime
 from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.kernel.timetable import microseconds
-from reenact.cli.chat.decisions import Decision, carry_out
+from reenact.cli.chat.decisions import Decide, Decision, carry_out
 from reenact.cli.interrupts import interrupting
 from reenact.cli.output.answers import Answer, Hearing
 from reenact.cli.output.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
@@ -19,6 +20,7 @@ from reenact.domain.content import Content
 from reenact.domain.errors import AlreadyExistsError, SessionNotFoundError
 from reenact.domain.events import Envelope
 from reenact.domain.image import Definition, Image, define
+from reenact.domain.messages import Block, TextBlock, check_message
 from reenact.domain.people import PendingCall
 
 CONTAINER: Final = "default"
@@ -140,32 +142,29 @@ class Conversation:
             WaitsForPersonError: the session takes up no question before a person has decided about its calls.
         """
         self.must_be_free()
-        return self._begin(lambda agent_id: [self.runtime.agents.receive(agent_id, question)], (), hear, timeout)
+        return self.hear_out(lambda: [self.runtime.agents.receive(self.run(), question)], hear, timeout)
 
-    def decide(self, decisions: Sequence[Decision], hear: Hear, *, timeout: float | None = None) -> Answer:
+    def decide(self, decisions: Sequence[Decision], hear: Hear, timeout: float | None) -> Answer:
         """Tell the agent what a person has decided about its calls, and hear out what follows, as `ask` does."""
+        return self.hear_out(
+            lambda: list(filter(None, (carry_out(decision, self.runtime.agents) for decision in decisions))),
+            hear,
+            timeout,
+            [decision.call for decision in decisions],
+        )
 
-        def begin(_agent_id: str) -> list[str]:
-            begun = [carry_out(decision, self.runtime.agents) for decision in decisions]
-            return [turn_id for turn_id in begun if turn_id is not None]
-
-        return self._begin(begin, [decision.call for decision in decisions], hear, timeout)
-
-    def take_up(self, turn_ids: Sequence[str], hear: Hear, *, timeout: float | None = None) -> Answer:
-        """Hear out these turns, which were waiting when the conversation began, as `ask` does."""
-        return self._begin(lambda _agent_id: turn_ids, (), hear, timeout)
-
-    def _begin(
+    def hear_out(
         self,
-        begin: Callable[[str], Sequence[str]],
-        pending: Sequence[PendingCall],
+        begin: Callable[[], Sequence[str]],
         hear: Hear,
         timeout: float | None,
+        pending: Sequence[PendingCall] = (),
     ) -> Answer:
+        """Hear out the turns that `begin` returns, as `ask` does; `pending` are calls that were asked for earlier."""
         with interrupting(lambda: self._heard.put(_Interrupt())):
             agent_id = self.run()
             try:
-                turn_ids = begin(agent_id)
+                turn_ids = begin()
                 hearing = Hearing(self.session_id, agent_id, turn_ids, pending)
                 return self._hear_out(hearing, hear, timeout) if turn_ids else hearing.stopped()
             except Exception:
@@ -206,3 +205,64 @@ class Conversation:
                 raise failure
             if self.runtime.agents.get(agent_id) is None and self._heard.empty():
                 raise AnswerLostError("the agent has ended without an answer; see whether the log can still be written")
+
+
+class Beside(NamedTuple):
+    """What goes with a question, before it and behind it."""
+
+    before: tuple[Block, ...] = ()
+    behind: tuple[Block, ...] = ()
+
+
+_NOTHING: Final = Beside()
+
+
+def _nobody(event: Envelope, *, is_own: bool) -> None:
+    """Hear nothing."""
+
+
+@dataclass(frozen=True)
+class Attending:
+    """Asks questions in a conversation, and lets `decide` decide about the calls that wait for a person.
+
+    `timeout`, in seconds, is for the agent; how long a person thinks is not counted. `echo` hears what was heard in
+    another conversation already. What is `beside` a question goes with it.
+    """
+
+    conversation: Conversation
+    hear: Hear
+    decide: Decide
+    timeout: float | None
+    echo: Hear = _nobody
+    beside: Beside = _NOTHING
+
+    def content_of(self, question: str) -> Content:
+        """Return the question with what goes with it."""
+        if not any(self.beside):
+            return question
+        return [*self.beside.before, TextBlock(check_message(question)), *self.beside.behind]
+
+    def ask(self, question: str) -> Answer:
+        """Ask, and return when the agent has answered or is left waiting."""
+        return self._go_on(self.conversation.ask(self.content_of(question), self.hear, timeout=self.timeout))
+
+    def take_up(self, turn_ids: Sequence[str]) -> Answer:
+        """Hear out turns that were waiting, and return when the agent has answered or is left waiting."""
+        return self._go_on(self.conversation.hear_out(lambda: turn_ids, self.hear, self.timeout))
+
+    def carry_out(self, decisions: Sequence[Decision]) -> Answer:
+        """Tell the agent of the decisions, and return when it has answered or is left waiting."""
+        return self._go_on(self.conversation.decide(decisions, self.hear, self.timeout))
+
+    def _go_on(self, answer: Answer) -> Answer:
+        while answer.problem is None and (answer.waits or answer.turn_id is None):
+            pending = self.conversation.pending()
+            decisions = self.decide(pending) if pending else None
+            if decisions is None:
+                break
+            left = None if self.timeout is None else max(0.0, self.timeout - answer.duration)
+            later = self.conversation.decide(decisions, self.hear, left)
+            answer = answer.then(later)
+            if later.turn_id is None:
+                break
+        return answer

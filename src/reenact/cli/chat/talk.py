@@ -10,13 +10,12 @@ from typing import Final
 
 from reenact._runtime import SharedRuntime
 from reenact.cli.chat.answering import answering
-from reenact.cli.chat.attending import warn_of_unknown
 from reenact.cli.chat.commands import Commands
 from reenact.cli.chat.context import Context
 from reenact.cli.chat.conversation import CONTAINER, IMAGE, Conversation, new_session_id
 from reenact.cli.chat.current import Current
 from reenact.cli.chat.navigate import choose_session, session_named
-from reenact.cli.chat.script import Script
+from reenact.cli.chat.script import Script, warn_of_unknown
 from reenact.cli.commands.sessions import log_to_write
 from reenact.cli.extensions.base import Extending, extending
 from reenact.cli.interrupts import cleaning_up
@@ -60,7 +59,9 @@ def _ask_once(question: str, options: TalkOptions, console: Console) -> int:
     added = extending(options, console)
     with _conversation(options, console, added) as current:
         _announce(current, console)
-        return Script(current, options, console, added).ask(question)
+        script = Script(current, options, console, added)
+        script.ask(question)
+        return script.code
 
 
 def _ask_each_line(options: TalkOptions, console: Console) -> int:

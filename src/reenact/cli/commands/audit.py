@@ -16,19 +16,16 @@ from reenact._verifying import checkpoint_of, verify_log
 from reenact.actors.journal.opening import file_of
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.cli.commands.sessions import log_to_read, progress_line, reading
-from reenact.cli.output.console import Console
+from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.output.lines import as_line, as_page
 from reenact.cli.parsing.options import (
     CheckpointOptions,
     DiffOptions,
-    ListFormat,
     ReplayOptions,
     ShowOptions,
     VerifyOptions,
 )
 from reenact.domain.errors import ExportUnusableError, InvalidInputError, LogUnusableError, SessionNotFoundError
-from reenact.domain.legible import harmless
 from reenact.projections.explain.difference import difference
 from reenact.projections.explain.history_view import shown
 from reenact.projections.log import AuditedLog, OnProgress
@@ -47,7 +44,7 @@ def verify(options: VerifyOptions, console: Console) -> int:
         return ExitCode.SUCCESS
     with progress_line(console) as progress:
         verdict = verify_log(database, checkpoint=options.checkpoint, progress=progress)
-    as_page(verdict, options.output_format, console)
+    console.show(verdict, options.output_format, *verdict.text().split("\n"))
     return ExitCode.SUCCESS if verdict.is_whole else ExitCode.UNEXPECTED
 
 
@@ -67,7 +64,7 @@ def checkpoint(options: CheckpointOptions, console: Console) -> int:
             return ExitCode.SUCCESS
         made = checkpoint_of(database, Path(options.output), progress=progress)
     if options.output_format is ListFormat.JSON:
-        console.write(as_line(made))
+        console.write_json(made)
         return ExitCode.SUCCESS
     console.say(
         f"{options.output}: {made.streams:,} streams and {made.feeds:,} feeds, up to position {made.position:,}"
@@ -108,7 +105,8 @@ def replay(options: ReplayOptions, console: Console) -> int:
                 continue
             count += 1
             differing += retraced.divergence is not None
-            _print(source, retraced, options.output_format, console)
+            value = _Line(source=source, **msgspec.structs.asdict(retraced))
+            console.show(value, options.output_format, *_lines(source, retraced))
     if options.output_format is ListFormat.TEXT:
         histories = "1 history" if count == 1 else f"{count} histories"
         said = "all as recorded" if not differing else f"{differing} not as recorded"
@@ -166,13 +164,6 @@ def _opened(file: Path) -> AbstractContextManager[AuditedLog]:
     return SqliteJournal.open(file_of(file), codec(), read_only=True)
 
 
-def _print(source: str | None, retraced: Retraced, form: ListFormat, console: Console) -> None:
-    if form is ListFormat.JSON:
-        console.write(as_line(_Line(source=source, **msgspec.structs.asdict(retraced))))
-    else:
-        console.write("".join(f"{harmless(line)}\n" for line in _lines(source, retraced)))
-
-
 def _lines(source: str | None, retraced: Retraced) -> Iterator[str]:
     what = "  ".join(one for one in (source, retraced.session_id or retraced.stream) if one)
     parting, steps = retraced.divergence, f"{retraced.steps} step{'' if retraced.steps == 1 else 's'}"
@@ -205,7 +196,8 @@ def show(options: ShowOptions, console: Console) -> int:
     with reading(options.database, console) as journal:
         if journal is None:
             raise SessionNotFoundError(options.session)
-        as_page(shown(journal, options.session, at=options.at), options.output_format, console)
+        found = shown(journal, options.session, at=options.at)
+        console.show(found, options.output_format, *found.text().split("\n"))
     return ExitCode.SUCCESS
 
 
@@ -228,7 +220,7 @@ def diff(options: DiffOptions, console: Console) -> int:
         if journal is None:
             raise SessionNotFoundError(left[0])
         found = difference(journal, *left, *right)
-        as_page(found, options.output_format, console)
+        console.show(found, options.output_format, *found.text().split("\n"))
     return DIFFERENT if found.changes else ExitCode.SUCCESS
 
 

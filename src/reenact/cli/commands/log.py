@@ -20,8 +20,7 @@ from reenact.cli.output.answers import call_line, result_lines
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import on_one_line
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.output.lines import as_line, as_page
-from reenact.cli.parsing.options import ListFormat, LogOptions
+from reenact.cli.parsing.options import LogOptions
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import harmless
 from reenact.domain.stored import STORED
@@ -51,11 +50,12 @@ def log(options: LogOptions, console: Console) -> int:
         if journal is None:
             return ExitCode.SUCCESS
         if options.why is not None:
-            as_page(why(journal, options.why), options.output_format, console)
+            found = why(journal, options.why)
+            console.show(found, options.output_format, *found.text().split("\n"))
             return ExitCode.SUCCESS
         with doing_whole() as whole:  # a line is printed whole, or not at all
             for entry in islice(_found(journal, wanted, options), options.limit):
-                whole(partial(console.write, _told(entry, options.output_format)))
+                whole(partial(console.show, entry, options.output_format, _line(entry)))
     return ExitCode.SUCCESS
 
 
@@ -122,11 +122,9 @@ def _found(journal: SqliteJournal, wanted: Filter, options: LogOptions) -> Itera
         yield from entries_of(journal, wanted, backwards=options.reverse)
 
 
-def _told(entry: LogEntry, form: ListFormat) -> str:
-    if form is ListFormat.JSON:
-        return as_line(entry)
+def _line(entry: LogEntry) -> str:
     when = entry.time.astimezone().strftime("%Y-%m-%d %H:%M:%S.%f")
-    return f"{entry.position:>6}  {when}  {harmless(entry.stream)}  {entry.type}  {told_of(entry)}\n"
+    return f"{entry.position:>6}  {when}  {entry.stream}  {entry.type}  {told_of(entry)}"
 
 
 def _telling(entry: LogEntry) -> Fields:

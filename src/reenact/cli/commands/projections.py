@@ -14,12 +14,10 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.cli.commands.sessions import progress_line, reading
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.output.lines import as_line
-from reenact.cli.parsing.options import ListFormat, ProjectionsOptions, RebuildOptions
+from reenact.cli.parsing.options import ProjectionsOptions, RebuildOptions
 from reenact.cli.settings.environment import default_database, given
 from reenact.cli.settings.tools import imported, taken_apart
 from reenact.domain.errors import ConfigurationError, LogLockedError
-from reenact.domain.legible import harmless
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.generations import NAME, ProjectionStatus, seen
 from reenact.projections.read_model.queries import KeptReadModel
@@ -36,7 +34,7 @@ def projections(options: ProjectionsOptions, console: Console) -> int:
         is_run = writer_of(path) is not None
         code = ExitCode.SUCCESS
         for status in seen(Path(f"{path}.projections"), Path(f"{path}{VIEWS}"), head=journal.head(), is_run=is_run):
-            console.write(_shown(status, options.output_format))
+            console.show(status, options.output_format, _line(status))
             if status.health == "stopped":
                 code = ExitCode.UNEXPECTED
     return code
@@ -69,13 +67,11 @@ def rebuild(options: RebuildOptions, console: Console) -> int:
             with kept.model, closing(kept):
                 kept.rebuild(report)
                 status = kept.status(journal.head())
-    console.write(_shown(status, options.output_format))
+    console.show(status, options.output_format, _line(status))
     return ExitCode.SUCCESS
 
 
-def _shown(status: ProjectionStatus, form: ListFormat) -> str:
-    if form is ListFormat.JSON:
-        return as_line(status)
+def _line(status: ProjectionStatus) -> str:
     line = f"{status.name}  version {status.version}  position {status.position}  lag {status.lag}  {status.health}"
     if status.rebuild is not None:
         line += f"  new tables at {status.rebuild.done} of {status.rebuild.total}"
@@ -83,7 +79,7 @@ def _shown(status: ProjectionStatus, form: ListFormat) -> str:
     if failure is not None:
         what = "" if failure.position is None else f"{failure.event_type} at {failure.position} ({failure.stream}): "
         line += f"  {what}{failure.reason}"
-    return f"{harmless(line)}\n"
+    return line
 
 
 def _find(name: str, places: Sequence[str]) -> Projection:

@@ -16,10 +16,9 @@ import msgspec
 from reenact._runtime import SharedRuntime, codec
 from reenact.actors.journal.opening import file_of
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.cli.output.console import Console
+from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.output.lines import as_line
-from reenact.cli.parsing.options import BranchOptions, ListFormat, SessionsOptions
+from reenact.cli.parsing.options import BranchOptions, SessionsOptions
 from reenact.cli.render.control_characters import strip_controls
 from reenact.cli.settings.environment import default_database, given
 from reenact.domain.errors import ConfigurationError, LogUnusableError, SessionNotFoundError
@@ -53,7 +52,7 @@ def sessions(options: SessionsOptions, console: Console) -> int:
             for session in model.sessions():
                 messages, waiting = model.messages(session.id), len(model.pending(session.id))
                 if options.output_format is ListFormat.JSON:
-                    console.write(as_line(_listed(session, messages, waiting)))
+                    console.write_json(_listed(session, messages, waiting))
                 else:
                     console.write(f"{session_line(session, messages, waiting)}\n")
     return ExitCode.SUCCESS
@@ -140,8 +139,7 @@ def branch(options: BranchOptions, console: Console) -> int:
             system_prompt=options.system_prompt,
             new_session_id=options.new_id,
         )
-    as_json = options.output_format is ListFormat.JSON
-    console.write(as_line(session) if as_json else f"{strip_controls(session.id)}\n")
+    console.show(session, options.output_format, session.id)
     return ExitCode.SUCCESS
 
 

@@ -10,10 +10,9 @@ import typer
 
 from reenact.audit import Exported, Imported, Redaction, export_log, import_log, read_redaction
 from reenact.cli.commands.sessions import log_to_write, progress_line
-from reenact.cli.output.console import Console
+from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.output.lines import as_line
-from reenact.cli.parsing.options import ExportOptions, ImportOptions, ListFormat
+from reenact.cli.parsing.options import ExportOptions, ImportOptions
 from reenact.cli.settings.configuration import check_file
 from reenact.cli.settings.environment import default_database, given
 from reenact.domain.errors import ConfigurationError
@@ -43,10 +42,9 @@ def export(options: ExportOptions, console: Console) -> int:
         )
     if is_output:
         console.say(harmless(_exported(exported, "standard output")))
-    elif options.output_format is ListFormat.JSON:
-        console.write(as_line({"file": options.file, **msgspec.to_builtins(exported)}))
     else:
-        console.write(f"{harmless(_exported(exported, options.file))}\n")
+        value = {"file": options.file, **msgspec.to_builtins(exported)}
+        console.show(value, options.output_format, _exported(exported, options.file))
     return ExitCode.SUCCESS
 
 
@@ -89,10 +87,8 @@ def import_(options: ImportOptions, console: Console) -> int:
     log = log_to_write(options.database, console)
     with progress_line(console) as progress:
         imported = import_log(console.input() if options.file == "-" else options.file, log, progress=progress)
-    if options.output_format is ListFormat.JSON:
-        console.write(as_line({"log": log, **msgspec.to_builtins(imported)}))
-    else:
-        console.write(f"{harmless(_imported(imported, log))}\n")
+    value = {"log": log, **msgspec.to_builtins(imported)}
+    console.show(value, options.output_format, _imported(imported, log))
     return ExitCode.SUCCESS
 
 

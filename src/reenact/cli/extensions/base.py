@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from reenact.actors.environment.api import EnvironmentFactory
 from reenact.cli.chat.answering import Answering
-from reenact.cli.chat.attending import Attending
-from reenact.cli.chat.conversation import Conversation
+from reenact.cli.chat.conversation import Attending, Conversation
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import TalkOptions
@@ -38,13 +37,12 @@ class Extending:
     def begin(self, conversation: Conversation) -> None:
         """Take note of the conversation, which begins now."""
 
-    def ask(self, attending: Attending, question: str) -> Answer:
-        """Ask what was typed, and return when there is an answer, or something waits for a person."""
-        return attending.ask(question)
+    def ask(self, attending: Attending, question: str, *, as_it_is: bool) -> Answer:
+        """Ask what was typed, and return when there is an answer, or something waits for a person.
 
-    def ask_as_it_is(self, attending: Attending, text: str) -> Answer:
-        """Ask what was typed likewise, though it may look like a command: it calls none."""
-        return attending.ask(text)
+        What is meant `as_it_is` calls no command, though it may look like one.
+        """
+        return attending.ask(question)
 
     def end(self) -> None:
         """End what runs beside the conversation, at once. Idempotent."""

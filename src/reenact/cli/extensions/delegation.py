@@ -8,8 +8,7 @@ from dataclasses import replace
 import msgspec
 
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
-from reenact.cli.chat.attending import Attending
-from reenact.cli.chat.conversation import Conversation
+from reenact.cli.chat.conversation import Attending, Conversation
 from reenact.cli.commands.sessions import reading
 from reenact.cli.extensions.delegated_answers import AGENTS, DelegatedAnswer, DelegatedAnswers, usage_of_agents
 from reenact.cli.output.answers import Answer, unasked

@@ -14,8 +14,7 @@ import msgspec
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory
 from reenact.cli.chat.answering import Answering
-from reenact.cli.chat.attending import Attending
-from reenact.cli.chat.conversation import IMAGE, Conversation
+from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
 from reenact.cli.extensions.base import Extending, project_directory
 from reenact.cli.extensions.delegated_answers import DelegatedAnswers, DelegatingEnvironment
 from reenact.cli.extensions.delegation import Delegation
@@ -126,18 +125,12 @@ class Extended(Extending):
         """End the hooks."""
         self._hooks.end()
 
-    def ask(self, attending: Attending, question: str) -> Answer:
+    def ask(self, attending: Attending, question: str, *, as_it_is: bool) -> Answer:
         """Ask what was typed: of the agent that it is for, as the command says that it calls, if no hook refuses it.
 
         The time that hooks take is of that which the answer may take.
         """
-        return self._ask(attending, question, self._untrusted(question) or self._expanded(question))
-
-    def ask_as_it_is(self, attending: Attending, text: str) -> Answer:
-        """Ask what was typed likewise, though it may look like a command: it calls none."""
-        return self._ask(attending, text, text)
-
-    def _ask(self, attending: Attending, question: str, expanded: str | Problem) -> Answer:
+        expanded = question if as_it_is else self._untrusted(question) or self._expanded(question)
         conversation = attending.conversation
         conversation.must_be_free()
         unbegun, self._unbegun = self._unbegun, None

@@ -10,7 +10,6 @@ import msgspec
 from reenact.cli.extensions.trust import loaded
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.output.lines import as_page
 from reenact.cli.parsing.options import ExtensionsOptions
 from reenact.domain.legible import harmless
 from reenact.extensions.agents import Agent
@@ -62,11 +61,10 @@ class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
     hooks: tuple[ListedHook, ...]
     problems: tuple[Problem, ...]
 
-    def text(self) -> str:
-        """Return it as lines for people."""
-        return "\n".join(self._lines()) or "There are no extensions in ~/.reenact and ./.reenact."
-
-    def _lines(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
+        """Yield it as lines for people."""
+        if not any((self.skills, self.commands, self.agents, self.hooks, self.problems)):
+            yield "There are no extensions in ~/.reenact and ./.reenact."
         yield from _section("Skills", self.skills, "")
         yield from _section("Commands", self.commands, "/")
         yield from _section("Agents", self.agents, "@")
@@ -84,7 +82,8 @@ class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
 def extensions(options: ExtensionsOptions, console: Console) -> int:
     """Print the extensions; exit with 1 if any file was passed over."""
     found = loaded(console)
-    as_page(_page(found), options.output_format, console)
+    page = _page(found)
+    console.show(page, options.output_format, *page.lines())
     return ExitCode.UNEXPECTED if found.problems else ExitCode.SUCCESS
 
 

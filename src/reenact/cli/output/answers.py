@@ -12,7 +12,6 @@ from rich.cells import cell_len, set_cell_size
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import on_one_line, plain_or_quoted
 from reenact.cli.output.failures import Problem, problem_of_turn
-from reenact.cli.output.lines import as_line
 from reenact.cli.parsing.options import OutputFormat
 from reenact.domain.events import (
     AssistantMessage,
@@ -215,7 +214,7 @@ class StreamJsonOutput(JsonOutput):
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Print the envelope."""
-        self._console.write(as_line(event))
+        self._console.write_json(event)
 
 
 def output(form: OutputFormat, console: Console) -> Output:
@@ -252,7 +251,7 @@ def write_result(console: Console, result: Result) -> None:
     if result.error is not None:
         error = structs.replace(result.error, message=console.without_key(result.error.message))
         result = structs.replace(result, error=error)
-    console.write(as_line(result))
+    console.write_json(result)
 
 
 def _tell(answer: Answer, console: Console) -> None:

@@ -10,16 +10,18 @@ import os
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
+from enum import StrEnum
 from functools import partial
 from logging import LogRecord
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from reenact.cli.output.failures import OutputLostError, Problem, hint_of
-from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK, Between, Lines, Tracebacks, Whole, Words
+from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK, Between, Lines, Tracebacks, Whole, Words, as_line
 from reenact.cli.output.streams import copied, forget, is_standard, overheard, pieces, redirected, takes
 from reenact.cli.settings.environment import is_dumb
 from reenact.domain.errors import StorageError
+from reenact.domain.legible import harmless
 
 if TYPE_CHECKING:
     from rich.console import Console as Screen
@@ -33,6 +35,13 @@ _SECRET_LENGTH: Final = 8
 _ERRORS = "errors.log"
 _MOMENT: Final = 1.0
 """Seconds that who reads is waited for when there is no time left."""
+
+
+class ListFormat(StrEnum):
+    """How a list is printed: lines for people, or one JSON object a line."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 class Console:
@@ -133,6 +142,14 @@ class Console:
                 if self._takes_more():
                     self.out.write(piece)
                     self.out.flush()
+
+    def write_json(self, value: object) -> None:
+        """Print the value as a line of JSON."""
+        self.write(as_line(value))
+
+    def show(self, value: object, form: ListFormat, *lines: str) -> None:
+        """Print what a command has found: as a line of JSON, or as lines for people, which a terminal only shows."""
+        self.write(as_line(value) if form is ListFormat.JSON else "".join(f"{harmless(line)}\n" for line in lines))
 
     def flush(self) -> None:
         """Let everything be read that was written, also by others; raises as `write` does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -14,8 +15,10 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import Final, TypeAlias
 
+import msgspec
+
 from reenact.cli.output.failures import printable
-from reenact.domain.legible import harmless
+from reenact.domain.legible import harmless, in_ascii
 
 Conceal: TypeAlias = Callable[[str], str]
 """Returns a text without the secrets in it."""
@@ -25,7 +28,14 @@ FOR_LATER: Final[Mapping[str, object]] = {"is_for_later": True}
 _FACTS: Final = ("code", "type", "hint", "session_id", "agent_id", "turn_id")
 """What a record may say of itself beside its message, under these names."""
 _MARGIN: Final = "  "
+_UNSEEN: Final = re.compile(r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""What may stand in JSON as it is, and yet would end a line for some readers, or hide or move what a person sees."""
 _ERRORS_SIZE: Final = 1024 * 1024
+
+
+def as_line(value: object) -> str:
+    """Return the value as JSON on one line, which every reader takes for one line."""
+    return _UNSEEN.sub(lambda found: in_ascii(found[0], ""), msgspec.json.encode(value).decode()) + "\n"
 
 
 class _Formatter(logging.Formatter):
@@ -35,7 +45,7 @@ class _Formatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
         self._conceal = conceal
 
-    def traceback(self, record: logging.LogRecord) -> str:
+    def traceback(self, record: LogRecord) -> str:
         return self.formatException(record.exc_info) if record.exc_info else ""
 
 
@@ -50,7 +60,7 @@ class Words(_Formatter):
         self._errors = errors
         self._debug = debug
 
-    def format(self, record: logging.LogRecord) -> str:
+    def format(self, record: LogRecord) -> str:
         message = self._conceal(record.getMessage())
         if record.levelno > logging.INFO:
             message = f"reenact: {record.levelname.lower()}: {message}"
@@ -65,9 +75,7 @@ class Words(_Formatter):
 class Lines(_Formatter):
     """For machines: a JSON object a line. Its fields are in the documentation, and stay."""
 
-    def format(self, record: logging.LogRecord) -> str:
-        from reenact.cli.output.lines import as_line  # noqa: PLC0415 - whoever asks for help need not wait for it
-
+    def format(self, record: LogRecord) -> str:
         fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="microseconds"),
             "level": record.levelname.lower(),
@@ -86,24 +94,8 @@ class Lines(_Formatter):
 class Whole(_Formatter):
     """For later: everything."""
 
-    def format(self, record: logging.LogRecord) -> str:
+    def format(self, record: LogRecord) -> str:
         return self._conceal(super().format(record))
-
-
-class Told(logging.Handler):
-    """Writes to standard error, or to what is in its place; where nothing can be written, that is no failure."""
-
-    def __init__(self, write: Callable[[str], None]) -> None:
-        super().__init__()
-        self._write = write
-
-    def emit(self, record: logging.LogRecord) -> None:
-        try:
-            line = self.format(record)
-        except Exception:  # noqa: BLE001 - a library that logs arguments which its message does not take
-            record.msg, record.args = f"{record.msg} {record.args}", None
-            line = self.format(record)
-        self._write(f"{line}\n")
 
 
 class Tracebacks(RotatingFileHandler):
@@ -114,13 +106,13 @@ class Tracebacks(RotatingFileHandler):
             path, maxBytes=_ERRORS_SIZE, backupCount=1, encoding="utf-8", errors="backslashreplace", delay=True
         )
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def emit(self, record: LogRecord) -> None:
         if record.exc_info and record.exc_info[0] is not None:
             with contextlib.suppress(OSError):
                 Path(self.baseFilename).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 super().emit(record)
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name that logging calls
+    def handleError(self, record: LogRecord) -> None:  # noqa: N802 - the name that logging calls
         """Do nothing: standard error has told already."""
 
     def close(self) -> None:
@@ -193,8 +185,12 @@ class TerminalLock:
 TERMINAL_LOCK: Final = TerminalLock()
 
 
-class Between(Told):
-    """Writes what is logged where an answer, or what is typed, is not broken by it."""
+class Between(logging.Handler):
+    """Writes to standard error, or to what is in its place, where that breaks neither an answer nor what is typed."""
+
+    def __init__(self, write: Callable[[str], None]) -> None:
+        super().__init__()
+        self._write = write
 
     def createLock(self) -> None:  # noqa: N802 - the name that logging calls
         """Have one lock with all that is written there, so that nobody waits for two in two orders."""
@@ -202,4 +198,12 @@ class Between(Told):
 
     def emit(self, record: LogRecord) -> None:
         """Write the record, now or as soon as it can be."""
-        TERMINAL_LOCK.write_when_free(partial(super().emit, record))
+        TERMINAL_LOCK.write_when_free(partial(self._tell, record))
+
+    def _tell(self, record: LogRecord) -> None:
+        try:
+            line = self.format(record)
+        except Exception:  # noqa: BLE001 - a library that logs arguments which its message does not take
+            record.msg, record.args = f"{record.msg} {record.args}", None
+            line = self.format(record)
+        self._write(f"{line}\n")

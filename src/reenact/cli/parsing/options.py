@@ -15,7 +15,7 @@ import msgspec
 import typer
 from msgspec.structs import FieldInfo, fields
 
-from reenact.cli.output.console import Console
+from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.settings.environment import preferred_database
 
 CONVERSATION: Final = "Conversation"
@@ -42,13 +42,6 @@ class OutputFormat(StrEnum):
     TEXT = "text"
     JSON = "json"
     STREAM_JSON = "stream-json"
-
-
-class ListFormat(StrEnum):
-    """How a list is printed: lines for people, or one JSON object a line."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class Shell(StrEnum):
@@ -233,7 +226,25 @@ Prices: TypeAlias = Annotated[
 ]
 
 
-class TalkOptions(Options, frozen=True):
+class OfLog(Options, frozen=True):
+    """The options of a command that is about a log."""
+
+    database: Database = None
+
+
+class Paged(OfLog, frozen=True):
+    """Those of one that prints a page."""
+
+    output_format: Page = ListFormat.TEXT
+
+
+class Listing(OfLog, frozen=True):
+    """Those of one that prints a list."""
+
+    output_format: Lines = ListFormat.TEXT
+
+
+class TalkOptions(OfLog, frozen=True):
     """Talk to an agent whose every event is kept.
 
     With a terminal this is a chat. Without one, each line of standard input is a prompt. With -p it is one answer on
@@ -304,7 +315,6 @@ class TalkOptions(Options, frozen=True):
     timeout: Annotated[
         float | None, option("Interrupt an answer that takes longer.", "SECONDS", group=TOOLS), seconds
     ] = None
-    database: Database = None
     output_format: Annotated[
         OutputFormat,
         option(
@@ -327,18 +337,15 @@ class TalkOptions(Options, frozen=True):
         return self.continue_latest or self.resume is not None
 
 
-class SessionsOptions(Options, frozen=True):
+class SessionsOptions(Listing, frozen=True):
     """List the sessions, the newest first: id, beginning, messages, first words, and if one waits for a person.
 
     $ reenact sessions  # `reenact --resume ID` goes on with one
     $ reenact sessions --output-format json
     """
 
-    database: Database = None
-    output_format: Lines = ListFormat.TEXT
 
-
-class ServeOptions(Options, frozen=True):
+class ServeOptions(OfLog, frozen=True):
     """Let other programs and web pages use the log and its agents, over WebSocket and HTTP.
 
     Prints where it listens, and goes on until Ctrl+C or SIGTERM; exits with 0 then. Of settings.json only `db` is for
@@ -379,7 +386,6 @@ class ServeOptions(Options, frozen=True):
     max_turns: MaxTurns = None
     max_cost: MaxCost = None
     prices: Prices = ()
-    database: Database = None
 
 
 class TestTerminalOptions(Options, frozen=True):
@@ -405,7 +411,7 @@ class TestTerminalOptions(Options, frozen=True):
     keep: Annotated[str | None, option("Keep recordings and last screens of tests that fail there.", "DIR")] = None
 
 
-class BranchOptions(Options, frozen=True):
+class BranchOptions(Paged, frozen=True, kw_only=True):
     """Create a session that goes on with the history of another one, which stays as it is, and print its id.
 
     Nothing is copied. reenact --resume ID talks in it.
@@ -420,11 +426,9 @@ class BranchOptions(Options, frozen=True):
     model: Annotated[str | None, option("Go on with this model.", "NAME")] = None
     system_prompt: Annotated[str | None, option("Go on with these instructions.", "TEXT")] = None
     new_id: Annotated[str | None, option("The id of the new session.", "NEW", "--id")] = None
-    database: Database = None
-    output_format: Page = ListFormat.TEXT
 
 
-class DiffOptions(Options, frozen=True):
+class DiffOptions(Paged, frozen=True, kw_only=True):
     """Say what changed in a session between two positions of the log, or what is different in two sessions.
 
     Exits with 1 if there is any difference.
@@ -436,11 +440,9 @@ class DiffOptions(Options, frozen=True):
     what: Annotated[
         tuple[str, ...], argument("SESSION A B | LEFT[@A] RIGHT[@B]", "Two positions of a session, or two sessions.")
     ]
-    database: Database = None
-    output_format: Page = ListFormat.TEXT
 
 
-class ExportOptions(Options, frozen=True):
+class ExportOptions(Paged, frozen=True, kw_only=True):
     """Write the log, or some of its sessions, to a file that anybody can read and `reenact import` verifies.
 
     $ reenact export log.jsonl
@@ -457,22 +459,18 @@ class ExportOptions(Options, frozen=True):
     ] = False
     hash_key: Annotated[str | None, option("Mark equal values equally, by a hash with this key.", "FILE")] = None
     no_feeds: Annotated[bool, option("Without what subscribers saw.", None, "--no-feeds")] = False
-    database: Database = None
-    output_format: Page = ListFormat.TEXT
 
 
-class ImportOptions(Options, frozen=True):
+class ImportOptions(Paged, frozen=True, kw_only=True):
     """Take what was exported into the log, or begin one with it: all of it, once it is verified, or nothing.
 
     $ reenact import log.jsonl --db copy.db
     """
 
     file: Annotated[str, argument("FILE", "What was exported; - is standard input.")]
-    database: Database = None
-    output_format: Page = ListFormat.TEXT
 
 
-class LogOptions(Options, frozen=True):
+class LogOptions(Listing, frozen=True):
     """List the events of the log, also while it is being written.
 
     $ reenact log --last 20
@@ -481,8 +479,6 @@ class LogOptions(Options, frozen=True):
     $ reenact log --why 42  # what an event follows from
     """
 
-    database: Database = None
-    output_format: Lines = ListFormat.TEXT
     session: Annotated[str | None, option("Only this session.", "ID")] = None
     lineage: Annotated[
         bool, option("With --session: also what a branch shares with its origin.", None, "--lineage")
@@ -500,7 +496,7 @@ class LogOptions(Options, frozen=True):
     why: Annotated[int | None, option("Why this event happened, and what followed from it.", "POSITION")] = None
 
 
-class ProjectionsOptions(Options, frozen=True):
+class ProjectionsOptions(Listing, frozen=True):
     """List the tables that follow the log: how far they are, and if something keeps them from going on.
 
     Exits with 1 if one of them has stopped.
@@ -508,11 +504,8 @@ class ProjectionsOptions(Options, frozen=True):
     $ reenact projections
     """
 
-    database: Database = None
-    output_format: Lines = ListFormat.TEXT
 
-
-class RebuildOptions(Options, frozen=True):
+class RebuildOptions(Paged, frozen=True):
     """Make the tables of a projection anew from the log, beside those that are read, and put them in their place.
 
     A rebuilding that was cut short is gone on with. While a program has the log open to write, it is for that program
@@ -529,11 +522,9 @@ class RebuildOptions(Options, frozen=True):
         tuple[str, ...],
         option("Where the class of a projection of your own is. Repeatable.", "FILE.py|MODULE[:NAME]", "--projections"),
     ] = ()
-    database: Database = None
-    output_format: Page = ListFormat.TEXT
 
 
-class ReplayOptions(Options, frozen=True):
+class ReplayOptions(Listing, frozen=True):
     """Decide recorded histories anew, as today's code does, and say where it parts from them; nothing is run.
 
     Exits with 1 if any history is decided otherwise today.
@@ -549,11 +540,9 @@ class ReplayOptions(Options, frozen=True):
             "Sessions; or exports (*.jsonl), logs (*.db), and folders of them. Without any: the whole log.",
         ),
     ] = ()
-    database: Database = None
-    output_format: Lines = ListFormat.TEXT
 
 
-class ShowOptions(Options, frozen=True):
+class ShowOptions(Paged, frozen=True, kw_only=True):
     """Show a session as it is, or was: its conversation, what is under way, what waits for people, and what it cost.
 
     $ reenact show ses_1
@@ -562,11 +551,9 @@ class ShowOptions(Options, frozen=True):
 
     session: Annotated[str, argument("SESSION", "The session's id.")]
     at: Annotated[int | None, option("As it was at this position of the log.", "POSITION")] = None
-    database: Database = None
-    output_format: Page = ListFormat.TEXT
 
 
-class CheckpointOptions(Options, frozen=True):
+class CheckpointOptions(Paged, frozen=True):
     """Write where every stream and feed of the log ends: what is kept elsewhere tells later whether any was cut off.
 
     A checkpoint is lines of JSON in either format, which is that of what is said of one in a file.
@@ -575,11 +562,9 @@ class CheckpointOptions(Options, frozen=True):
     """
 
     output: Annotated[str | None, option("Where to; standard output without it.", "FILE")] = None
-    database: Database = None
-    output_format: Page = ListFormat.TEXT
 
 
-class VerifyOptions(Options, frozen=True):
+class VerifyOptions(Paged, frozen=True):
     """Look for anything in the log that is not as it was written, also while it is being written.
 
     The first bad record of every stream and feed is named. Exits with 1 if there is any.
@@ -589,8 +574,6 @@ class VerifyOptions(Options, frozen=True):
     """
 
     checkpoint: Annotated[str | None, option("Hold the log to what `checkpoint` has written.", "FILE")] = None
-    database: Database = None
-    output_format: Page = ListFormat.TEXT
 
 
 class TrustOptions(Options, frozen=True):

@@ -16,7 +16,6 @@ import msgspec
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.output.lines import as_page
 from reenact.cli.parsing.options import OutputFormat, SettingsOptions, TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, read_prices
 from reenact.cli.settings.environment import default_database, given, home_directory, settings_files
@@ -190,11 +189,8 @@ class _Settings(msgspec.Struct, frozen=True):
     files: tuple[str, ...]
     passed_over: tuple[PassedOver, ...]
 
-    def text(self) -> str:
-        """Return lines for people."""
-        return "\n".join(self._lines())
-
-    def _lines(self) -> Iterator[str]:
+    def lines(self) -> Iterator[str]:
+        """Yield lines for people."""
         shown = [(one.name, _shown(one.value), one.place or one.source) for one in self.settings]
         widest = max(len(name) for name, _, _ in shown)
         for name, value, place in shown:
@@ -214,7 +210,8 @@ def settings(options: SettingsOptions, console: Console) -> int:
     """
     found = read_preferences(console.environ)
     effective = tuple(_effective(name, found, options, console.environ) for name in KEYS)
-    as_page(_Settings(effective, found.files, found.passed_over), options.output_format, console)
+    page = _Settings(effective, found.files, found.passed_over)
+    console.show(page, options.output_format, *page.lines())
     return ExitCode.SUCCESS
 
 
