@@ -1,4 +1,4 @@
-"""Files that are no extensions: each is told of with its line and passed over, and the rest is loaded."""
+"""Files that are no extensions: each is told of with its line and skipped, and the rest is loaded."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ def test_a_file_with_nothing_in_it_is_told_of(user: Written, project: Written, k
     [
         ("skill", "name: bad", "no `description`"),
         ("agent", "name: bad", "no `description`"),
-        ("skill", "description: d\nallowed-tools: 3", "`allowed-tools` is to be text or a list of texts, not a number"),
-        ("command", "description: d\nallowed-tools: [1]", "`allowed-tools` is to be"),
-        ("command", "description: d\nmodel: []", "`model` is to be text"),
-        ("command", "description: d\nargument-hint: 3", "`argument-hint` is to be text"),
-        ("agent", "description: d\ntools: {a: b}", "`tools` is to be text or a list of texts, not a mapping"),
-        ("agent", "description: d\nmodel: 4", "`model` is to be text"),
-        ("agent", "description: d\ncolor: [red]", "`color` is to be text"),
+        ("skill", "description: d\nallowed-tools: 3", "`allowed-tools` must be text or a list of texts, not a number"),
+        ("command", "description: d\nallowed-tools: [1]", "`allowed-tools` must be"),
+        ("command", "description: d\nmodel: []", "`model` must be text"),
+        ("command", "description: d\nargument-hint: 3", "`argument-hint` must be text"),
+        ("agent", "description: d\ntools: {a: b}", "`tools` must be text or a list of texts, not a mapping"),
+        ("agent", "description: d\nmodel: 4", "`model` must be text"),
+        ("agent", "description: d\ncolor: [red]", "`color` must be text"),
     ],
 )
 def test_fields_of_the_wrong_type_are_told_of(
@@ -150,14 +150,14 @@ def test_a_device_is_not_opened(user: Written, project: Written, device: str) ->
     user.file("commands/x", b"")
     (user.folder / "commands" / "bad.md").symlink_to(device)
 
-    assert only_problem(user, project).message == "it is no regular file"
+    assert only_problem(user, project).message == "it is not a regular file"
 
 
 @pytest.mark.parametrize("path", ["skills", "commands", "agents"])
 def test_a_file_is_no_folder(user: Written, project: Written, path: str) -> None:
     project.file(path, b"")
 
-    assert only_problem(user, project) == Problem(str(project.folder / path), None, "it is to be a folder")
+    assert only_problem(user, project) == Problem(str(project.folder / path), None, "it must be a folder")
 
 
 @pytest.mark.parametrize("path", ["commands/bad.md", "commands", "skills/bad", "skills/bad/SKILL.md", "hooks.json"])
@@ -355,8 +355,8 @@ def a_link_to_itself(path: Path) -> None:
     [
         (a_link_to_nowhere, "it is a link that leads nowhere"),
         (a_link_to_itself, "it is a link in a cycle of links"),
-        (Path.touch, "it is to be a folder"),
-        (os.mkfifo, "it is to be a folder"),
+        (Path.touch, "it must be a folder"),
+        (os.mkfifo, "it must be a folder"),
     ],
 )
 def test_a_reenact_that_is_no_folder_is_told_of_once(
@@ -372,7 +372,7 @@ def test_a_reenact_that_is_no_folder_is_told_of_once(
     [
         ("commands/sub/x.md", "commands/sub", "put it into commands itself"),
         ("agents/sub/x.md", "agents/sub", "put it into agents itself"),
-        ("commands/UP.MD", "commands/UP.MD", "its name is to end in .md"),
+        ("commands/UP.MD", "commands/UP.MD", "its name must end in .md"),
         ("skills/review.md", "skills/review.md", "a folder with a SKILL.md in it"),
     ],
 )

@@ -7,7 +7,7 @@ import functools
 import os
 import sys
 from collections.abc import Generator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import typer
 from typer.core import TyperGroup
@@ -153,7 +153,7 @@ def naming_no_session(arguments: Sequence[str]) -> list[str]:
     return named
 
 
-def _talk(*, context: typer.Context, **taken: Any) -> Command | None:  # noqa: ANN401 - as typer has read them
+def _talk(*, context: typer.Context, **taken: object) -> Command | None:
     on_command_line = given(context)
     if context.invoked_subcommand is not None:
         _refuse(on_command_line - _ANYWHERE, context.invoked_subcommand)
@@ -212,7 +212,7 @@ def _print_version(console: Console) -> int:
 
 
 def _refuse(options: frozenset[str], command: str) -> None:
-    """Refuse what stands before a subcommand and would not be heeded."""
+    """Refuse what stands before a subcommand and would be ignored."""
     root = _parser()
     wrong = [name for name, option in options_of(root).items() if option.name in options and name.startswith("--")]
     if not wrong:

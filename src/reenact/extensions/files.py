@@ -12,7 +12,7 @@ import msgspec
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """Why something in a file or folder was passed over; `line` counts from 1 and is None where there is none."""
+    """Why something in a file or folder was skipped; `line` counts from 1 and is None where there is none."""
 
     path: str
     line: int | None
@@ -90,7 +90,7 @@ def names_in(folder: Path, within: Path | None) -> list[str]:
             raise MalformedError("it is a link that leads nowhere") from None
         return []
     except NotADirectoryError:
-        raise MalformedError("it is to be a folder") from None
+        raise MalformedError("it must be a folder") from None
     except OSError as error:
         raise _unreadable(error) from error
     if len(names) > MOST:
@@ -103,7 +103,7 @@ def read_bytes(path: Path, within: Path | None, allowance: Allowance | None = No
 
     Raises:
         FileNotFoundError: there is nothing of this name.
-        MalformedError: it is no regular file, is too large or cannot be read, or a link leads out of `within`.
+        MalformedError: it is not a regular file, is too large or cannot be read, or a link leads out of `within`.
     """
     try:
         _check_inside(path, within)
@@ -160,9 +160,9 @@ def _check_inside(path: Path, within: Path | None) -> None:
 
 def _check_regular(status: os.stat_result) -> None:
     if stat.S_ISDIR(status.st_mode):
-        raise MalformedError("it is a folder, and is to be a file")
+        raise MalformedError("it is a folder, and must be a file")
     if not stat.S_ISREG(status.st_mode):
-        raise MalformedError("it is no regular file")
+        raise MalformedError("it is not a regular file")
     if status.st_size > LARGEST:
         raise MalformedError(f"it has {status.st_size:,} bytes; {LARGEST:,} are read at most")
 

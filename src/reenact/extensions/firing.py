@@ -66,7 +66,7 @@ def _object(ran: Ran) -> dict[str, object]:
     except RecursionError:
         raise UnclearError("JSON that is nested too deeply") from None
     except ValueError as error:
-        raise UnclearError(f"what begins like JSON and is none: {error}") from None
+        raise UnclearError(f"it begins like JSON and is not valid JSON: {error}") from None
     return content  # it begins with a brace, so that it is an object
 
 
@@ -75,14 +75,14 @@ def _specific(said: dict[str, object]) -> dict[str, object]:
     if specific is None:
         return {}
     if not is_object(specific):
-        raise UnclearError("`hookSpecificOutput` is no object")
+        raise UnclearError("`hookSpecificOutput` must be an object")
     return specific
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands twice in an object")
+        raise ValueError("an object has a key twice")
     return found
 
 
@@ -94,14 +94,14 @@ def _refusal(said: dict[str, object], specific: dict[str, object]) -> str | None
         case True | None:
             pass
         case other:
-            raise UnclearError(f"`continue` is {other!r:.80}, and is to be true or false")
+            raise UnclearError(f"`continue` is {other!r:.80}, and must be true or false")
     match said.get("decision"):
         case "block":
             return _text(said.get("reason"))
         case "approve" | None:
             pass
         case other:
-            raise UnclearError(f"`decision` is {other!r:.80}, and is to be 'approve' or 'block'")
+            raise UnclearError(f"`decision` is {other!r:.80}, and must be 'approve' or 'block'")
     match specific.get("permissionDecision"):
         case "deny":
             return _text(specific.get("permissionDecisionReason"))
@@ -110,7 +110,7 @@ def _refusal(said: dict[str, object], specific: dict[str, object]) -> str | None
         case "allow" | None:
             pass
         case other:
-            raise UnclearError(f"`permissionDecision` is {other!r:.80}, and is to be 'allow', 'deny' or 'ask'")
+            raise UnclearError(f"`permissionDecision` is {other!r:.80}, and must be 'allow', 'deny' or 'ask'")
     if "updatedInput" in specific:
         return "it wants to change the arguments, which a hook cannot do here"
     return None

@@ -65,7 +65,7 @@ class Document:
         if value is None:
             return None
         if not isinstance(value, str):
-            raise self._wrong(key, f"is to be text, not {_kind(value)}; put it in quotes")
+            raise self._wrong(key, f"must be text, not {_kind(value)}; put it in quotes")
         if not value.strip():
             raise self._wrong(key, "is blank")
         return value.strip()
@@ -92,7 +92,7 @@ class Document:
             return tuple(_WORDS.findall(value))
         if _is_texts(value):
             return tuple(value)
-        raise self._wrong(key, f"is to be text or a list of texts, not {_kind(value)}")
+        raise self._wrong(key, f"must be text or a list of texts, not {_kind(value)}")
 
     def hint(self, key: str) -> str | None:
         """Return the text of a field in which `[…]` is meant as text, though YAML has a list; raises as `text`."""
@@ -162,7 +162,7 @@ def read_document(text: str, allowance: Allowance) -> Document:
     if content is None:
         return Document(text, body)
     if not is_mapping(content) or not all(isinstance(key, str) for key in content):
-        raise MalformedError("the front matter is to be lines of `key: value`", 2)
+        raise MalformedError("the front matter must be lines of `key: value`", 2)
     if _MERGE in content:
         raise MalformedError(
             f"the key `{_MERGE}` merges nothing here; write out what it stands for", places[_MERGE,][0] + 1

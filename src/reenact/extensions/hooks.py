@@ -80,7 +80,7 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
     """Return the hooks in the content of a file.
 
     Raises:
-        MalformedError: it is no JSON object.
+        MalformedError: it is not valid JSON object.
     """
     events, lines = _events(text_of(content))
     hooks: list[Hook] = []
@@ -127,19 +127,19 @@ def _events(text: str) -> tuple[dict[str, object], Mapping[Path, int]]:
     """Return the events and what is to run, at the top or under `hooks`, and on which lines."""
     content, lines = read_json(text)
     if not is_object(content):
-        raise MalformedError('it is to be an object: {"PreToolUse": [{"matcher": …, "hooks": [{"command": …}]}]}', 1)
+        raise MalformedError('it must be an object: {"PreToolUse": [{"matcher": …, "hooks": [{"command": …}]}]}', 1)
     wrapped = content.get(_WRAPPED)
     if not is_object(wrapped):
         return content, lines
     for event in EVENTS:
         if event in content:
-            raise MalformedError(f"{event} stands beside `{_WRAPPED}`, and is to stand in it", lines[event,])
+            raise MalformedError(f"{event} stands beside `{_WRAPPED}`, and must stand in it", lines[event,])
     return wrapped, {path[1:]: line for path, line in lines.items() if path[:1] == (_WRAPPED,)}
 
 
 def _unknown(event: str) -> str:
     if event in _ELSEWHERE:
-        return f"hooks are not told of {event} here, but of {', '.join(EVENTS)}"
+        return f"there are no hooks for {event} here; there are for {', '.join(EVENTS)}"
     return f"there is no event {event!a:.80}; there are {', '.join(EVENTS)}"
 
 
@@ -159,14 +159,14 @@ def _found(event: str, groups: object) -> Iterator[tuple[Path, tuple[object, obj
 
 def _hook(event: str, group: object, hook: object, *, path: str, source: str) -> Hook:
     if hook is None:
-        raise MalformedError('it is to be a list of {"matcher": …, "hooks": [{"type": "command", "command": …}]}')
+        raise MalformedError('it must be a list of {"matcher": …, "hooks": [{"type": "command", "command": …}]}')
     if not is_object(hook):
-        raise MalformedError('it is to be {"type": "command", "command": …}')
+        raise MalformedError('it must be {"type": "command", "command": …}')
     if hook.get("type", "command") != "command":
         raise MalformedError(f"`type` is {hook['type']!r:.80}, and only `command` is run here")
     command = hook.get("command")
     if not isinstance(command, str) or not command.strip() or not _is_command_line(command):
-        raise MalformedError("`command` is to be a command line")
+        raise MalformedError("`command` must be a command line")
     if unknown := [key for key in hook if key not in _HARMLESS]:
         raise MalformedError(f"{', '.join(map(repr, unknown)):.80} could change when it runs, and is not known here")
     if is_object(group) and (unknown := [key for key in group if key not in _OF_GROUPS]):
@@ -184,7 +184,7 @@ def _hook(event: str, group: object, hook: object, *, path: str, source: str) ->
 def _matcher(event: str, group: object) -> str:
     matcher = group.get("matcher") if is_object(group) else None
     if matcher is not None and not isinstance(matcher, str):
-        raise MalformedError("`matcher` is to be text")
+        raise MalformedError("`matcher` must be text")
     if matcher is None or event not in _WITH_A_MATCHER:
         return ""
     if len(matcher) > _LONGEST_MATCHER:
@@ -193,7 +193,7 @@ def _matcher(event: str, group: object) -> str:
         with warnings.catch_warnings(action="ignore"):  # of what a later Python may read otherwise
             re.compile(matcher if matcher not in _ALL else "")
     except (re.error, RecursionError, OverflowError) as error:
-        raise MalformedError(f"`matcher` is no regular expression: {error}") from None
+        raise MalformedError(f"`matcher` is not a valid regular expression: {error}") from None
     return matcher
 
 
@@ -201,7 +201,7 @@ def _seconds(value: object) -> float:
     if value is None:
         return TIMEOUT
     if isinstance(value, bool) or not isinstance(value, int | float) or not (0 < value <= LONGEST):
-        raise MalformedError(f"`timeout` is to be a number of seconds, above 0 and up to {LONGEST:g}")
+        raise MalformedError(f"`timeout` must be a number of seconds, above 0 and up to {LONGEST:g}")
     return float(value)
 
 

@@ -23,13 +23,13 @@ def read_json(text: str) -> tuple[object, Mapping[Path, int]]:
     """Return what the text holds, and the line of each value: that of its key, where it has one.
 
     Raises:
-        MalformedError: it is no JSON, has a key twice, a number with very many digits, or is nested very deep.
+        MalformedError: it is not valid JSON, has a key twice, a number with very many digits, or is nested very deep.
     """
     try:
         content: object = json.loads(text, parse_int=_whole)
         return content, dict(_lines(text))
     except json.JSONDecodeError as error:
-        raise MalformedError(f"it is no JSON: {error.msg}", error.lineno) from None
+        raise MalformedError(f"it is not valid JSON: {error.msg}", error.lineno) from None
     except RecursionError:
         dict(_lines(text))  # it is refused on the line on which it is too deep
         raise MalformedError("it is nested too deeply") from None
@@ -88,7 +88,7 @@ def _name(inner: _Open, word: str, line: int) -> None:
     """Take the key of what comes next."""
     key: str = json.loads(word)
     if inner.keys is None or key in inner.keys:
-        raise MalformedError(f"it is no JSON: the key {key!a:.80} comes twice", line)
+        raise MalformedError(f"it is not valid JSON: the key {key!a:.80} comes twice", line)
     inner.keys.add(key)
     inner.at, inner.awaits_key = key, False
 
@@ -97,6 +97,6 @@ def _check(word: str, depth: int, line: int) -> None:
     if depth > _DEEPEST:
         raise MalformedError(f"it is nested more than {_DEEPEST} deep", line)
     if word in ("NaN", "Infinity", "-Infinity"):
-        raise MalformedError(f"it is no JSON: {word} is no JSON value", line)
+        raise MalformedError(f"it is not valid JSON: {word} is not a JSON value", line)
     if word[0] not in '"{[' and len(word) > _DIGITS:
         raise MalformedError(f"a number has {len(word):,} digits; {_DIGITS:,} are read at most", line)

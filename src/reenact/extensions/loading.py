@@ -57,7 +57,7 @@ class Withheld(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Extensions(msgspec.Struct, frozen=True, kw_only=True):
-    """What was loaded, by names; the hooks that run, the user's first; and what was passed over.
+    """What was loaded, by names; the hooks that run, the user's first; and what was skipped.
 
     `replaced` has the path of each of the user's that one of the project stands for, by the path of that.
     """
@@ -96,7 +96,7 @@ class Extensions(msgspec.Struct, frozen=True, kw_only=True):
 def load(user: Path, project: Path, *, is_trusted: IsTrusted, reserved: Collection[str] = ()) -> Extensions:
     """Load what is in the `.reenact` of the user's home and of a project; what the project has holds.
 
-    Whatever is wrong with a file is a problem, and the file is passed over. Links in a project are followed only inside
+    Whatever is wrong with a file is a problem, and the file is skipped. Links in a project are followed only inside
     of it. `reserved` are the names of built-in commands.
     """
     root = Path(os.path.realpath(project))
@@ -148,7 +148,7 @@ class _Folder:
         with _PassingOver(self, self.path):
             if is_folder(self.path):
                 return True
-            raise MalformedError("it is to be a folder")
+            raise MalformedError("it must be a folder")
         return False
 
     def skills(self) -> dict[str, Skill]:
@@ -186,7 +186,7 @@ class _Folder:
         if self._is_folder(path):
             return True
         if path.suffix.lower() == _MARKDOWN and path.name != _NO_SKILL:
-            self.pass_over(path, MalformedError(f"it is no skill: that is a folder with a {SKILL_FILE} in it"))
+            self.pass_over(path, MalformedError(f"it is not a skill: that is a folder with a {SKILL_FILE} in it"))
         return False
 
     def _is_markdown(self, path: Path) -> bool:
@@ -194,7 +194,7 @@ class _Folder:
         if path.name.endswith(_MARKDOWN):
             return True
         if path.suffix.lower() == _MARKDOWN:
-            self.pass_over(path, MalformedError(f"it is not read: its name is to end in {_MARKDOWN}"))
+            self.pass_over(path, MalformedError(f"it is not read: its name must end in {_MARKDOWN}"))
         elif self._is_folder(path):
             where = f"put it into {path.parent.name} itself"
             self.pass_over(path, MalformedError(f"it is a folder, and what is in it is not read: {where}"))

@@ -71,10 +71,10 @@ class Trust:
         except FileNotFoundError:
             return {}
         except (ValueError, RecursionError):
-            raise MalformedError("it is no JSON") from None
+            raise MalformedError("it is not valid JSON") from None
         digests = {name: of for name, of in content.items() if isinstance(of, str)} if is_object(content) else None
         if digests is None or digests != content:
-            raise MalformedError("it is to be an object with texts in it")
+            raise MalformedError("it must be an object with texts in it")
         return digests
 
     @contextmanager

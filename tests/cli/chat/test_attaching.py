@@ -92,8 +92,8 @@ def test_images_and_pdf_files_are_attached_as_what_they_are_whatever_they_are_ca
         ("noise.bin", "neither UTF-8 text nor an image nor a PDF"),
         ("large.txt", "more than 262,144 bytes of text"),
         ("larger.png", "more than 5,242,880 bytes"),
-        ("pipe", "no regular file"),
-        ("/dev/zero", "no regular file"),
+        ("pipe", "not a regular file"),
+        ("/dev/zero", "not a regular file"),
     ],
 )
 def test_what_cannot_be_attached_is_refused(name: str, why: str) -> None:

@@ -150,8 +150,8 @@ def test_requirement_7_5_what_cannot_be_loaded_is_told_of_and_stops_nothing(
 
     assert (done.code, done.result["success"]) == (0, True)
     assert asked(api) == ["Say hello to Ann"]
-    assert "3 extensions are passed over; `reenact extensions` says why" in done.err
-    assert done.err.count("passed over") == 1
+    assert "3 extensions are skipped; `reenact extensions` says why" in done.err
+    assert done.err.count("skipped") == 1
     assert f"{bad}:2: the front matter cannot be read" in run("extensions").out
 
 
@@ -162,8 +162,8 @@ def test_of_many_problems_only_the_first_are_told_one_by_one(chat: Chat, project
     terminal = chat(until="Ctrl+D leaves")
 
     err = terminal.get_stripped_output()
-    assert err.count("passed over: ") == 5
-    assert "3 more are passed over" in err
+    assert err.count("skipped: ") == 5
+    assert "3 more are skipped" in err
 
 
 def test_a_script_is_told_of_all_that_is_not_in_force_on_one_line(run: Run, project: Written) -> None:
@@ -172,7 +172,7 @@ def test_a_script_is_told_of_all_that_is_not_in_force_on_one_line(run: Run, proj
 
     for done in (run("-p", "Hello"), run(stdin=b"Hello\n")):
         (line,) = [line for line in done.err.splitlines() if "warning" in line]
-        assert "1 extension is passed over, and the hooks in" in line
+        assert "1 extension is skipped, and the hooks in" in line
         assert "nobody has trusted them; `reenact extensions` says why" in line
 
 
@@ -231,7 +231,7 @@ def test_an_agent_has_the_tools_that_it_names(run: Run, project: Written, office
 
     names = [[tool["name"] for tool in request.body["tools"]] for request in office.api.requests]
     assert names == [["send_mail"], ["ask_user", "send_mail", "get_weather", "read_lines", "fail", "skill"]]
-    assert "@clerk is to have tools that are not here: Grep" in as_clerk.err
+    assert "@clerk lists tools that are not available: Grep" in as_clerk.err
     assert office.api.requests[0].system == "You write."
     assert "- review: Reviews code" in (office.api.requests[1].system or "")
 
@@ -353,7 +353,7 @@ def test_hooks_of_a_project_run_only_once_it_is_trusted_and_until_they_are_chang
     changed = run("-p", "Hello", CI="true")
 
     assert (before, after, (tmp_path / "ran-again").exists()) == (False, True, False)
-    assert untrusted.err.count("do not run, for nobody has trusted them") == 1
+    assert untrusted.err.count("do not run, because nobody has trusted them") == 1
     assert (trusted.code, trusted.out) == (0, "")
     assert 'event: "Stop"' in trusted.err
     assert 'command: "touch ran"' in trusted.err
@@ -386,7 +386,9 @@ def test_hooks_that_cannot_be_read_are_not_trusted_and_it_is_said_why(run: Run, 
     done = run("extensions", "trust")
 
     assert done.code == 2
-    assert f"there are no hooks or commands in {project.root} that could run; {path}:1: it is no JSON" in done.err
+    assert (
+        f"there are no hooks or commands in {project.root} that could run; {path}:1: it is not valid JSON" in done.err
+    )
 
 
 def test_extensions_are_listed_with_their_places(run: Run, home: Written, project: Written) -> None:
@@ -436,9 +438,9 @@ def test_a_list_with_problems_has_them_with_file_and_line_and_exits_with_1(run: 
     as_json = run("extensions", "--output-format=json")
 
     assert (as_text.code, as_json.code) == (1, 1)
-    assert f"{path}:3: `model` is to be text, not a number; put it in quotes" in as_text.out
+    assert f"{path}:3: `model` must be text, not a number; put it in quotes" in as_text.out
     assert as_json.result["problems"] == [
-        {"path": str(path), "line": 3, "message": "`model` is to be text, not a number; put it in quotes"}
+        {"path": str(path), "line": 3, "message": "`model` must be text, not a number; put it in quotes"}
     ]
 
 
@@ -929,7 +931,7 @@ def test_yaml_of_a_version_that_there_is_not_stops_nothing(run: Run, project: Wr
     done = run("-p", "Hello")
 
     assert (done.code, done.out) == (0, "Hello from mock!\n")
-    assert "passed over" in done.err
+    assert "skipped" in done.err
 
 
 def test_what_agents_and_hooks_leave_in_the_log_is_verified_and_replayed(

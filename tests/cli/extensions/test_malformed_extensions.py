@@ -47,7 +47,7 @@ def test_requirement_7_5_all_that_is_wrong_is_told_of_with_file_and_line_and_the
     told = everything_that_is_wrong(project, home)
     home.command("good", "Say hello")
 
-    listing = chat("extensions", until="Passed over")
+    listing = chat("extensions", until="Skipped")
     listed = listing.wait_for_exit()
     terminal = chat(until="Do you trust them?")
     terminal.send_line("n")
@@ -64,5 +64,5 @@ def test_requirement_7_5_all_that_is_wrong_is_told_of_with_file_and_line_and_the
     assert len(problems) == len(told)
     assert [place for place in told if f"\n  {':'.join(map(str, filter(None, place)))}: " not in page] == []
     assert (listed.code, terminal.wait_for_exit().code) == (1, 0)
-    assert f"{len(told) - 5} more are passed over" in terminal.get_stripped_output()
+    assert f"{len(told) - 5} more are skipped" in terminal.get_stripped_output()
     assert not (tmp_path / "ran").exists()

@@ -180,7 +180,7 @@ FILES = Section(
             happens=names("--mcp-config", "mcp.json", "{"),
             code=2,
             type="invalid_configuration",
-            says=error("--mcp-config mcp.json: it is no JSON: …"),
+            says=error("--mcp-config mcp.json: it is not valid JSON: …"),
         ),
         Row(
             what="`--mcp-config` with a server that is none",
@@ -194,14 +194,14 @@ FILES = Section(
             happens=asks("--mcp-config", "/dev/zero"),
             code=2,
             type="invalid_configuration",
-            says=error("--mcp-config /dev/zero: it is no regular file; …"),
+            says=error("--mcp-config /dev/zero: it is not a regular file; …"),
         ),
         Row(
             what="`--policy` that is a pipe which nobody writes",
             happens=piped,
             code=2,
             type="invalid_configuration",
-            says=error("--policy policy.json: it is no regular file; …"),
+            says=error("--policy policy.json: it is not a regular file; …"),
         ),
         Row(
             what="`--policy` that is huge",
@@ -330,14 +330,14 @@ SETTINGS = Section(
             happens=settings('{"model":\n'),
             code=2,
             type="invalid_configuration",
-            says=error("….reenact/settings.json:…: it is no JSON: …"),
+            says=error("….reenact/settings.json:…: it is not valid JSON: …"),
         ),
         Row(
             what="`settings.json` with a value of another type",
             happens=settings('{"model":\n1}'),
             code=2,
             type="invalid_configuration",
-            says=error("….reenact/settings.json:…: model is to be a text that is not blank"),
+            says=error("….reenact/settings.json:…: model must be a text that is not blank"),
         ),
         Row(
             what="a script of the mock that there is not",

@@ -20,7 +20,7 @@ _AS_IT_IS: Final = (
 HINTS: Final = {
     "authentication_error": _KEY,
     "permission_error": "the key in ANTHROPIC_API_KEY may not do this: ask for the permission, …",
-    "billing_error": "see to the account that the key in ANTHROPIC_API_KEY belongs to: …",
+    "billing_error": "check the account that the key in ANTHROPIC_API_KEY belongs to: …",
     "not_found_error": "is there a model of this name (--model, ANTHROPIC_MODEL), and …",
     "invalid_request_error": _AS_IT_IS,
     "request_too_large": "the conversation is too large for a request: begin a new one, or say less at once",

@@ -201,7 +201,7 @@ LOG = Section(
             type="storage_error",
             says=error(
                 "the log could not be written; the rest of the answer is lost",
-                "see whether the disk that the log is on is full, or fails",
+                "check whether the disk that the log is on is full or failing",
             ),
             out="…",
             asked=True,

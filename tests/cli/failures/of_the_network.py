@@ -11,7 +11,7 @@ from tests.cli.failures.rows import Call, Row, Section, error
 from tests.cli.failures.stage import Stage, http
 
 PAGE: Final = "<html>\n<h1>502 Bad Gateway: success, timed out, 401 Unauthorized</h1>\n</html>"
-_REACHED: Final = "see to the network, and to ANTHROPIC_BASE_URL"
+_REACHED: Final = "check the network and ANTHROPIC_BASE_URL"
 _LATER: Final = "the trouble is on the side of the API, or on the way to it: try again later"
 _AS_IT_IS: Final = (
     "the API does not take the request as it is: see --model, --system-prompt, --tools and ANTHROPIC_BASE_URL"

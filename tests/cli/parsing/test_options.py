@@ -177,7 +177,7 @@ def test_a_pipe_that_gives_nothing_is_not_waited_for(
         out, err = process.communicate()
 
     assert (code, out) == (0, "Hello from mock!\n")
-    assert "standard input has given nothing for 3 s" in err
+    assert "standard input sent nothing for 3 s" in err
 
 
 @pytest.mark.parametrize("arguments", [("--resume",), ("-r", "--model", "x"), ("--resume", "")])

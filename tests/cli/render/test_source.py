@@ -140,4 +140,5 @@ def test_states_that_are_never_left_are_forgotten() -> None:
     for _ in range(2000):
         source.line("`${")
 
+    assert source._context is not None
     assert len(source._context.stack) < 1000

@@ -153,7 +153,7 @@ def test_a_project_s_limits_hold_where_they_are_lower(run: Run, home: Path, tmp_
         ("maxTurns", "a project may only lower it, and it is 100"),
         ("maxCost", "a project may only lower it, and it is 2"),
     ]
-    assert "not heeded" not in run("-p", "Hello", "--model", "m").err
+    assert "ignored" not in run("-p", "Hello", "--model", "m").err
 
 
 @settings(max_examples=examples(50), deadline=None)
@@ -196,32 +196,32 @@ def somebody(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Path
 @pytest.mark.parametrize(
     ("content", "line", "words"),
     [
-        ("", 1, "no JSON"),
-        ("{\n 'model': 1}", 2, "no JSON"),
-        ('{"model": "x",\n}', 2, "no JSON"),
+        ("", 1, "not valid JSON"),
+        ("{\n 'model': 1}", 2, "not valid JSON"),
+        ('{"model": "x",\n}', 2, "not valid JSON"),
         ("[]", 1, 'an object, as {"model": "claude-x"}'),
         ('{"model": "x",\n "model": "y"}', 2, "the key 'model' comes twice"),
         ('{"prices": {"m": [1, 2],\n "m": [1, 3]}}', 2, "the key 'm' comes twice"),
         ('{\n"maxCost": NaN}', 2, "NaN"),
         ('{\n"timeout": -Infinity}', 2, "Infinity"),
-        ('{\n\n"model": 7}', 3, "model is to be a text"),
-        ('{\n"model": " "}', 2, "model is to be a text that is not blank"),
-        ('{\n"model": "a\\u0000"}', 2, "model is to be without a NUL"),
-        ('{\n"model": "\\ud800"}', 2, "model is to be Unicode"),
-        ('{\n"systemPrompt": null}', 2, "systemPrompt is to be a text"),
-        ('{\n"maxTurns": 0}', 2, "maxTurns is to be a whole number from 1 on"),
-        ('{\n"maxTurns": 1.5}', 2, "maxTurns is to be a whole number"),
-        ('{\n"maxTurns": true}', 2, "maxTurns is to be a whole number"),
-        ('{\n"maxTurns": "3"}', 2, "maxTurns is to be a whole number"),
+        ('{\n\n"model": 7}', 3, "model must be a text"),
+        ('{\n"model": " "}', 2, "model must be a text that is not blank"),
+        ('{\n"model": "a\\u0000"}', 2, "model must be without a NUL"),
+        ('{\n"model": "\\ud800"}', 2, "model must be Unicode"),
+        ('{\n"systemPrompt": null}', 2, "systemPrompt must be a text"),
+        ('{\n"maxTurns": 0}', 2, "maxTurns must be a whole number from 1 on"),
+        ('{\n"maxTurns": 1.5}', 2, "maxTurns must be a whole number"),
+        ('{\n"maxTurns": true}', 2, "maxTurns must be a whole number"),
+        ('{\n"maxTurns": "3"}', 2, "maxTurns must be a whole number"),
         ('{"maxTurns": 1' + "0" * 1000 + "}", 1, "1,001 digits"),
-        ('{\n"maxCost": -1}', 2, "maxCost is to be an amount of 0 or more"),
-        ('{\n"maxCost": 1e400}', 2, "maxCost is to be an amount"),
-        ('{"maxCost": 1' + "0" * 400 + "}", 1, "maxCost is to be an amount"),
-        ('{\n"prices": []}', 2, 'prices is to be {"MODEL": [IN, OUT]}'),
-        ('{\n"prices": {"m": [1]}}', 2, "prices is to be"),
-        ('{\n"prices": {"m": [1, true]}}', 2, "prices is to be"),
-        ('{\n"prices": {"": [1, 2]}}', 2, "prices is to be"),
-        ('{\n"timeout": 0}', 2, "timeout is to be a number of seconds above 0"),
+        ('{\n"maxCost": -1}', 2, "maxCost must be an amount of 0 or more"),
+        ('{\n"maxCost": 1e400}', 2, "maxCost must be an amount"),
+        ('{"maxCost": 1' + "0" * 400 + "}", 1, "maxCost must be an amount"),
+        ('{\n"prices": []}', 2, 'prices must be {"MODEL": [IN, OUT]}'),
+        ('{\n"prices": {"m": [1]}}', 2, "prices must be"),
+        ('{\n"prices": {"m": [1, true]}}', 2, "prices must be"),
+        ('{\n"prices": {"": [1, 2]}}', 2, "prices must be"),
+        ('{\n"timeout": 0}', 2, "timeout must be a number of seconds above 0"),
         ('{"x": ' + "[" * 100_000 + "]" * 100_000 + "}", 1, "nested more than 100 deep"),
         (b'{"model": "\xff"}', 1, "not UTF-8"),
         (b"{}\0", 1, "NUL"),
@@ -246,15 +246,15 @@ def test_a_file_that_is_wrong_is_bad_configuration_and_says_where(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({"outputFormat": "xml"}, 'outputFormat is to be "text" or "json" or "stream-json"'),
-        ({"allowedTools": "send_mail"}, "allowedTools is to be a list of names"),
-        ({"allowedTools": [""]}, "allowedTools is to be a list of names"),
-        ({"tools": "tools.py"}, "tools is to be a list of files"),
+        ({"outputFormat": "xml"}, 'outputFormat must be "text" or "json" or "stream-json"'),
+        ({"allowedTools": "send_mail"}, "allowedTools must be a list of names"),
+        ({"allowedTools": [""]}, "allowedTools must be a list of names"),
+        ({"tools": "tools.py"}, "tools must be a list of files"),
         ({"tools": ["my_tools"]}, "a module is named on the command line alone"),
         ({"tools": ["os:system"]}, "a module is named on the command line alone"),
-        ({"policy": 1}, "policy is to be the path of a file"),
-        ({"mcpConfig": {}}, "mcpConfig is to be the path of a file"),
-        ({"db": ""}, "db is to be the path of a log"),
+        ({"policy": 1}, "policy must be the path of a file"),
+        ({"mcpConfig": {}}, "mcpConfig must be the path of a file"),
+        ({"db": ""}, "db must be the path of a log"),
     ],
     ids=str,
 )
@@ -267,7 +267,7 @@ def test_what_only_the_user_may_say_is_checked_where_the_user_says_it(
     of_user = run("-p", "Hello")
 
     assert (of_project.code, of_project.out) == (0, "Hello from mock!\n")
-    assert f"not heeded: {next(iter(content))}: a project may not" in of_project.err
+    assert f"ignored: {next(iter(content))}: a project may not" in of_project.err
     assert of_user.code == 2
     assert words in of_user.err
 
@@ -279,7 +279,7 @@ def test_a_wrong_file_is_told_of_by_every_command_that_needs_it_and_by_no_other(
     others = [run(*words) for words in (["sessions", "--db", "missing.db"], ["extensions"], ["completion", "fish"])]
 
     assert [done.code for done in needing] == [2] * 5
-    assert all("settings.json:1: it is no JSON" in done.err for done in needing)
+    assert all("settings.json:1: it is not valid JSON" in done.err for done in needing)
     assert not any("settings.json:1" in done.err for done in others)
     assert run("sessions", REENACT_DB="missing.db").err.count("settings.json:1") == 0
 
@@ -294,7 +294,7 @@ def test_what_is_no_regular_file_is_refused_and_nothing_waits_for_it(run: Run, h
 
     path.unlink()
     os.mkfifo(path)
-    assert "no regular file" in refused()
+    assert "not a regular file" in refused()
     path.unlink()
     path.mkdir()
     assert "a folder" in refused()
@@ -403,21 +403,21 @@ def test_the_output_of_a_chat_is_no_matter_of_settings(run: Run, home: Path, mon
     assert in_a_pipe.output_format is OutputFormat.JSON
 
 
-def test_what_is_not_heeded_is_named_once(run: Run, home: Path, tmp_path: Path) -> None:
+def test_what_is_ignored_is_named_once(run: Run, home: Path, tmp_path: Path) -> None:
     put(home, {"$schema": "x", "permissions": {}, "env": {"A": "b"}, "hooks": {}, "maxTurn": 1, "zzz": 1})
     put(tmp_path, {"tools": ["x.py"], "mcpConfig": "x.json", "hooks": {}})
 
     done = run("-p", "Hello")
 
-    warned = [line for line in done.err.splitlines() if "not heeded" in line]
+    warned = [line for line in done.err.splitlines() if "ignored" in line]
     assert done.code == 0
     assert len(warned) == 5
     assert "permissions, env, hooks: it is a setting of Claude Code" in warned[0]
-    assert "settings.json:8: not heeded: maxTurn: there is no such setting; is `maxTurns` meant?" in warned[1]
+    assert "settings.json:8: ignored: maxTurn: there is no such setting; is `maxTurns` meant?" in warned[1]
     assert "zzz: there is no such setting" in warned[2]
     assert "tools, mcpConfig: a project may not name what runs" in warned[3]
     assert "$schema" not in done.err
-    assert not any("not heeded" in run(*words).err for words in (["log"], ["sessions"]))
+    assert not any("ignored" in run(*words).err for words in (["log"], ["sessions"]))
 
 
 def test_keys_cannot_drive_the_terminal(run: Run, tmp_path: Path) -> None:
@@ -456,7 +456,7 @@ def test_settings_are_listed_with_where_they_come_from(run: Run, home: Path, tmp
     assert effective(variable)["db"] == ("postgres://…", "environment", "REENACT_DB")
     assert effective(named)["model"][0] == "b"
     assert f'model         "b"  ({of_project})' in page
-    assert "not heeded: db, " in page
+    assert "ignored: db, " in page
 
 
 def test_who_has_no_settings_is_told_so(run: Run) -> None:

@@ -156,7 +156,7 @@ def test_servers_are_read_in_the_usual_form() -> None:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("{", "it is no JSON"),
+        ("{", "it is not valid JSON"),
         ("[]", '"mcpServers"'),
         ('{"servers": {}}', '"mcpServers"'),
         ('{"mcpServers": []}', '"mcpServers"'),
@@ -168,7 +168,7 @@ def test_servers_are_read_in_the_usual_form() -> None:
         ),
         ('{"mcpServers": {"a": {"command": "x", "url": "http://x"}}}', "mcpServers.a: it has a `command` and a `url`"),
         ('{"mcpServers": {"a": {"url": "ftp://x"}}}', "mcpServers.a"),
-        ('{"mcpServers": {"a": {"type": "sse", "url": "http://x"}}}', "mcpServers.a: it is of type `sse`"),
+        ('{"mcpServers": {"a": {"type": "sse", "url": "http://x"}}}', "mcpServers.a: transport `sse` is not supported"),
     ],
 )
 def test_servers_that_are_not_right_are_refused_with_their_place(run: Run, content: str, why: str) -> None:

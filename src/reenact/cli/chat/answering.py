@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import msgspec
@@ -17,37 +18,29 @@ _SKILL: Final = "skill"
 """The tool that loads skills, which has a function only where there are any."""
 
 
+@dataclass
 class Answering:
     """Makes the environments of whoever answers, and can say who that is.
 
     What `model` and `system_prompt` name holds in the place of what the session was created with. The `model` may be
     changed, which holds for environments that are made from then on; the system prompt does not hold in sessions that
-    were `begun` in this run, which were created with it.
+    were `begun` in this run, which were created with it. `mock` has the words for the factory if it is one of mocks.
     """
 
-    def __init__(
-        self,
-        factory: EnvironmentFactory,
-        *,
-        mock: str | None = None,
-        model: str | None = None,
-        system_prompt: str | None = None,
-    ) -> None:
-        """Take the factory and, if it is one of mocks, the words for it."""
-        self.mock = mock
-        self.model = model
-        self.begun: set[str] = set()
-        self._factory = factory
-        self._system_prompt = system_prompt
-        self._created_with: str | None = None
-        self._changed: list[str] = []
-        self._missing: list[str] = []
+    _factory: EnvironmentFactory
+    mock: str | None = None
+    model: str | None = None
+    system_prompt: str | None = None
+    begun: set[str] = field(default_factory=set[str])
+    _created_with: str | None = None
+    _changed: list[str] = field(default_factory=list[str])
+    _missing: list[str] = field(default_factory=list[str])
 
     def create(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment, not yet connected."""
         instead = {"model": self.model or config.model, "system_prompt": config.system_prompt}
         if config.session_id not in self.begun:
-            instead["system_prompt"] = self._system_prompt or config.system_prompt
+            instead["system_prompt"] = self.system_prompt or config.system_prompt
         self._created_with = config.model
         self._changed = [
             f"the session was created with {_words(name, old)}; this run has {_words(name, new)}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final, TypeAlias
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
 import msgspec
 from rich.cells import cell_len
@@ -29,17 +30,19 @@ _DECLINES: Final = "/no"
 _NONE: Final = "none"
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
 
-_Arguments: TypeAlias = dict[str, Any]
+_Arguments: TypeAlias = dict[str, object]
 
 
+@dataclass
 class Person:
     """Asks the person about each of the calls. Ctrl+C and Ctrl+D leave them all waiting."""
 
-    def __init__(self, editor: Editor, screen: Screen) -> None:
-        self._editor = editor
-        self._screen = screen
+    _editor: Editor
+    _screen: Screen
+    _always: set[str] = field(default_factory=set[str])
+
+    def __post_init__(self) -> None:
         self._by = user_name()
-        self._always: set[str] = set()
 
     def forget(self) -> None:
         """Ask about every tool again."""
@@ -148,7 +151,7 @@ def _how_to_answer(call: PendingCall) -> str:
     return f"A number, or {_DECLINES} [REASON]: "
 
 
-def _answer(call: PendingCall, said: str) -> Any:  # noqa: ANN401 - the values of options are any JSON
+def _answer(call: PendingCall, said: str) -> object:
     """Return the answer that was typed, or raise `InvalidInputError` saying what to type."""
     if call.options is None:
         if not said:

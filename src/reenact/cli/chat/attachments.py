@@ -88,7 +88,7 @@ def _file(name: str) -> Path | None:
 
 def _content(path: Path) -> bytes:
     if not path.is_file():  # a pipe would keep us waiting
-        raise InvalidInputError(f"{path} cannot be attached: it is no regular file")
+        raise InvalidInputError(f"{path} cannot be attached: it is not a regular file")
     try:
         with path.open("rb") as file:
             content = file.read(MOST + 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -88,19 +89,19 @@ def _ending_with_terminal(console: Console) -> Generator[None]:
         raise TerminatedError from failed
 
 
+@dataclass
 class _Chat:
     """Reads one line after the other, and does what it says, whatever becomes of that."""
 
-    def __init__(
-        self, context: Context, talking: TalkingWithPerson, console: Console, screen: Screen, clock: Callable[[], float]
-    ) -> None:
-        self._context = context
-        self._talking = talking
-        self._console = console
-        self._screen = screen
-        self._clock = clock
-        self._commands = Commands(context)
-        self._leaves_until = clock()
+    _context: Context
+    _talking: TalkingWithPerson
+    _console: Console
+    _screen: Screen
+    _clock: Callable[[], float]
+
+    def __post_init__(self) -> None:
+        self._commands = Commands(self._context)
+        self._leaves_until = self._clock()
         """Until when Ctrl+C leaves, if nothing is typed before: the person was told so."""
 
     def go_on(self) -> None:
@@ -179,22 +180,22 @@ def _say_how_to_come_back(current: Current, screen: Screen) -> None:
         screen.print(_NO_WAY_BACK, style="red")
 
 
+@dataclass
 class TalkingWithPerson(Talking):
     """The person's questions and decisions; `interrupted` says whether Ctrl+C has ended the last answer."""
 
-    def __init__(
-        self, current: Current, console: Console, screen: Screen, extending: Extending, timeout: float | None
-    ) -> None:
-        self.interrupted = False
-        self._current = current
-        self._console = console
-        self._screen = screen
-        self._extending = extending
-        self._timeout = timeout
-        editor = editor_of_decisions(console)
-        self._person = Person(editor, screen)
-        self._commands = ShellCommands(editor, console, screen)
-        self._talked_in = current.conversation
+    _current: Current
+    _console: Console
+    _screen: Screen
+    _extending: Extending
+    _timeout: float | None
+    interrupted: bool = False
+
+    def __post_init__(self) -> None:
+        editor = editor_of_decisions(self._console)
+        self._person = Person(editor, self._screen)
+        self._commands = ShellCommands(editor, self._console, self._screen)
+        self._talked_in = self._current.conversation
 
     def ask(self, text: str, *, as_it_is: bool = False) -> None:
         """Ask the agent, with what goes beside the text."""

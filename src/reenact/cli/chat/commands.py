@@ -130,12 +130,12 @@ WORDS: Final = frozenset(TABLE)
 """How the commands that are built in begin."""
 
 
+@dataclass
 class Commands:
     """The commands inside a conversation: obeys them, and knows what can be typed (`Choices`)."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
-        self._offered: tuple[str, str, int, Sequence[_Choice]] | None = None
+    _context: Context
+    _offered: tuple[str, str, int, Sequence[_Choice]] | None = None
 
     def take(self, line: str) -> bool:
         """Do what the line says, if anything: obey it, or ask it; return whether the conversation goes on.

@@ -47,29 +47,28 @@ class _Interrupt:
     """Says that the person wants no more of this answer."""
 
 
+@dataclass
 class Conversation:
-    """A session of the runtime, made when the first question is asked, unless there is one to go on with."""
+    """A session of the runtime, made when the first question is asked, unless there is one to go on with.
 
-    def __init__(
-        self, runtime: Runtime, image: Image, *, session_id: str, is_new: bool, container: str = CONTAINER
-    ) -> None:
-        """Go on with the session, or prepare for a new one in this container.
+    Raises:
+        SessionNotFoundError: the session to go on with does not exist.
+    """
 
-        Raises:
-            SessionNotFoundError: the session to go on with does not exist.
-        """
-        self.runtime = runtime
-        self.session_id = session_id
-        self.is_new = is_new
-        self._image = image
-        self._container = container
-        self._agent_id: str | None = None
-        self._may_have_ended = False
+    runtime: Runtime
+    _image: Image
+    session_id: str
+    is_new: bool
+    container: str = CONTAINER
+    _agent_id: str | None = None
+    _may_have_ended: bool = False
+
+    def __post_init__(self) -> None:
         self._heard: SimpleQueue[Envelope | _Interrupt] = SimpleQueue()
-        self._created = define(image, image.id or IMAGE) if is_new else None
-        if not is_new and runtime.sessions.get(session_id) is None:
-            raise SessionNotFoundError(session_id)
-        self._hears = runtime.events.on_all(self._heard.put)
+        self._created = define(self._image, self._image.id or IMAGE) if self.is_new else None
+        if not self.is_new and self.runtime.sessions.get(self.session_id) is None:
+            raise SessionNotFoundError(self.session_id)
+        self._hears = self.runtime.events.on_all(self._heard.put)
 
     @classmethod
     @contextmanager
@@ -95,11 +94,11 @@ class Conversation:
     def run(self) -> str:
         """Return the id of the session's agent; what it needs is made now."""
         if self.is_new:
-            if self.runtime.containers.get(self._container) is None:
+            if self.runtime.containers.get(self.container) is None:
                 with suppress(AlreadyExistsError):  # another process was quicker
-                    self.runtime.containers.create(container_id=self._container)
+                    self.runtime.containers.create(container_id=self.container)
             image = self.runtime.images.register(self._image)
-            self.runtime.sessions.create(self._container, image.id, session_id=self.session_id)
+            self.runtime.sessions.create(self.container, image.id, session_id=self.session_id)
             self.is_new = False
         if self._agent_id is None or self._may_have_ended:
             self._agent_id = self.runtime.sessions.run(self.session_id)
@@ -204,7 +203,9 @@ class Conversation:
             if failure is not None:  # the answer cannot be recorded, so nobody will hear of it
                 raise failure
             if self.runtime.agents.get(agent_id) is None and self._heard.empty():
-                raise AnswerLostError("the agent has ended without an answer; see whether the log can still be written")
+                raise AnswerLostError(
+                    "the agent has ended without an answer; check whether the log can still be written"
+                )
 
 
 class Beside(NamedTuple):

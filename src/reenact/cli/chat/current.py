@@ -6,6 +6,7 @@ import contextlib
 import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -35,32 +36,24 @@ _LONGEST: Final = 200
 """Bytes that the name of a model may have."""
 
 
+@dataclass
 class Current:
-    """The session that is talked in now. Whoever goes elsewhere ends its agent; if that fails, they stay."""
+    """The session that is talked in now. Whoever goes elsewhere ends its agent; if that fails, they stay.
 
-    def __init__(
-        self,
-        conversation: Conversation,
-        *,
-        new_image: Callable[[], Image],
-        answerer: Answering,
-        extending: Extending,
-        options: TalkOptions,
-        console: Console,
-        prices: Mapping[str, Price],
-    ) -> None:
-        """Begin in this conversation; `new_image` is what other new sessions are created with."""
-        self.conversation = conversation
-        self.waiting: list[str] = []
-        """The turns that waited when the session was come to: `settle` hears them out."""
-        self.prices = prices
-        self._new_image = new_image
-        self._answerer = answerer
-        self._extending = extending
-        self._options = options
-        self._console = console
-        self._model = DEFAULT_MODEL
-        self._told: set[str] = set()
+    `new_image` is what other new sessions are created with.
+    """
+
+    conversation: Conversation
+    new_image: Callable[[], Image]
+    answerer: Answering
+    extending: Extending
+    options: TalkOptions
+    console: Console
+    prices: Mapping[str, Price]
+    waiting: list[str] = field(default_factory=list[str])
+    """The turns that waited when the session was come to: `settle` hears them out."""
+    _model: str = DEFAULT_MODEL
+    _told: set[str] = field(default_factory=set[str])
 
     @property
     def runtime(self) -> Runtime:
@@ -70,36 +63,36 @@ class Current:
     @property
     def who(self) -> str:
         """Who answers here, in words."""
-        return self._answerer.name(self._model)
+        return self.answerer.name(self._model)
 
     @property
     def is_mocked(self) -> bool:
         """Whether the mock answers, whatever model is named."""
-        return self._answerer.mock is not None
+        return self.answerer.mock is not None
 
     @property
     def model(self) -> str | None:
         """The model of this run, in the place of the one that a session was created with; None if there is none."""
-        return self._answerer.model
+        return self.answerer.model
 
     @property
     def way_back(self) -> str:
         """The command line that goes on with this session."""
-        named = self._options.database
+        named = self.options.database
         log = () if named is None else ("--db", named)
         return shlex.join(("reenact", "--resume", self.conversation.session_id, *log))
 
     def reading(self) -> AbstractContextManager[SqliteJournal | None]:
         """Open the log for reading, beside the runtime."""
-        return reading(self._options.database, self._console)
+        return reading(self.options.database, self.console)
 
     @property
     def is_found(self) -> bool:
         """Whether the session stands in the log that is where `way_back` looks for it."""
-        named = self._options.database or given(self._console.environ, "REENACT_DB")
+        named = self.options.database or given(self.console.environ, "REENACT_DB")
         if named is not None and is_postgres(named):
             return True
-        path = default_database(self._console.environ) if named is None else Path(file_of(named))
+        path = default_database(self.console.environ) if named is None else Path(file_of(named))
         if not path.exists():
             return False
         with SqliteJournal.open(path, codec(), read_only=True) as journal:
@@ -131,16 +124,16 @@ class Current:
 
     def begin_anew(self) -> None:
         """Go to a new session, which is created with its first message."""
-        there = Conversation(self.runtime, self._new_image(), session_id=new_session_id(), is_new=True)
-        self._answerer.begun.add(there.session_id)
+        there = Conversation(self.runtime, self.new_image(), session_id=new_session_id(), is_new=True)
+        self.answerer.begun.add(there.session_id)
         self._go_to(there)
 
     def branch(self, *, at: int | None, edit: str | None) -> None:
         """Go to a new session that has the history of this one; see `Sessions.branch`."""
         origin = self.conversation.session_id
         branch = self.runtime.sessions.branch(origin, at=at, edit=edit)
-        if origin in self._answerer.begun:
-            self._answerer.begun.add(branch.id)
+        if origin in self.answerer.begun:
+            self.answerer.begun.add(branch.id)
         self.resume(branch.id)
 
     def use(self, model: str | None) -> None:
@@ -156,7 +149,7 @@ class Current:
                 raise InvalidInputError(f"the name of a model has no blanks in it, as {model!r} has")
         self._must_have_price(self.conversation, model)
         self.conversation.rest()  # the next agent asks the other model
-        self._answerer.model = model
+        self.answerer.model = model
 
     def warn_of_unpriced(self) -> None:
         """Warn, once of each, of models that have answered here under names without a price, if there is a limit.
@@ -169,7 +162,7 @@ class Current:
         for name in self.runtime.sessions.usage(conversation.session_id).models:
             if name and not name.startswith("@") and price_of(self.prices, name) is None and name not in self._told:
                 self._told.add(name)
-                self._console.warn(
+                self.console.warn(
                     f"answers came from {harmless(name)}, which has no price, so that the limit of the costs "
                     f"(--max-cost) does not count them: --price {harmless(name)}=IN,OUT"
                 )
@@ -197,16 +190,16 @@ class Current:
         here.leave()
         self.conversation, self.waiting = there, waiting
         self._take_note(there)
-        self._extending.begin(there)
+        self.extending.begin(there)
 
     def _take_note(self, conversation: Conversation) -> None:
         """Take note of who answers in the conversation, and warn of what is not as it was."""
         if conversation.created is None:
-            self._model = self._answerer.created_with or DEFAULT_MODEL
-            for departure in self._answerer.departures():
-                self._console.warn(departure)
+            self._model = self.answerer.created_with or DEFAULT_MODEL
+            for departure in self.answerer.departures():
+                self.console.warn(departure)
         else:
-            configured = given(self._console.environ, "ANTHROPIC_MODEL")
+            configured = given(self.console.environ, "ANTHROPIC_MODEL")
             self._model = conversation.created.model or configured or DEFAULT_MODEL
 
     def _must_have_price(self, conversation: Conversation, model: str | None) -> None:
@@ -218,7 +211,7 @@ class Current:
             return
         created = self._definition_of(conversation)
         if created.cost_limit is not None:
-            asked = model or created.model or given(self._console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+            asked = model or created.model or given(self.console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
             check_price(asked, self.prices, f"what session {conversation.session_id} costs has a limit (--max-cost)")
 
     def _definition_of(self, conversation: Conversation) -> Definition:

@@ -6,7 +6,7 @@ import os
 import pwd
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 from reenact.actors.facades import Agents
 from reenact.domain.people import PendingCall
@@ -17,7 +17,7 @@ class Approved:
     """The call may run, with these arguments if there are any."""
 
     call: PendingCall
-    arguments: dict[str, Any] | None = None
+    arguments: dict[str, object] | None = None
     by: str | None = None
 
 
@@ -36,7 +36,7 @@ class Answered:
     """This is the answer to the question that the call asks."""
 
     call: PendingCall
-    value: Any
+    value: object
     by: str | None = None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from reenact._runtime import Runtime
 from reenact.cli.chat.context import Context
@@ -159,7 +159,7 @@ def _times(what: str, spent: Spent) -> str:
     return f"{spent.calls} {what}{'' if spent.calls == 1 else 's'}"
 
 
-def _tokens(usage: Mapping[str, Any]) -> str:
+def _tokens(usage: Mapping[str, int]) -> str:
     counted = [f"{usage.get(name, 0):,} {words}" for name, words in _COUNTS.items() if name in usage]
     first, *more = counted or ["none"]
     return ", ".join((first.replace(" ", " tokens ", 1) if counted else "no tokens are known of", *more))

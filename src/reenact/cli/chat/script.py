@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
@@ -32,16 +33,18 @@ _PATIENCE: Final = 10
 """So often in a row a model may ask for what nobody is there to approve."""
 
 
+@dataclass
 class Script(Talking):
     """Asks the questions of a script; `code` is the exit code of the first that failed."""
 
-    def __init__(self, current: Current, options: TalkOptions, console: Console, extending: Extending) -> None:
-        self.code: int = ExitCode.SUCCESS
-        self._current = current
-        self._options = options
-        self._console = console
-        self._extending = extending
-        self._output = output(options.output_format, console)
+    _current: Current
+    _options: TalkOptions
+    _console: Console
+    _extending: Extending
+    code: int = ExitCode.SUCCESS
+
+    def __post_init__(self) -> None:
+        self._output = output(self._options.output_format, self._console)
 
     @property
     def is_over(self) -> bool:
@@ -91,14 +94,16 @@ class Script(Talking):
         self.code = self.code or (problem.code if problem else ExitCode.SUCCESS)
 
 
+@dataclass
 class Unattended:
-    """Decides where no person is: what the options allow is approved, all else is rejected, and the model told why."""
+    """Decides where no person is: what the options allow is approved, all else is rejected, and the model told why.
 
-    def __init__(self, allowed: Sequence[str], warn: Callable[[str], None]) -> None:
-        """Take the names of the tools that may run, in which `*`, `?` and `[…]` are wildcards."""
-        self._allowed = allowed
-        self._warn = warn
-        self._refusals = 0
+    In the names of the tools that may run, `*`, `?` and `[…]` are wildcards.
+    """
+
+    _allowed: Sequence[str]
+    _warn: Callable[[str], None]
+    _refusals: int = 0
 
     def allows(self, call: PendingCall) -> bool:
         """Return whether the call may run without a person."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from rich.console import Console as Screen
@@ -26,16 +27,16 @@ MOST: Final = 10_000
 _QUESTION: Final = "Run it? [y]es, [n]o, [a]lways in this chat: "
 
 
+@dataclass
 class ShellCommands:
     """Runs commands; what they have printed waits for the message that is to have it before it."""
 
-    def __init__(self, editor: Editor, console: Console, screen: Screen) -> None:
-        self._editor = editor
-        self._console = console
-        self._screen = screen
-        self._is_allowed = False
-        self.told = ""
-        """What the model is to be told of the commands that have run since the last message."""
+    _editor: Editor
+    _console: Console
+    _screen: Screen
+    _is_allowed: bool = False
+    told: str = ""
+    """What the model is to be told of the commands that have run since the last message."""
 
     def run(self, command: str) -> None:
         """Run the command line with the user's shell, if the person wants that, and show what it prints."""

@@ -214,9 +214,7 @@ def _with_input(prompt: str, console: Console) -> str:
     if sys.stdin is None or sys.stdin.isatty():
         return prompt
     if not gives(sys.stdin, _PATIENCE):
-        console.warn(
-            f"standard input has given nothing for {_PATIENCE:g} s, and is not waited for: < /dev/null says so"
-        )
+        console.warn(f"standard input sent nothing for {_PATIENCE:g} s and is ignored; < /dev/null avoids the wait")
         return prompt
     try:
         data = _decoded(console.input().read())

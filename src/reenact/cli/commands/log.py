@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import islice
 from time import sleep
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import typer
@@ -76,7 +76,9 @@ def moment(text: str, now: datetime) -> datetime:
             return now - timedelta(**{_UNITS[span[2]]: float(span[1])})
         return datetime.fromisoformat(text.strip()).astimezone(UTC)
     except (ValueError, OverflowError) as error:
-        raise InvalidInputError(f"{text!r} is no time; say 2026-11-21T08:30, or 15m, 2h, 7d for so long ago") from error
+        raise InvalidInputError(
+            f"{text!r} is not a time; say 2026-11-21T08:30, or 15m, 2h, 7d for so long ago"
+        ) from error
 
 
 def told_of(entry: LogEntry) -> str:
@@ -151,7 +153,7 @@ def _said(content: object) -> str:
     return " ".join(_block(block) for block in content if is_object(block)) if is_array(content) else ""
 
 
-def _block(block: dict[Any, Any]) -> str:
+def _block(block: Fields) -> str:
     match block:
         case {"type": "text", "text": str(text)}:
             return text
@@ -173,49 +175,64 @@ def _by(person: object) -> str:
     return f"by {person}" if person else ""
 
 
-def _result(data: Any) -> str:  # noqa: ANN401 - fields are any JSON
+def _result(data: Fields) -> str:
     return f"{data['name']}: {'error: ' if data['is_error'] else ''}{result_lines(data['result'], _WIDEST)[0]}"
 
 
-def _turn(data: Any) -> str:  # noqa: ANN401 - likewise
+def _turn(data: Fields) -> str:
     cost = "" if data["cost"] is None else f", cost {data['cost']:.6g}"
     return f"{data['outcome']} after {data['duration']:.1f} s{_tokens(data['usage'])}{cost}"
+
+
+def _the(name: str) -> Callable[[Fields], str]:
+    return lambda data: str(data[name])
+
+
+def _message(failure: object) -> str:
+    return str(failure["message"]) if is_object(failure) else ""
+
+
+def _count(values: object) -> int:
+    return len(values) if is_array(values) else 0
+
+
+def _calls(calls: object) -> str:
+    asked = filter(is_object, calls) if is_array(calls) else ()
+    return ", ".join(call_line(str(call["name"]), call["arguments"], _WIDEST) for call in asked)
 
 
 def _nothing(_: object) -> str:
     return ""
 
 
-_WORDS: Final[Mapping[str, Callable[[Any], str]]] = {
+_WORDS: Final[Mapping[str, Callable[[Fields], str]]] = {
     "session-created": lambda data: f"with image {data['image_id']}",
     "session-branched": lambda data: f"from {data['origin']}",
     "session-deleted": _nothing,
     "agent-started": _nothing,
-    "agent-stopped": lambda data: data["reason"],
+    "agent-stopped": _the("reason"),
     "message-accepted": lambda data: f"You: {_said(data['content'])}",
     "turn-started": _nothing,
     "turn-continued": _nothing,
-    "turn-interrupted": lambda data: data["reason"],
-    "turn-failed": lambda data: data["failure"]["message"],
+    "turn-interrupted": _the("reason"),
+    "turn-failed": lambda data: _message(data["failure"]),
     "turn-completed": _turn,
     "answer-recorded": lambda data: (
         f"{_said(data['content'])}{' (cut short)' if data['partial'] else ''}{_tokens(data['usage'])}"
     ),
     "tools-requested": _nothing,
-    "results-recorded": lambda data: f"{len(data['content'])} for the model",
+    "results-recorded": lambda data: f"{_count(data['content'])} for the model",
     "step-started": lambda data: f"request {data['step']} to the model",
     "context-compressed": lambda data: f"{data['replaced']} messages summarised: {data['summary']}",
-    "human-approve-required": lambda data: ", ".join(
-        call_line(call["name"], call["arguments"], _WIDEST) for call in data["calls"]
-    ),
-    "human-prompt-required": lambda data: data["prompt"],
-    "human-select-required": lambda data: data["prompt"],
-    "tool-pending": lambda data: f"{len(data['ids'])} for a person",
+    "human-approve-required": lambda data: _calls(data["calls"]),
+    "human-prompt-required": _the("prompt"),
+    "human-select-required": _the("prompt"),
+    "tool-pending": lambda data: f"{_count(data['ids'])} for a person",
     "tool-approved": lambda data: _by(data["by"]),
     "tool-edited": lambda data: f"{on_one_line(data['edited'])} {_by(data['by'])}",
-    "tool-rejected": lambda data: ": ".join(filter(None, (_by(data["by"]), data["reason"]))),
+    "tool-rejected": lambda data: ": ".join(filter(None, (_by(data["by"]), str(data["reason"] or "")))),
     "human-responded": lambda data: f"{on_one_line(data['value'])} {_by(data['by'])}",
-    "tool-started": lambda data: data["name"],
+    "tool-started": _the("name"),
     "tool-result": _result,
-    "warning": lambda data: data["message"],
+    "warning": _the("message"),
 }

@@ -7,7 +7,7 @@ import errno
 import logging
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TextIO, TypeAlias
+from typing import Final, TextIO, TypeAlias
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
@@ -189,10 +189,11 @@ def _read(editor: Editor, prompt: str, default: str) -> str:
         be_quiet_again()
 
 
-def _keep_for_later(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+def _keep_for_later(_: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     """Keep what a key has raised in the log of errors: whoever types goes on typing."""
     error = context.get("exception")
-    _logger.error("the editor: %s", context.get("message"), exc_info=error, extra=FOR_LATER)
+    cause = error if isinstance(error, BaseException) else None
+    _logger.error("the editor: %s", context.get("message"), exc_info=cause, extra=FOR_LATER)
 
 
 def _fitting(prompt: str, columns: int) -> str:

@@ -126,7 +126,7 @@ def _opened(path: Path) -> Generator[int]:
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise NoHistoryError("it is no file")
+            raise NoHistoryError("it is not a file")
         _is_locked(descriptor)
         if status.st_mode & 0o077:
             os.fchmod(descriptor, 0o600)

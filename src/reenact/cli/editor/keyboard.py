@@ -13,6 +13,7 @@ import sys
 import termios
 import time
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Final, TextIO
 
 from prompt_toolkit.application.current import get_app_session
@@ -308,13 +309,13 @@ class _Reader(PosixStdinReader):
 _MORE = "… "
 
 
+@dataclass
 class PlainEditor:
     """Reads lines as the terminal sends them; a backslash at the end of one makes the next a part of the same text."""
 
-    def __init__(self, typed: Input, output: TextIO, history: History) -> None:
-        self.typed = typed
-        self.history = history
-        self._output = output
+    typed: Input
+    _output: TextIO
+    history: History
 
     def read(self, prompt: str, *, is_multiline: bool) -> str:
         """Ask for a text.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -88,14 +89,14 @@ class _Receptor:
             self._producer.emit_all(events, turn_id=turn_id)
 
 
+@dataclass
 class _Effector:
     """The other's way out, which does not hear of turns whose answer is there."""
 
-    def __init__(self, inner: Effector, receptor: _Receptor, session_id: str, answers: DelegatedAnswers) -> None:
-        self._inner = inner
-        self._receptor = receptor
-        self._session_id = session_id
-        self._answers = answers
+    _inner: Effector
+    _receptor: _Receptor
+    _session_id: str
+    _answers: DelegatedAnswers
 
     def connect(self, consumer: SystemBusConsumer) -> None:
         """Act on what this consumer hears."""

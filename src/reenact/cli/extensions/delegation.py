@@ -51,7 +51,7 @@ class Delegation:
         conversation.run()
         missing = agents.missing_tools(agent, session)
         if missing:
-            self._console.warn(f"@{agent.name} is to have tools that are not here: {', '.join(missing)}")
+            self._console.warn(f"@{agent.name} lists tools that are not available: {', '.join(missing)}")
         image = agents.image_of(agent, session, self._skills)
         with Conversation.beside(conversation, image, container=AGENTS) as own:
             self._console.say(f"@{agent.name} answers in session {own.session_id}")

@@ -6,9 +6,9 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -44,9 +44,9 @@ def extended(options: TalkOptions, console: Console, *, asks: bool) -> Extended:
         _warn_in_a_line(extensions, console)
         return Extended(extensions, options, console, asks=False)
     for problem in extensions.problems[:_TOLD]:
-        console.warn(f"passed over: {harmless(problem.told())}")
+        console.warn(f"skipped: {harmless(problem.told())}")
     if len(extensions.problems) > _TOLD:
-        console.warn(f"{len(extensions.problems) - _TOLD} more are passed over; `reenact extensions` lists them")
+        console.warn(f"{len(extensions.problems) - _TOLD} more are skipped; `reenact extensions` lists them")
     withheld = extensions.withheld
     if withheld is not None:
         if may_trust(withheld, console):
@@ -64,29 +64,34 @@ def _warn_in_a_line(extensions: Extensions, console: Console) -> None:
             console.warn(why_not(withheld))
         return
     if withheld is None and len(problems) == 1:
-        console.warn(f"passed over: {harmless(problems[0].told())}")
+        console.warn(f"skipped: {harmless(problems[0].told())}")
         return
     count = "1 extension is" if len(problems) == 1 else f"{len(problems)} extensions are"
     beside = "" if withheld is None else f", and {not_in_force(withheld)}"
-    console.warn(f"{count} passed over{beside}; `reenact extensions` says why")
+    console.warn(f"{count} skipped{beside}; `reenact extensions` says why")
 
 
+@dataclass
 class Extended(Extending):
     """What these extensions add."""
 
-    def __init__(self, extensions: Extensions, options: TalkOptions, console: Console, *, asks: bool) -> None:
-        self._extensions = extensions
-        self._withheld = extensions.untrusted
-        self._options = options
-        self._console = console
+    _extensions: Extensions
+    _options: TalkOptions
+    _console: Console
+    asks: bool
+    _context: str = ""
+    _unbegun: Problem | None = None
+
+    def __post_init__(self) -> None:
+        self._withheld = self._extensions.untrusted
         self._hooks = Hooks(
-            extensions.hooks, environ=console.environ, cwd=project_directory(console), warn=console.warn
+            self._extensions.hooks,
+            environ=self._console.environ,
+            cwd=project_directory(self._console),
+            warn=self._console.warn,
         )
-        self._delegation = Delegation(options, console, extensions.skills)
-        self._asks = asks
-        self._context = ""
-        self._patience = Patience(options.timeout)
-        self._unbegun: Problem | None = None
+        self._delegation = Delegation(self._options, self._console, self._extensions.skills)
+        self._patience = Patience(self._options.timeout)
 
     def image(self, image: Image, *, goes_on: bool) -> Image:
         """Return the image with the skills in its system prompt, and the tool that loads them."""
@@ -116,7 +121,7 @@ class Extended(Extending):
         self._patience.spend(time.monotonic() - began)
         if isinstance(verdict, Verdict):
             self._context = verdict.context
-        elif not self._asks:
+        elif not self.asks:
             self._unbegun = verdict
         elif verdict != INTERRUPTED:
             self._console.warn(f"the hooks for SessionStart were ended: {verdict.message}")
@@ -233,18 +238,18 @@ class Extended(Extending):
         return self._delegation.ask(attending, agent, _joined(message, *added), whole)
 
     def _tell(
-        self, event: str, conversation: Conversation, *, about: str = "", facts: Mapping[str, Any]
+        self, event: str, conversation: Conversation, *, about: str = "", facts: Mapping[str, object]
     ) -> Verdict | Problem:
         return tell(self._hooks, event, conversation.session_id, about=about, facts=facts, patience=self._patience)
 
 
+@dataclass
 class _Factory:
     """Makes the environments: with hooks around their tools, and with the answers of agents in a person's session."""
 
-    def __init__(self, answerer: Answering, hooks: Hooks, answers: DelegatedAnswers) -> None:
-        self._answerer = answerer
-        self._hooks = hooks
-        self._answers = answers
+    _answerer: Answering
+    _hooks: Hooks
+    _answers: DelegatedAnswers
 
     def create(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment, not yet connected."""
@@ -295,7 +300,7 @@ class Patience:
 
 
 def tell(
-    hooks: Hooks, event: str, session_id: str, *, about: str = "", facts: Mapping[str, Any], patience: Patience
+    hooks: Hooks, event: str, session_id: str, *, about: str = "", facts: Mapping[str, object], patience: Patience
 ) -> Verdict | Problem:
     """Return what the hooks make of the event, or why they were ended before: Ctrl+C, or there was no time left.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -74,13 +74,13 @@ class ExtensionPage(msgspec.Struct, frozen=True, kw_only=True):
             yield f"  {harmless(f'{hook.event} {hook.matcher}'.rstrip())}: {harmless(hook.command)}"
             yield f"    {hook.source}: {hook.path}{'' if hook.runs else f' ({_UNTRUSTED})'}"
         if self.problems:
-            yield "Passed over"
+            yield "Skipped"
         for problem in self.problems:
             yield f"  {problem.told()}"
 
 
 def extensions(options: ExtensionsOptions, console: Console) -> int:
-    """Print the extensions; exit with 1 if any file was passed over."""
+    """Print the extensions; exit with 1 if any file was skipped."""
     found = loaded(console)
     page = _page(found)
     console.show(page, options.output_format, *page.lines())
@@ -112,10 +112,10 @@ def _listed_commands(found: Extensions) -> Iterator[ListedCommand]:
         yield _listed(ListedCommand, command, replaces=replaces, notes=notes, runs=not why_not)
 
 
-def _listed(kind: type[L], one: msgspec.Struct, **more: Any) -> L:  # noqa: ANN401 - fields differ in type
+def _listed(kind: type[L], one: msgspec.Struct, **more: object) -> L:
     """Return of an extension what is listed, and more."""
     same = {name: getattr(one, name) for name in kind.__struct_fields__ if hasattr(one, name)}
-    return kind(**{**same, **more})
+    return msgspec.convert({**same, **more}, kind)
 
 
 def _section(title: str, several: Iterable[ListedExtension], mark: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from reenact.cli.chat.commands import WORDS
 from reenact.cli.extensions.base import project_directory
@@ -106,9 +106,9 @@ def _headline(withheld: Withheld) -> str:
     return f"The project has {', and '.join(([of_hooks] if hooks else []) + ([of_commands] if commands else []))}."
 
 
-def _content(withheld: Withheld) -> dict[str, Any]:
+def _content(withheld: Withheld) -> dict[str, object]:
     """Return all that is trusted, as a value that can be shown whole."""
-    content: dict[str, Any] = {"project": withheld.project}
+    content: dict[str, object] = {"project": withheld.project}
     if withheld.hooks:
         content["hooks"] = [_hook(hook) for hook in withheld.hooks]
     if withheld.commands:
@@ -116,7 +116,7 @@ def _content(withheld: Withheld) -> dict[str, Any]:
     return content
 
 
-def _hook(hook: Hook) -> dict[str, Any]:
+def _hook(hook: Hook) -> dict[str, object]:
     matcher = {"matcher": hook.matcher} if hook.matcher else {}
     return {"event": hook.event, **matcher, "command": hook.command, "timeout": hook.timeout}
 
@@ -129,7 +129,7 @@ def why_not(withheld: Withheld) -> str:
 def not_in_force(withheld: Withheld) -> str:
     """Return that something does not run, and why not."""
     what = " and ".join(name for name, some in (("hooks", withheld.hooks), ("commands", withheld.commands)) if some)
-    return f"the {what} in {harmless(withheld.project)} do not run, for nobody has trusted them"
+    return f"the {what} in {harmless(withheld.project)} do not run, because nobody has trusted them"
 
 
 def untrusted(name: str, withheld: Withheld) -> Problem:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from dataclasses import dataclass
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import structs
@@ -169,13 +170,13 @@ class Output(Protocol):
         ...
 
 
+@dataclass
 class TextOutput:
     """The text of the answer, as it comes."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
-        self._last = "\n"
-        self._between = False
+    _console: Console
+    _last: str = "\n"
+    _between: bool = False
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Print the text of a delta."""
@@ -194,11 +195,11 @@ class TextOutput:
         _tell(answer, self._console)
 
 
+@dataclass
 class JsonOutput:
     """One object, at the end."""
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    _console: Console
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Print nothing."""
@@ -273,8 +274,8 @@ class CallMade(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    input: dict[str, Any]
-    result: Any = None
+    input: dict[str, object]
+    result: object = None
     is_error: bool = False
 
 
@@ -306,7 +307,7 @@ class Calls:
             case _:
                 pass
 
-    def _change(self, call_id: str | None, **changes: Any) -> None:  # noqa: ANN401 - fields differ in type
+    def _change(self, call_id: str | None, **changes: object) -> None:
         if call_id is not None and call_id in self._made:
             self._made[call_id] = msgspec.structs.replace(self._made[call_id], **changes)
 
@@ -342,6 +343,6 @@ def cut(line: str, width: int) -> str:
     return line if cell_len(line) <= width else f"{set_cell_size(line, max(width - 1, 1)).rstrip()}…"
 
 
-def _block(block: Mapping[str, Any]) -> str:
+def _block(block: Mapping[str, object]) -> str:
     text = block.get("text")
     return text if isinstance(text, str) else f"[{block.get('type')}]"

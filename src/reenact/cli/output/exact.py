@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from rich.cells import cell_len
@@ -67,7 +67,7 @@ def may_be_reordered(value: object) -> bool:
     return False
 
 
-def lines_of(arguments: Mapping[str, Any], width: int, escape: Escape = seen) -> list[str]:
+def lines_of(arguments: Mapping[str, object], width: int, escape: Escape = seen) -> list[str]:
     """Return the arguments of a call as lines of so many columns, whole."""
     lines = [line for name, value in arguments.items() for line in _named(name, value, "", width, escape)]
     return lines or ["no arguments"]
@@ -106,7 +106,7 @@ class _Written(str):
     __slots__ = ()
 
 
-def _members(value: Mapping[Any, Any]) -> Iterator[object]:
+def _members(value: Mapping[str, object]) -> Iterator[object]:
     yield _Written("{")
     for number, (name, one) in enumerate(value.items()):
         if number:
@@ -117,7 +117,7 @@ def _members(value: Mapping[Any, Any]) -> Iterator[object]:
     yield _Written("}")
 
 
-def _items(value: Sequence[Any]) -> Iterator[object]:
+def _items(value: Sequence[object]) -> Iterator[object]:
     yield _Written("[")
     for number, one in enumerate(value):
         if number:
@@ -139,7 +139,7 @@ def _named(name: str, value: object, margin: str, width: int, escape: Escape) ->
         yield from _leaf(f"{margin}{shown}: ", value, width, escape)
 
 
-def _parts(value: dict[Any, Any] | list[Any], margin: str, width: int, escape: Escape) -> Iterator[str]:
+def _parts(value: dict[str, object] | list[object], margin: str, width: int, escape: Escape) -> Iterator[str]:
     if len(margin) > _DEEPEST * len(_STEP):
         margin = margin[: width // 4]
         pieces = _in_pieces(_json(value, escape), max(_NARROWEST, width - len(margin)) - 2 * len(_BAR))
@@ -253,7 +253,9 @@ Say: TypeAlias = Callable[..., object]
 """Says a line that is ours, perhaps in a style."""
 
 
-def show(value: Mapping[str, Any], width: int, most: int | None, *, write: Callable[[str], object], say: Say) -> None:
+def show(
+    value: Mapping[str, object], width: int, most: int | None, *, write: Callable[[str], object], say: Say
+) -> None:
     """Write the lines of a value, at most so many, in a margin; say what else there is to know of them.
 
     What a terminal may show in another order is written in ASCII too.

@@ -198,7 +198,7 @@ _LATER: Final = "the trouble is on the side of the API, or on the way to it: try
 _HINTS: Final = {
     "authentication_error": "{where} refuses the key in {key}: is it whole, still valid, and one for this address?",
     "permission_error": "the key in {key} may not do this: ask for the permission, or choose another --model",
-    "billing_error": "see to the account that the key in {key} belongs to: its credit, or its plan",
+    "billing_error": "check the account that the key in {key} belongs to: its credit, or its plan",
     "not_found_error": "is there a model of this name (--model, ANTHROPIC_MODEL), and is it asked for at {where}?",
     "invalid_request_error": (
         "the API does not take the request as it is: see --model, --system-prompt, --tools and {url}"
@@ -210,9 +210,9 @@ _HINTS: Final = {
     "api_error": _LATER,
     "timeout_error": _LATER,
     "incomplete_stream": "what came is kept: ask again, with --continue",
-    "storage_error": "see whether the disk that the log is on is full, or fails",
+    "storage_error": "check whether the disk that the log is on is full or failing",
     "session_not_found": "`reenact sessions` lists those that there are",
-    "api_connection_error": "see to the network, and to {variables}",
+    "api_connection_error": "check the network and {variables}",
 }
 
 

@@ -7,8 +7,8 @@ import difflib
 import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from types import SimpleNamespace
+from typing import Final, ParamSpec, Protocol, TypeVar
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -20,12 +20,51 @@ _MOST: Final = 3
 ALWAYS: Final = ("-h", "--help")
 """The options that every command has."""
 _CUT: Final = 40
+_ASKED: Final = "get_runtime_param"
+"""The method of a parameter that returns what makes its values."""
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _light(parameters_of: Callable[P, list[T]]) -> Callable[P, list[T]]:
+    """Let the parameters of a command take what is typed as it is, where that is what it is to be.
+
+    Typer asks pydantic about each value, also about those that were not given. To load that takes as long as all else
+    that `reenact --version` does, so it is asked only about what is not plain to see.
+    """
+
+    def get_params(*args: P.args, **kwargs: P.kwargs) -> list[T]:
+        parameters = parameters_of(*args, **kwargs)
+        for one in parameters:
+            if isinstance(one, TyperOption | TyperArgument) and _ASKED not in vars(one):
+                _lighten(one)
+        return parameters
+
+    return get_params
+
+
+def _lighten(parameter: TyperOption | TyperArgument) -> None:
+    as_typer_does, annotation = parameter.get_runtime_param, parameter.type_descriptor.annotation
+
+    def coerce(value: object, ctx: typer.Context, **_: object) -> object:
+        if value is None:
+            return () if parameter.multiple or parameter.nargs == -1 else None
+        if annotation == list[str] and value.__class__ in (list, tuple):
+            return value
+        if isinstance(annotation, type):
+            if isinstance(value, annotation):
+                return value
+            if issubclass(annotation, Enum) and value in {one.value for one in annotation}:
+                return annotation(value)
+        return as_typer_does().coerce(value, param=parameter, ctx=ctx)
+
+    vars(parameter)[_ASKED] = lambda: SimpleNamespace(coerce=coerce)
 
 
 class Asked(Protocol):
     """What of a context matters here: the words that lead to a command, and what was given before them."""
 
-    params: dict[str, Any]
+    params: dict[str, object]
 
     @property
     def command_path(self) -> str: ...
@@ -34,9 +73,7 @@ class Asked(Protocol):
 class Command(TyperCommand):
     """A command whose help teaches."""
 
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - as typer has it
-        """Return the parameters, which are read without what takes long to be loaded."""
-        return light(super().get_params(ctx))
+    get_params = _light(TyperCommand.get_params)
 
     def get_help(self, ctx: Asked) -> str:
         """Return the help."""
@@ -47,10 +84,7 @@ class Group(TyperGroup):
     """Commands under one name, whose help teaches."""
 
     appendix: Sequence[Section] = ()
-
-    def get_params(self, ctx: Any) -> list[Any]:  # noqa: ANN401 - likewise
-        """Return the parameters likewise."""
-        return light(super().get_params(ctx))
+    get_params = _light(TyperGroup.get_params)
 
     def get_help(self, ctx: Asked) -> str:
         """Return the help."""
@@ -65,7 +99,7 @@ class Group(TyperGroup):
         if "prompt" not in ctx.params:
             return self.named(cmd_name)
         said = ctx.params["prompt"]
-        prompt = _cut(cmd_name) if said is None else f"{_cut(said)} {_cut(cmd_name)}"
+        prompt = _cut(cmd_name) if said is None else f"{_cut(str(said))} {_cut(cmd_name)}"
         return self.named(cmd_name, f' If it belongs to a prompt, quote all of that: {ctx.command_path} -p "{prompt}"')
 
     def named(self, name: str, hint: str = "") -> TyperCommand | TyperGroup:
@@ -162,12 +196,8 @@ def _cut(text: str) -> str:
     return text if len(text) <= _CUT else f"{text[: _CUT - 1]}…"
 
 
-Parameter = TypeVar("Parameter")
-
 _SELDOM: Final = 50_000
 """So many objects that may have parts are made more than given up, before anybody looks for garbage among them."""
-_ASKED: Final = "get_runtime_param"
-"""The method of a parameter that returns what makes its values."""
 
 
 def look_for_garbage_seldom() -> None:
@@ -178,45 +208,3 @@ def look_for_garbage_seldom() -> None:
     """
     gc.set_threshold(_SELDOM, *gc.get_threshold()[1:])
     atexit.register(gc.freeze)
-
-
-def light(parameters: list[Parameter]) -> list[Parameter]:
-    """Let the parameters of a command take what is typed as it is, where that is what it is to be; return them.
-
-    Typer asks pydantic about each value, also about those that were not given. To load that takes as long as all else
-    that `reenact --version` does, so it is asked only about what is not plain to see.
-    """
-    for one in parameters:
-        if isinstance(one, TyperOption | TyperArgument) and _ASKED not in vars(one):
-            as_typer_does = getattr(one, _ASKED, None)
-            described = getattr(one, "type_descriptor", None)
-            if as_typer_does is not None and described is not None:  # another typer may do it in another way
-                setattr(one, _ASKED, partial(_Light, as_typer_does, described.annotation))
-    return parameters
-
-
-class _Asked(Protocol):
-    """What makes a value of what was typed, or refuses it."""
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any: ...  # noqa: ANN401 - as typer has it
-
-
-class _Light:
-    """Makes the values of a parameter that has this type, and asks whom typer would ask only if it has to."""
-
-    def __init__(self, otherwise: Callable[[], _Asked], annotation: object) -> None:
-        self._otherwise = otherwise
-        self._annotation = annotation
-
-    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:  # noqa: ANN401 - likewise
-        """Return the value, or raise what typer raises."""
-        if value is None:
-            return () if param.multiple or param.nargs == -1 else None
-        if self._annotation == list[str] and value.__class__ in (list, tuple):
-            return value
-        if isinstance(self._annotation, type):
-            if isinstance(value, self._annotation):
-                return value
-            if issubclass(self._annotation, Enum) and value in {one.value for one in self._annotation}:
-                return self._annotation(value)
-        return self._otherwise().coerce(value, param=param, ctx=ctx)

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final, TextIO, TypeAlias
+from typing import Final, TextIO, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -58,7 +58,7 @@ def recent_sessions(database: str) -> list[tuple[str, str]]:
     return [(session, "" if content is None else _text(msgspec.msgpack.decode(content))) for session, content in rows]
 
 
-def _text(blocks: Any) -> str:  # noqa: ANN401 - any value of MessagePack
+def _text(blocks: object) -> str:
     texts: Sequence[object] = [block.get("text") for block in blocks if is_object(block)] if is_array(blocks) else []
     return " ".join(text for text in texts if isinstance(text, str))
 

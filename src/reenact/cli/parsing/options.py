@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from inspect import Parameter, Signature
-from typing import Annotated, Any, Final, TypeAlias, TypeVar, get_args, get_origin
+from typing import Annotated, Final, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 import typer
@@ -56,12 +56,20 @@ class Options(msgspec.Struct, frozen=True):
     """The options of a command: a field each, and in its annotation what typer is told, and what reads the text."""
 
 
-def option(text: str, value: str | None = None, *names: str, group: str = OTHERS, **more: Any) -> Any:  # noqa: ANN401 - as typer has it
+def option(
+    text: str,
+    value: str | None = None,
+    *names: str,
+    group: str = OTHERS,
+    callback: Callable[..., object] | None = None,
+    min: int | None = None,  # noqa: A002 - as typer has it
+    max: int | None = None,  # noqa: A002 - likewise
+) -> object:
     """Return an option: its help, what stands for its value there, and how it is written if not as its field."""
-    return typer.Option(*names, metavar=value, help=text, rich_help_panel=group, **more)
+    return typer.Option(*names, metavar=value, help=text, rich_help_panel=group, callback=callback, min=min, max=max)
 
 
-def argument(value: str, text: str) -> Any:  # noqa: ANN401 - as typer has it
+def argument(value: str, text: str) -> object:
     """Return an argument: what stands for it in the help, and the help."""
     return typer.Argument(metavar=value, help=text)
 
@@ -92,7 +100,7 @@ def with_signature(function: Callable[..., Result], options: type[Options]) -> C
     return function
 
 
-def made_of(options: type[Some], taken: Mapping[str, Any]) -> Some:
+def made_of(options: type[Some], taken: Mapping[str, object]) -> Some:
     """Return the options that typer has taken, or raise `TyperException` where one cannot be read."""
     read: dict[str, object] = {}
     for field in fields(options):
@@ -101,7 +109,8 @@ def made_of(options: type[Some], taken: Mapping[str, Any]) -> Some:
         value = taken[field.name]
         if _is_taken(field):
             kind, _, *readers = get_args(field.type)
-            value = tuple(value or ()) if get_origin(kind) is tuple else value
+            if get_origin(kind) is tuple:
+                value = tuple(value) if isinstance(value, list | tuple) else ()
             for reader in readers if value not in (None, ()) else ():
                 value = reader(f"--{field.name.replace('_', '-')}", value)
         read[field.name] = value
@@ -592,7 +601,7 @@ class TrustOptions(Options, frozen=True):
 
 
 class ExtensionsOptions(Options, frozen=True):
-    """List the skills, commands, agents and hooks in ~/.reenact and ./.reenact, and what there was passed over.
+    """List the skills, commands, agents and hooks in ~/.reenact and ./.reenact, and what was skipped.
 
     Exits with 1 if anything was.
 
@@ -608,7 +617,7 @@ class SettingsOptions(Options, frozen=True):
 
     They come from the environment, from .reenact/settings.json of the current directory, and from
     ~/.reenact/settings.json; the first of these that has one holds. A project's file may say no more than `model`,
-    `systemPrompt`, `maxTurns`, `maxCost`, `prices` and `timeout`. What is not heeded is listed, too.
+    `systemPrompt`, `maxTurns`, `maxCost`, `prices` and `timeout`. What is ignored is listed, too.
 
     $ reenact settings
     $ reenact settings --output-format json

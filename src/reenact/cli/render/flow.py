@@ -6,6 +6,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from rich.cells import cell_len
@@ -37,19 +38,19 @@ BREAKABLE: Final = rf"(?![{_FOLLOWING}])[{WIDE}]"
 """The pattern of a character before which a line may be broken if the one before it is of the same kind."""
 
 
+@dataclass
 class Flow:
     """Writes lines word by word; set `width` before writing. A word wider than a line is broken by the terminal."""
 
-    def __init__(self, pens: Pens, write: Callable[[str], object]) -> None:
-        self._pens = pens
-        self._write = write
-        self._width = 80
-        self._column = 0
-        self._start = 0
-        self._margin: Margin = ()
-        self._blanks: list[Run] = []
-        self._word: list[Run] = []
-        self._is_joined = False
+    _pens: Pens
+    _write: Callable[[str], object]
+    _width: int = 80
+    _column: int = 0
+    _start: int = 0
+    _margin: Margin = ()
+    _blanks: list[Run] = field(default_factory=list[Run])
+    _word: list[Run] = field(default_factory=list[Run])
+    _is_joined: bool = False
 
     @property
     def width(self) -> int:
@@ -236,17 +237,19 @@ _MOST: Final = 1000
 """Of a word, so many characters are waited for."""
 
 
+@dataclass
 class Plain:
     """Shows text as it comes; nothing in it means anything."""
 
-    def __init__(self, screen: Screen, style: str) -> None:
-        self._screen = screen
-        self._style = style
-        self._out: list[str] = []
-        self._flow = Flow(Pens(screen), self._out.append)
-        self._word = ""
-        self._is_joined = False
-        self._is_open = False
+    _screen: Screen
+    _style: str
+    _out: list[str] = field(default_factory=list[str])
+    _word: str = ""
+    _is_joined: bool = False
+    _is_open: bool = False
+
+    def __post_init__(self) -> None:
+        self._flow = Flow(Pens(self._screen), self._out.append)
 
     def write(self, text: str) -> None:
         """Take in a piece; write the words that are whole."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self
 
@@ -57,15 +58,15 @@ class _Sink(Protocol):
     def end(self) -> None: ...
 
 
+@dataclass
 class _Raw:
     """Text as it comes, without what a terminal would obey."""
 
-    def __init__(self, write: Callable[[str], object], *, is_seen: bool = True) -> None:
-        self._write = write
-        self._is_seen = is_seen
+    _write: Callable[[str], object]
+    is_seen: bool = True
 
     def write(self, text: str) -> None:
-        self._write(escape_plainly(strip_controls(text)) if self._is_seen else strip_controls(text))
+        self._write(escape_plainly(strip_controls(text)) if self.is_seen else strip_controls(text))
 
     def end(self) -> None:
         self._write("\n")

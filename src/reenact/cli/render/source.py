@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cache
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from reenact.cli.render.blocks import LineStart
 from reenact.cli.render.flow import Margin, Run
@@ -57,13 +57,22 @@ class _Lexer(Protocol):
     def get_tokens_unprocessed(self, text: str) -> Iterable[_Token]: ...
 
 
+class _Context(Protocol):
+    """The place and the states of a lexer, likewise."""
+
+    text: str
+    pos: int
+    end: int
+    stack: list[str]
+
+
 class Source:
     """The lines of one block of source. A name that is no language's, or none, has no colours."""
 
     def __init__(self, info: str) -> None:
         """Begin with what stands behind the fence: the language, and perhaps more."""
         self._lexer = _lexer(info)
-        self._context: Any = None  # of a class that has no types
+        self._context: _Context | None = None
         self._pairs = _LONG
         self._within: tuple[str, str] | None = None
         if self._lexer is not None:
@@ -125,32 +134,32 @@ class Source:
 def _lexer(info: str) -> _Lexer | None:
     """Return the lexer of the language that stands behind a fence, if it is one."""
     named = _LANGUAGE.search(info)
-    language = "" if named is None else named[0].lstrip(".").casefold()
+    return None if named is None else _lexer_of(named[0].lstrip(".").casefold())
+
+
+@cache
+def _lexer_of(language: str) -> _Lexer | None:
+    from pygments import lexers  # type: ignore[import-untyped]  # noqa: PLC0415 - slow to import, and seldom needed
+
     # Pygments would look for a language that it does not know among all installed packages, and import some of them.
-    return _lexer_of(language) if language in _languages() else None
-
-
-@cache
-def _languages() -> frozenset[str]:
-    known: Iterable[tuple[str, tuple[str, ...], object, object]] = _lexers().get_all_lexers(plugins=False)
-    return frozenset(alias for _, aliases, _, _ in known for alias in aliases)
-
-
-@cache
-def _lexer_of(language: str) -> _Lexer:
-    lexer: _Lexer = _lexers().get_lexer_by_name(language)
+    if not any(language in aliases for _, aliases, _, _ in lexers.get_all_lexers(plugins=False)):
+        return None
+    lexer: _Lexer = lexers.get_lexer_by_name(language)
     return lexer
 
 
-def _context_for(lexer: _Lexer) -> Any:  # noqa: ANN401 - its class has no types
+def _context_for(lexer: _Lexer) -> _Context | None:
     """Return what the states of a lexer are kept in from line to line, or None if it has none."""
-    module = _grammars()
-    return module.LexerContext("", 0) if isinstance(lexer, module.RegexLexer) else None
+    from pygments import lexer as grammars  # noqa: PLC0415 - likewise
+
+    return grammars.LexerContext("", 0) if isinstance(lexer, grammars.RegexLexer) else None
 
 
-def _with_states(lexer: _Lexer, context: object) -> Iterable[_Token]:
+def _with_states(lexer: _Lexer, context: _Context) -> Iterable[_Token]:
     """Read on in the context. What reads with a context works on the rules of any lexer that is made of rules."""
-    tokens: Iterable[_Token] = _grammars().ExtendedRegexLexer.get_tokens_unprocessed(lexer, context=context)
+    from pygments.lexer import ExtendedRegexLexer  # type: ignore[import-untyped]  # noqa: PLC0415 - likewise
+
+    tokens: Iterable[_Token] = ExtendedRegexLexer.get_tokens_unprocessed(lexer, context=context)
     return tokens
 
 
@@ -161,21 +170,6 @@ def _style_of(kind: object) -> str:
     while name and name not in _STYLES:
         name = name.rpartition(".")[0]
     return _STYLES.get(name, "")
-
-
-def _grammars() -> Any:  # noqa: ANN401 - it has no types
-    """Return the module that lexers are made of; Pygments is slow to import and needed for source alone."""
-    from pygments import lexer  # type: ignore[import-untyped]  # noqa: PLC0415
-
-    found: Any = lexer
-    return found
-
-
-def _lexers() -> Any:  # noqa: ANN401 - it has no types
-    from pygments import lexers  # noqa: PLC0415
-
-    found: Any = lexers
-    return found
 
 
 class Fence:

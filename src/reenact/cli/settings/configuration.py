@@ -8,7 +8,7 @@ import os
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ _SERVERS: Final = "mcpServers"
 
 
 class _Server(msgspec.Struct, frozen=True, kw_only=True):
-    """A server as the file has it; what other programs write beside that is passed over, as they do."""
+    """A server as the file has it; what other programs write beside that is skipped, as they do."""
 
     command: str | None = None
     args: list[str] = []
@@ -43,7 +43,7 @@ def read_servers(path: str) -> tuple[MCPServer, ...]:
     content = _json(path, who)
     servers = content.get(_SERVERS) if is_object(content) else None
     if not is_object(servers):
-        msg = f'{who}: it is to be {{"{_SERVERS}": {{NAME: {{"command": …}} or {{"url": …}}}}}}'
+        msg = f'{who}: it must be {{"{_SERVERS}": {{NAME: {{"command": …}} or {{"url": …}}}}}}'
         raise ConfigurationError(msg)
     return tuple(_server(f"{who}: {_SERVERS}.{name}", name, server) for name, server in servers.items())
 
@@ -107,16 +107,16 @@ def _made(name: str, server: _Server) -> MCPServer:
         msg = "it has a `command` and a `url`; give it one of them"
         raise ConfigurationError(msg)
     if server.type == "sse":
-        msg = "it is of type `sse`, which is not spoken here; most servers speak `http` as well"
+        msg = "transport `sse` is not supported; most servers support `http` too"
         raise ConfigurationError(msg)
     return MCPServer.http(name, server.url, server.headers)
 
 
-def _json(path: str, who: str) -> Any:  # noqa: ANN401 - any JSON value
+def _json(path: str, who: str) -> object:
     try:
         return msgspec.json.decode(read_file(path, who))
     except msgspec.DecodeError as error:
-        msg = f"{who}: it is no JSON: {error}"
+        msg = f"{who}: it is not valid JSON: {error}"
         raise ConfigurationError(msg) from error
 
 
@@ -157,7 +157,7 @@ def check_file(path: str, who: str) -> None:
     if path.startswith(_HANDED_IN) and not stat.S_ISDIR(status.st_mode):
         return
     if not stat.S_ISREG(status.st_mode):
-        raise ConfigurationError(f"{who}: it is no regular file; what a program writes is read from /dev/stdin")
+        raise ConfigurationError(f"{who}: it is not a regular file; what a program writes is read from /dev/stdin")
     if status.st_size > LARGEST:
         raise _too_large(who)
 

@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -26,6 +26,10 @@ _RUNS_CODE: Final = "a project may not name what runs"
 _LETS_RUN: Final = "a project may not say which calls run"
 
 
+Value: TypeAlias = str | float | tuple[str, ...]
+"""What a setting stands for."""
+
+
 class Place(msgspec.Struct, frozen=True):
     """Where a file of settings is, and the home of the user, for the paths in it."""
 
@@ -39,7 +43,7 @@ class Place(msgspec.Struct, frozen=True):
         return os.path.normpath(self.folder / text)
 
 
-def _as_it_is(value: Any, _: Place) -> Any:  # noqa: ANN401 - values of all kinds
+def _as_it_is(value: Value, _: Place) -> Value:
     return value
 
 
@@ -51,14 +55,14 @@ class Key(msgspec.Struct, frozen=True):
     """
 
     option: str
-    kind: Any
+    kind: object
     what: str
-    placed: Callable[[Any, Place], Any] = _as_it_is
+    placed: Callable[..., Value] = _as_it_is
     variable: str | None = None
     withheld: str | None = None
     is_of_new: bool = False
 
-    def read(self, value: object, place: Place) -> Any:  # noqa: ANN401 - likewise
+    def read(self, value: object, place: Place) -> Value:
         """Return what the value stands for, or raise `ValueError` saying what it is to be."""
         try:
             return self.placed(msgspec.convert(value, self.kind), place)
@@ -189,13 +193,13 @@ _OF_CLAUDE_CODE: Final = frozenset(
 class Setting(msgspec.Struct, frozen=True):
     """What a setting stands for, and the file that says so."""
 
-    value: Any
+    value: Value
     source: Source
     path: str
 
 
-class PassedOver(msgspec.Struct, frozen=True):
-    """A key that is not heeded, and why; `line` counts from 1 and is None where it is not known."""
+class Ignored(msgspec.Struct, frozen=True):
+    """A key that is ignored, and why; `line` counts from 1 and is None where it is not known."""
 
     path: str
     line: int | None
@@ -205,10 +209,10 @@ class PassedOver(msgspec.Struct, frozen=True):
     """Whether nobody need be warned."""
 
 
-def read_file(path: Path, source: Source, *, home: Path) -> tuple[dict[str, Setting], list[PassedOver]]:
-    """Return the settings in the file by their keys, and what in it is not heeded.
+def read_file(path: Path, source: Source, *, home: Path) -> tuple[dict[str, Setting], list[Ignored]]:
+    """Return the settings in the file by their keys, and what in it is ignored.
 
-    Of a project's file a link that leads out of the project is not followed, and only that is heeded which neither runs
+    Of a project's file a link that leads out of the project is not followed, and only those count that neither runs
     code nor lets calls run, nor says where things go.
 
     Raises:
@@ -224,24 +228,24 @@ def read_file(path: Path, source: Source, *, home: Path) -> tuple[dict[str, Sett
         raise ConfigurationError(f"{where}: {error.message}") from None
 
 
-def _read(text: str, path: Path, source: Source, place: Place) -> tuple[dict[str, Setting], list[PassedOver]]:
+def _read(text: str, path: Path, source: Source, place: Place) -> tuple[dict[str, Setting], list[Ignored]]:
     settings: dict[str, Setting] = {}
-    passed_over: list[PassedOver] = []
+    passed_over: list[Ignored] = []
     content, lines = read_json(text)
     if not is_object(content):
-        raise MalformedError('it is to be an object, as {"model": "claude-x"}', 1)
+        raise MalformedError('it must be an object, as {"model": "claude-x"}', 1)
     for name, value in content.items():
         line = lines.get((name,))
         key = KEYS.get(name)
         if key is None or (source == "project" and key.withheld is not None):
             why = _why_not(name) if key is None else f"{key.withheld}{_OWN}"
-            passed_over.append(PassedOver(str(path), line, name, why, is_quiet=name == _SCHEMA))
+            passed_over.append(Ignored(str(path), line, name, why, is_quiet=name == _SCHEMA))
             continue
         try:
             _check_texts(value)
             settings[name] = Setting(key.read(value, place), source, str(path))
         except ValueError as error:
-            raise MalformedError(f"{name} is to be {error}", line) from None
+            raise MalformedError(f"{name} must be {error}", line) from None
     return settings, passed_over
 
 

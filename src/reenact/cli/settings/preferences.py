@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -19,7 +19,7 @@ from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import OutputFormat, SettingsOptions, TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, read_prices
 from reenact.cli.settings.environment import default_database, given, home_directory, settings_files
-from reenact.cli.settings.files import KEYS, Key, PassedOver, Setting, read_file
+from reenact.cli.settings.files import KEYS, Ignored, Key, Setting, read_file
 from reenact.domain.loop.ledger import price_of
 from reenact.domain.loop.rules import MAX_STEPS
 
@@ -31,17 +31,17 @@ _OWN_MODEL: Final = "a limit of yours holds for what costs, and you have no pric
 
 
 class Preferences(msgspec.Struct, frozen=True):
-    """What the files of settings say, by keys, and what in them is not heeded; `files` are those that there are."""
+    """What the files of settings say, by keys, and what in them is ignored; `files` are those that there are."""
 
     settings: Mapping[str, Setting]
-    passed_over: tuple[PassedOver, ...]
+    passed_over: tuple[Ignored, ...]
     files: tuple[str, ...]
 
 
 def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
     """Return the options of a conversation with what settings say where command line and environment say nothing.
 
-    `on_command_line` are the fields that the command line gives. What is not heeded is warned of. A session that goes
+    `on_command_line` are the fields that the command line gives. What is ignored is warned of. A session that goes
     on keeps what it was created with: that is then for others that are begun beside it, as `of_new` of the options.
 
     Raises:
@@ -62,11 +62,11 @@ def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Co
 
 def _with(found: Preferences, options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
     """Return the options with all that is found, as they are for a new session."""
-    changed: dict[str, Any] = {}
+    changed: dict[str, object] = {}
     for name, setting in found.settings.items():
         key = KEYS[name]
         if name == "prices":
-            changed[key.option] = (*setting.value, *options.prices)  # of two for a model the last one holds
+            changed[key.option] = (*_prices(found.settings), *options.prices)  # of two for a model the last one holds
         elif _is_wanted(key, options, on_command_line, console):
             changed[key.option] = setting.value
     return msgspec.structs.replace(options, **changed, allowed_by_settings="allowed_tools" in changed)
@@ -86,7 +86,7 @@ def read_preferences(
     user, project = settings_files(environ)
     home = home_directory(environ)
     settings: dict[str, Setting] = {}
-    passed_over: list[PassedOver] = []
+    passed_over: list[Ignored] = []
     files: list[str] = []
     if os.path.lexists(user):
         settings, passed_over = read_file(user, "user", home=home)
@@ -104,31 +104,35 @@ def read_preferences(
 
 def _loosening(
     of_project: dict[str, Setting], of_user: Mapping[str, Setting], prices: tuple[str, ...], *, is_limited: bool
-) -> Iterator[PassedOver]:
+) -> Iterator[Ignored]:
     """Take out of the project's settings what would loosen a limit of the user's; yield what that was."""
-    for name, usual in _LIMITS.items():
-        own = of_user[name].value if name in of_user else usual
-        if name in of_project and of_project[name].value > own:
+    for name in _LIMITS:
+        own = _limit(of_user, name)
+        if name in of_project and _limit(of_project, name) > own:
             yield _taken_out(of_project, name, f"a project may only lower it, and it is {own:g}", is_quiet=True)
     known = read_prices((*_prices(of_user), *prices))
     is_limited = is_limited or "maxCost" in of_user
-    if is_limited and "model" in of_project and price_of({**KNOWN_PRICES, **known}, of_project["model"].value) is None:
+    if (
+        is_limited
+        and "model" in of_project
+        and price_of({**KNOWN_PRICES, **known}, str(of_project["model"].value)) is None
+    ):
         yield _taken_out(of_project, "model", _OWN_MODEL)
     if "prices" not in of_project:
         return
     if is_limited:
         yield _taken_out(of_project, "prices", _OWN_PRICES)
         return
-    theirs = of_project["prices"]
-    added = tuple(one for one in theirs.value if price_of(known, one.rpartition("=")[0]) is None)
+    theirs = _prices(of_project)
+    added = tuple(one for one in theirs if price_of(known, one.rpartition("=")[0]) is None)
     if not added:
         del of_project["prices"]
-    elif len(added) < len(theirs.value):
-        of_project["prices"] = msgspec.structs.replace(theirs, value=added)
+    elif len(added) < len(theirs):
+        of_project["prices"] = msgspec.structs.replace(of_project["prices"], value=added)
 
 
-def _taken_out(settings: dict[str, Setting], name: str, why: str, *, is_quiet: bool = False) -> PassedOver:
-    return PassedOver(settings.pop(name).path, None, name, why, is_quiet=is_quiet)
+def _taken_out(settings: dict[str, Setting], name: str, why: str, *, is_quiet: bool = False) -> Ignored:
+    return Ignored(settings.pop(name).path, None, name, why, is_quiet=is_quiet)
 
 
 def database_of_user(environ: Mapping[str, str]) -> str | None:
@@ -139,12 +143,17 @@ def database_of_user(environ: Mapping[str, str]) -> str | None:
     """
     user, _ = settings_files(environ)
     settings, _ = read_file(user, "user", home=home_directory(environ))
-    return settings[_DATABASE].value if _DATABASE in settings else None
+    return str(settings[_DATABASE].value) if _DATABASE in settings else None
 
 
 def _prices(settings: Mapping[str, Setting]) -> tuple[str, ...]:
-    prices: tuple[str, ...] = settings["prices"].value if "prices" in settings else ()
-    return prices
+    prices = settings["prices"].value if "prices" in settings else ()
+    return prices if isinstance(prices, tuple) else ()
+
+
+def _limit(settings: Mapping[str, Setting], name: str) -> float:
+    limit = settings[name].value if name in settings else _LIMITS[name]
+    return limit if isinstance(limit, int | float) else math.inf
 
 
 def _is_wanted(key: Key, options: TalkOptions, on_command_line: frozenset[str], console: Console) -> bool:
@@ -154,15 +163,15 @@ def _is_wanted(key: Key, options: TalkOptions, on_command_line: frozenset[str], 
     return key.option != "output_format" or options.prompt is not None or not console.has_person
 
 
-def _warnings(passed_over: Iterable[PassedOver]) -> Iterator[str]:
+def _warnings(passed_over: Iterable[Ignored]) -> Iterator[str]:
     """Yield what people are told, keys of the same file and for the same reason together."""
-    together: dict[tuple[str, str], list[PassedOver]] = {}
+    together: dict[tuple[str, str], list[Ignored]] = {}
     for one in passed_over:
         if not one.is_quiet:
             together.setdefault((one.path, one.why), []).append(one)
     for (path, why), ones in together.items():
         where = path if ones[0].line is None else f"{path}:{ones[0].line}"
-        yield f"{where}: not heeded: {', '.join(one.key for one in ones)}: {why}"
+        yield f"{where}: ignored: {', '.join(one.key for one in ones)}: {why}"
 
 
 _COMMAND_LINE: Final = "command line"
@@ -177,17 +186,17 @@ class _Effective(msgspec.Struct, frozen=True):
     """
 
     name: str
-    value: Any
+    value: object
     source: str
     place: str | None = None
 
 
 class _Settings(msgspec.Struct, frozen=True):
-    """Every setting, and what is not heeded."""
+    """Every setting, and what is ignored."""
 
     settings: tuple[_Effective, ...]
     files: tuple[str, ...]
-    passed_over: tuple[PassedOver, ...]
+    passed_over: tuple[Ignored, ...]
 
     def lines(self) -> Iterator[str]:
         """Yield lines for people."""
@@ -197,7 +206,7 @@ class _Settings(msgspec.Struct, frozen=True):
             yield f"{name:<{widest}}  {value}  ({place})"
         for one in self.passed_over:
             where = one.path if one.line is None else f"{one.path}:{one.line}"
-            yield f"not heeded: {one.key}, {where}: {one.why}"
+            yield f"ignored: {one.key}, {where}: {one.why}"
         if not self.files:
             yield "There is no settings.json, neither in ~/.reenact nor in .reenact here."
 
@@ -224,7 +233,7 @@ def _effective(name: str, found: Preferences, options: SettingsOptions, environ:
         return _Effective(name, _without_password(variable), _ENVIRONMENT, key.variable)
     if name in found.settings:
         setting = found.settings[name]
-        value = _without_password(setting.value) if name == "db" else setting.value
+        value = _without_password(str(setting.value)) if name == "db" else setting.value
         return _Effective(name, value, setting.source, setting.path)
     return _Effective(name, _defaults(environ).get(name), _DEFAULT)
 

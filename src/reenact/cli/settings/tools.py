@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, TypeAlias, TypeGuard
+from typing import Final, TypeAlias, TypeGuard
 
 from reenact.actors.environment.tools.tool import Tool, as_tool
 from reenact.domain.errors import ConfigurationError
@@ -73,7 +73,7 @@ def _is_machinery(filename: str) -> bool:
     return filename.startswith("<frozen") or filename in (__file__, importlib.__file__)
 
 
-Function: TypeAlias = Tool[..., Any]
+Function: TypeAlias = Tool[..., object]
 Offered: TypeAlias = Function | ToolSpec
 """A function that a model can call; or `ask_user`, which needs none."""
 
