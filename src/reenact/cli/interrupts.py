@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Final, TypeAlias
+from typing import Final
 
 from reenact.cli.output.failures import ExitCode, TerminatedError
 
-_Act: TypeAlias = Callable[[int, FrameType | None], object]
 _REQUESTS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_ALL: Final = (signal.SIGINT, *_REQUESTS)
 _SIGNALLED: Final = 128
 _over: Final[set[int]] = set()
 """Signals that mean nothing any more, since the process is ending."""
@@ -31,7 +31,7 @@ def ending_on_request() -> Generator[None]:
             signal.signal(number, signal.SIG_DFL if number == signal.SIGQUIT else signal.SIG_IGN)
         raise TerminatedError(ExitCode.QUIT if asked == signal.SIGQUIT else ExitCode.TERMINATED)
 
-    with _handling(dict.fromkeys(_REQUESTS, end)):
+    with _handling(end, *_REQUESTS):
         yield
 
 
@@ -43,7 +43,7 @@ def interrupting(interrupt: Callable[[], object]) -> Generator[None]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         interrupt()
 
-    with _handling({signal.SIGINT: first}):
+    with _handling(first, signal.SIGINT):
         yield
 
 
@@ -68,7 +68,7 @@ def leaving_first(leave: Callable[[], object]) -> Generator[None]:
         leave()
 
     try:
-        with _handling(dict.fromkeys(_REQUESTS, hold_back)):
+        with _handling(hold_back, *_REQUESTS):
             yield
     finally:
         if asked:
@@ -82,14 +82,19 @@ def stopping(stop: Callable[[], object]) -> Generator[None]:
     After the first one they are ignored when this is left, to the end of the process: it is ending already.
     """
     asked: list[int] = []
-    numbers = (signal.SIGINT, *_REQUESTS)
 
     def end(number: int, _frame: FrameType | None) -> None:
         asked.append(number)
         stop()
 
-    with _handling(dict.fromkeys(numbers, end), stays=lambda: bool(asked)):
-        yield
+    with _handling(end, *_ALL):
+        try:
+            yield
+        finally:
+            if asked:
+                _over.update(_ALL)
+                for number in _ALL:
+                    signal.signal(number, signal.SIG_IGN)
 
 
 @contextmanager
@@ -98,8 +103,7 @@ def doing_whole() -> Generator[Callable[[Callable[[], object]], None]]:
 
     A second one is obeyed at once: what waits for ever ends so.
     """
-    numbers = (signal.SIGINT, *_REQUESTS)
-    before = {number: signal.getsignal(number) for number in numbers}
+    before = {number: signal.getsignal(number) for number in _ALL}
     asked: list[int] = []
     is_busy = False
 
@@ -124,7 +128,7 @@ def doing_whole() -> Generator[Callable[[Callable[[], object]], None]]:
         if asked:
             obey(asked.pop(), None)
 
-    with _handling(dict.fromkeys(numbers, hear)):
+    with _handling(hear, *_ALL):
         yield do
 
 
@@ -139,7 +143,7 @@ def cleaning_up(leave: Callable[[], object] = lambda: None) -> Generator[None]:
         leave()
         os._exit(_SIGNALLED + number)
 
-    with _handling(dict.fromkeys((signal.SIGINT, *_REQUESTS), end)):
+    with _handling(end, *_ALL):
         yield
 
 
@@ -168,7 +172,7 @@ def around_stops(leave: Callable[[], object], come_back: Callable[[], object]) -
             outer_go_on(number, frame)
         come_back()
 
-    with _handling({signal.SIGTSTP: stop, signal.SIGCONT: go_on}):
+    with _handling(stop, signal.SIGTSTP), _handling(go_on, signal.SIGCONT):
         yield
 
 
@@ -180,29 +184,21 @@ def interrupts_are_for_others() -> Generator[None]:
         return
     waking = signal.set_wakeup_fd(-1)  # by which an event loop hears of signals whoever handles them
     try:
-        with _handling({signal.SIGINT: lambda _signal, _frame: None}):
+        with _handling(lambda _signal, _frame: None, signal.SIGINT):
             yield
     finally:
         signal.set_wakeup_fd(waking)
 
 
 @contextmanager
-def _handling(acts: Mapping[signal.Signals, _Act], stays: Callable[[], bool] = lambda: False) -> Generator[None]:
-    """Act on signals in this way; Python lets only the main thread decide on that.
-
-    If it `stays`, they are ignored from then on, whatever was done about them before. Who handled them further out
-    leaves that as it is.
-    """
+def _handling(act: Callable[[int, FrameType | None], object], *numbers: signal.Signals) -> Generator[None]:
+    """Act on signals in this way; Python lets only the main thread decide on that. What is ignored by now stays so."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, act) for number, act in acts.items()}
+    before = {number: signal.signal(number, act) for number in numbers}
     try:
         yield
     finally:
-        for number, act in before.items():
-            if stays():
-                signal.signal(number, signal.SIG_IGN)
-                _over.add(number)
-            elif number not in _over:
-                signal.signal(number, act)
+        for number in before.keys() - _over:
+            signal.signal(number, before[number])

@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
+from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.environment.tools.tool import Tool
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.cli.settings.environment import given, is_on
@@ -79,6 +80,11 @@ class Answering:
             *self._changed,
             f"the session was created with tools that are not here, so calls of {names} fail; see --tools{loads}",
         ]
+
+
+def model_of(environ: Mapping[str, str], *named: str | None) -> str:
+    """Return the model that is meant: the first that is named, that of the environment, or the default one."""
+    return next(filter(None, (*named, given(environ, "ANTHROPIC_MODEL"))), DEFAULT_MODEL)
 
 
 def answering(

@@ -16,14 +16,14 @@ from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.session import SessionActor
-from reenact.cli.chat.answering import Answering
+from reenact.cli.chat.answering import Answering, model_of
 from reenact.cli.chat.conversation import Conversation, new_session_id
 from reenact.cli.commands.sessions import reading
 from reenact.cli.extensions.base import Extending
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import check_price
-from reenact.cli.settings.environment import default_database, given
+from reenact.cli.settings.environment import database_of
 from reenact.domain.errors import InvalidInputError, ReenactError, SessionNotFoundError
 from reenact.domain.image import Definition, Image, ImageRegistered
 from reenact.domain.legible import harmless
@@ -89,10 +89,10 @@ class Current:
     @property
     def is_found(self) -> bool:
         """Whether the session stands in the log that is where `way_back` looks for it."""
-        named = self.options.database or given(self.console.environ, "REENACT_DB")
-        if named is not None and is_postgres(named):
+        database = database_of(self.options.database, self.console.environ)
+        if is_postgres(database):
             return True
-        path = default_database(self.console.environ) if named is None else Path(file_of(named))
+        path = Path(file_of(database))
         if not path.exists():
             return False
         with SqliteJournal.open(path, codec(), read_only=True) as journal:
@@ -199,8 +199,7 @@ class Current:
             for departure in self.answerer.departures():
                 self.console.warn(departure)
         else:
-            configured = given(self.console.environ, "ANTHROPIC_MODEL")
-            self._model = conversation.created.model or configured or DEFAULT_MODEL
+            self._model = model_of(self.console.environ, conversation.created.model)
 
     def _must_have_price(self, conversation: Conversation, model: str | None) -> None:
         """Raise `ConfigurationError` if what the session costs has a limit, and nobody knows what is to be paid.
@@ -211,7 +210,7 @@ class Current:
             return
         created = self._definition_of(conversation)
         if created.cost_limit is not None:
-            asked = model or created.model or given(self.console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+            asked = model_of(self.console.environ, model, created.model)
             check_price(asked, self.prices, f"what session {conversation.session_id} costs has a limit (--max-cost)")
 
     def _definition_of(self, conversation: Conversation) -> Definition:

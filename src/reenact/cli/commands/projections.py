@@ -15,7 +15,7 @@ from reenact.cli.commands.sessions import progress_line, reading
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ProjectionsOptions, RebuildOptions
-from reenact.cli.settings.environment import default_database, given
+from reenact.cli.settings.environment import database_of
 from reenact.cli.settings.tools import imported, taken_apart
 from reenact.domain.errors import ConfigurationError, LogLockedError
 from reenact.projections.errors import ProjectionNotFoundError
@@ -47,7 +47,7 @@ def rebuild(options: RebuildOptions, console: Console) -> int:
         ConfigurationError: there is no log, somebody has it open to write, or the class cannot be found.
         ProjectionFailedError: an event cannot be projected; the tables are as they were.
     """
-    path = file_of(options.database or given(console.environ, "REENACT_DB") or default_database(console.environ))
+    path = file_of(database_of(options.database, console.environ))
     if not os.path.exists(path):  # noqa: PTH110 - a path as it was given
         raise ConfigurationError(f"there is no log at {path}; --db names another")
     chosen = [] if options.name in (None, NAME) else [_find(options.name or "", options.places)]

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from reenact._runtime import Runtime
-from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.feed.retention import Retention
-from reenact.cli.chat.answering import answering
+from reenact.cli.chat.answering import answering, model_of
 from reenact.cli.chat.talk import check_policy, image_of
 from reenact.cli.commands.sessions import log_to_write
 from reenact.cli.interrupts import stopping
@@ -18,7 +17,6 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, ServerEndedError
 from reenact.cli.parsing.options import ServeOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, check_file, check_price, read_prices
-from reenact.cli.settings.environment import given
 from reenact.cli.settings.tools import functions_of
 from reenact.domain.errors import ConfigurationError
 from reenact.server import Server
@@ -41,7 +39,7 @@ def serve(options: ServeOptions, console: Console) -> int:
         answerer, llm = answering(_environ(options, console.environ))
         if answerer.mock is None:
             prices = {**KNOWN_PRICES, **prices}
-        model = options.model or given(console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+        model = model_of(console.environ, options.model)
         try:
             if image.cost_limit is not None and answerer.mock is None:
                 check_price(model, prices, "what sessions cost has a limit (--max-cost)")

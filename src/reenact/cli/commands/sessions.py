@@ -20,7 +20,7 @@ from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import BranchOptions, SessionsOptions
 from reenact.cli.render.control_characters import strip_controls
-from reenact.cli.settings.environment import default_database, given
+from reenact.cli.settings.environment import database_of, default_database, given
 from reenact.domain.errors import ConfigurationError, LogUnusableError, SessionNotFoundError
 from reenact.domain.messages import Message
 from reenact.domain.session import SessionInfo
@@ -72,7 +72,7 @@ def reading(database: str | None, console: Console) -> Generator[SqliteJournal |
 def log_to_read(database: str | None, console: Console) -> str | None:
     """Return the path or URL of the log; None, having said so, if there is none yet where it is by default."""
     named = database or given(console.environ, "REENACT_DB")
-    path = named or str(default_database(console.environ))
+    path = database_of(database, console.environ)
     if named is None and not Path(path).exists():
         console.say(f"there is no log yet; the first conversation begins one in {path}")
         return None

@@ -14,7 +14,7 @@ from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ExportOptions, ImportOptions
 from reenact.cli.settings.configuration import check_file
-from reenact.cli.settings.environment import default_database, given
+from reenact.cli.settings.environment import database_of
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import harmless
 
@@ -25,7 +25,7 @@ def export(options: ExportOptions, console: Console) -> int:
     Raises:
         ReenactError: it cannot be written; nothing is there under its name.
     """
-    log = options.database or given(console.environ, "REENACT_DB") or str(default_database(console.environ))
+    log = database_of(options.database, console.environ)
     is_output = options.file == "-"
     if options.hash_key is not None and options.redact is None and not options.redact_secrets:
         raise typer.TyperException("--hash-key marks what is taken out; give --redact or --redact-secrets with it")

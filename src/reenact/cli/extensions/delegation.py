@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 
-from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.cli.chat.answering import model_of
 from reenact.cli.chat.conversation import Attending, Conversation
 from reenact.cli.commands.sessions import reading
 from reenact.cli.extensions.delegated_answers import AGENTS, DelegatedAnswer, DelegatedAnswers, usage_of_agents
@@ -16,7 +16,6 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, Problem
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, check_price, read_prices
-from reenact.cli.settings.environment import given
 from reenact.domain.content import check_content
 from reenact.domain.errors import ConfigurationError, SessionNotFoundError
 from reenact.domain.image import Definition
@@ -83,7 +82,7 @@ class Delegation:
             who = "the session, with the agents asked from it,"
             what = f"{who} has spent {spent:.6g}, and may spend {limit.max_total:.6g} (--max-cost)"
             return Problem(ExitCode.USAGE, COST_LIMIT, f"@{agent.name} is not asked: {what}")
-        asked = agent.model or session.model or given(self._console.environ, "ANTHROPIC_MODEL") or DEFAULT_MODEL
+        asked = model_of(self._console.environ, agent.model, session.model)
         if agent.model is None and self.is_mocked():
             return None
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from msgspec import structs
@@ -81,7 +81,7 @@ class Hearing:
         self.agent_id = agent_id
         self._session_id = session_id
         self._turn_ids = turn_ids
-        self._calls = Calls(pending)
+        self._calls = {call.id: CallMade(id=call.id, name=call.name, input=call.arguments) for call in pending}
         self._text: list[str] = []
         self._failure: Problem | None = None
 
@@ -94,7 +94,7 @@ class Hearing:
 
         `why_ended` is what ended the turn if the turn says no more than that it was interrupted.
         """
-        self._calls.hear(event.data)  # a call may be answered while no turn is under way
+        self._hear_of_call(event.data)  # which may be answered while no turn is under way
         if not self.is_own(event):
             return None
         match event.data:
@@ -127,10 +127,29 @@ class Hearing:
             usage=turn.usage,
             cost=turn.cost,
             duration=turn.duration,
-            tool_calls=self._calls.made,
+            tool_calls=tuple(self._calls.values()),
             waits=waits,
             problem=problem,
         )
+
+    def _hear_of_call(self, event: EventData) -> None:
+        match event:
+            case AssistantMessage(message=message):
+                for block in message.content:
+                    if isinstance(block, ToolUseBlock):
+                        self._calls[block.id] = CallMade(id=block.id, name=block.name, input=block.input)
+            case ToolEdited():
+                self._change(event.id, input=event.edited)
+            case ToolStarted() if event.id not in self._calls:
+                self._calls[event.id] = CallMade(id=event.id, name=event.name, input=event.input)
+            case ToolResult():
+                self._change(event.id, result=event.result, is_error=event.is_error)
+            case _:
+                pass
+
+    def _change(self, call_id: str | None, **changes: object) -> None:
+        if call_id is not None and call_id in self._calls:
+            self._calls[call_id] = msgspec.structs.replace(self._calls[call_id], **changes)
 
 
 _LIMITS: Final = {
@@ -158,23 +177,25 @@ class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="r
     error: Problem | None = None
 
 
-class Output(Protocol):
-    """Where an answer goes."""
+@dataclass
+class JsonOutput:
+    """Prints an answer as one object, at the end; the base of the other forms."""
+
+    console: Console
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Print what the form has for an event; `is_own` for one of the turn that is printed."""
-        ...
 
     def end(self, answer: Answer) -> None:
-        """Print what comes after the last event."""
-        ...
+        """Print the object; a failure is told to people as well."""
+        write_result(self.console, result_of(answer))
+        _tell(answer, self.console)
 
 
 @dataclass
-class TextOutput:
+class TextOutput(JsonOutput):
     """The text of the answer, as it comes."""
 
-    _console: Console
     _last: str = "\n"
     _between: bool = False
 
@@ -184,30 +205,15 @@ class TextOutput:
             self._between = self._between or bool(event.data.message.text)
         if is_own and isinstance(event.data, TextDelta) and event.data.text:
             between, self._between = BETWEEN_MESSAGES if self._between else "", False
-            self._console.write(f"{between}{event.data.text}")
+            self.console.write(f"{between}{event.data.text}")
             self._last = event.data.text[-1]
 
     def end(self, answer: Answer) -> None:
         """End the line, and say why the answer is not whole."""
         if self._last != "\n":
-            self._console.write("\n")
+            self.console.write("\n")
         self._last, self._between = "\n", False
-        _tell(answer, self._console)
-
-
-@dataclass
-class JsonOutput:
-    """One object, at the end."""
-
-    _console: Console
-
-    def hear(self, event: Envelope, *, is_own: bool) -> None:
-        """Print nothing."""
-
-    def end(self, answer: Answer) -> None:
-        """Print the object; a failure is told to people as well."""
-        write_result(self._console, result_of(answer))
-        _tell(answer, self._console)
+        _tell(answer, self.console)
 
 
 class StreamJsonOutput(JsonOutput):
@@ -215,10 +221,10 @@ class StreamJsonOutput(JsonOutput):
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Print the envelope."""
-        self._console.write_json(event)
+        self.console.write_json(event)
 
 
-def output(form: OutputFormat, console: Console) -> Output:
+def output(form: OutputFormat, console: Console) -> JsonOutput:
     """Return where an answer goes that is wanted in this form."""
     match form:
         case OutputFormat.TEXT:
@@ -277,39 +283,6 @@ class CallMade(msgspec.Struct, frozen=True, kw_only=True):
     input: dict[str, object]
     result: object = None
     is_error: bool = False
-
-
-class Calls:
-    """Takes note of calls as they are heard of."""
-
-    def __init__(self, pending: Iterable[PendingCall] = ()) -> None:
-        """Take note of those that were asked for earlier, and wait for a person."""
-        self._made = {call.id: CallMade(id=call.id, name=call.name, input=call.arguments) for call in pending}
-
-    @property
-    def made(self) -> tuple[CallMade, ...]:
-        """The calls, in the order in which the model asked for them."""
-        return tuple(self._made.values())
-
-    def hear(self, event: EventData) -> None:
-        """Take note of what an event says of a call."""
-        match event:
-            case AssistantMessage(message=message):
-                for block in message.content:
-                    if isinstance(block, ToolUseBlock):
-                        self._made[block.id] = CallMade(id=block.id, name=block.name, input=block.input)
-            case ToolEdited():
-                self._change(event.id, input=event.edited)
-            case ToolStarted() if event.id not in self._made:
-                self._made[event.id] = CallMade(id=event.id, name=event.name, input=event.input)
-            case ToolResult():
-                self._change(event.id, result=event.result, is_error=event.is_error)
-            case _:
-                pass
-
-    def _change(self, call_id: str | None, **changes: object) -> None:
-        if call_id is not None and call_id in self._made:
-            self._made[call_id] = msgspec.structs.replace(self._made[call_id], **changes)
 
 
 def call_line(name: str, arguments: object, width: int) -> str:

@@ -78,52 +78,33 @@ def on_one_line(value: object) -> str:
     return "".join(_json(value, seen))
 
 
-def _json(value: object, escape: Escape) -> Iterator[str]:
-    """Yield the value as JSON, character by character where it is a text."""
-    left: list[Iterator[object]] = [iter([value])]
-    """What is still to be written of each value that is open; what stands there as `_Written` is as it is."""
-    while left:
-        for one in left[-1]:
-            if isinstance(one, _Written):
-                yield one
-            elif isinstance(one, str):
-                yield from ('"', *tokens(one, escape), '"')
-            elif is_object(one):
-                left.append(_members(one))
-                break
-            elif is_array(one):
-                left.append(_items(one))
-                break
-            else:
-                yield msgspec.json.encode(one).decode()
-        else:
-            left.pop()
-
-
 class _Written(str):
     """What stands in JSON between values."""
 
     __slots__ = ()
 
 
-def _members(value: Mapping[str, object]) -> Iterator[object]:
-    yield _Written("{")
-    for number, (name, one) in enumerate(value.items()):
-        if number:
-            yield _Written(", ")
-        yield str(name)
-        yield _Written(": ")
-        yield one
-    yield _Written("}")
+def _json(value: object, escape: Escape) -> Iterator[str]:
+    """Yield the value as JSON, character by character where it is a text."""
+    left = [value]
+    """What is still to be written, the first of it last."""
+    while left:
+        one = left.pop()
+        if isinstance(one, _Written):
+            yield one
+        elif isinstance(one, str):
+            yield from ('"', *tokens(one, escape), '"')
+        elif is_object(one):
+            left += _between("{", ((str(name), _Written(": "), inner) for name, inner in one.items()), "}")
+        elif is_array(one):
+            left += _between("[", ((inner,) for inner in one), "]")
+        else:
+            yield msgspec.json.encode(one).decode()
 
 
-def _items(value: Sequence[object]) -> Iterator[object]:
-    yield _Written("[")
-    for number, one in enumerate(value):
-        if number:
-            yield _Written(", ")
-        yield one
-    yield _Written("]")
+def _between(opening: str, parts: Iterable[Sequence[object]], closing: str) -> list[object]:
+    written = [one for part in parts for one in (_Written(", "), *part)]
+    return [_Written(closing), *reversed(written[1:]), _Written(opening)]
 
 
 def _named(name: str, value: object, margin: str, width: int, escape: Escape) -> Iterator[str]:

@@ -29,7 +29,7 @@ from reenact.cli.output.streams import forget
 from reenact.cli.parsing.commands import ALWAYS, options_of
 from reenact.cli.parsing.help_page import commands_of
 from reenact.cli.parsing.options import CompletionOptions, Shell
-from reenact.cli.settings.environment import default_database, given, preferred_database
+from reenact.cli.settings.environment import database_of, preferred_database
 from reenact.domain.legible import shortened
 from reenact.domain.tools import is_array, is_object
 from reenact.projections.generations import Generations
@@ -189,10 +189,7 @@ class _Place:
         return found, bool(kinds & _FILES)
 
     def _sessions(self, environ: Mapping[str, str]) -> list[Choice]:
-        from reenact.cli.parsing.completion import recent_sessions  # noqa: PLC0415 - when they are asked for
-
-        named = self._given.get("database") or given(environ, "REENACT_DB") or preferred_database(environ)
-        return recent_sessions(named or str(default_database(environ)))
+        return recent_sessions(database_of(self._given.get("database") or preferred_database(environ), environ))
 
 
 def _types(word: str) -> list[Choice]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from enum import Enum, auto
-from typing import Final
+from typing import Final, Protocol
 
 from rich.console import Console as Screen
 
@@ -32,11 +31,10 @@ _HEADINGS: Final = ("", "bold underline magenta", "bold magenta", "bold bright_b
 _ASIDE: Final = "dim"
 
 
-class _Mode(Enum):
-    """What is done with more of a line of which the beginning is written."""
+class _Rest(Protocol):
+    """Goes on with a line of which the beginning is written."""
 
-    TEXT = auto()
-    RAW = auto()
+    def __call__(self, line: str, *, is_over: bool) -> str: ...
 
 
 class StreamedMarkdown:
@@ -77,7 +75,7 @@ class StreamedMarkdown:
         self._half = ""
         self._lines = Lines(in_ascii=self._in_ascii)
         self._text = Inline(self._flow)
-        self._mode: _Mode | None = None
+        self._rest: _Rest | None = None
         self._fence: Fence | None = None
         self._rows: Rows | None = None
         self._head: LineStart | None = None
@@ -109,7 +107,7 @@ class StreamedMarkdown:
     def _advance(self, *, is_over: bool) -> None:
         while True:
             line, found, later = self._ahead.partition("\n")
-            if not found and not line and not (is_over and self._mode is not None):
+            if not found and not line and not (is_over and self._rest is not None):
                 return
             rest = self._take(line, is_over=bool(found) or is_over)
             if not found:
@@ -119,10 +117,8 @@ class StreamedMarkdown:
 
     def _take(self, line: str, *, is_over: bool) -> str:
         """Write what is settled of a line, or of the rest of it; return what is not. Of a line that is over, all is."""
-        if self._mode is _Mode.TEXT:
-            return self._go_on(line, is_over=is_over)
-        if self._mode is _Mode.RAW:
-            return self._pass_on(line, is_over=is_over)
+        if self._rest is not None:
+            return self._rest(line, is_over=is_over)
         if self._fence is not None:
             if not is_over and len(line) <= MOST_OF_SOURCE:
                 return line
@@ -180,13 +176,13 @@ class StreamedMarkdown:
 
     def _go_on(self, line: str, *, is_over: bool) -> str:
         """Write what is settled of the text of a line."""
-        self._mode = None if is_over else _Mode.TEXT
+        self._rest = None if is_over else self._go_on
         return self._text.go_on(line, is_over=is_over)
 
     def _pass_on(self, line: str, *, is_over: bool) -> str:
         """Write what is shown as it is."""
         self._flow.raw(line)
-        self._mode = None if is_over else _Mode.RAW
+        self._rest = None if is_over else self._pass_on
         if is_over:
             self._flow.end()
         return ""

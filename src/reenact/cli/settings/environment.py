@@ -98,6 +98,11 @@ def default_database(environ: Mapping[str, str]) -> Path:
     return _base(environ, "XDG_DATA_HOME", ".local/share") / "reenact.db"
 
 
+def database_of(named: str | None, environ: Mapping[str, str]) -> str:
+    """Return the log that is meant: the one that is named, that of the environment, or the default one."""
+    return named or given(environ, "REENACT_DB") or str(default_database(environ))
+
+
 def state_directory(environ: Mapping[str, str]) -> Path:
     """Return where the history of the line editor is, the log of what nobody expected, and what is trusted."""
     return _base(environ, "XDG_STATE_HOME", ".local/state")
