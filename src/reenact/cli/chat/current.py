@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final
 
 from reenact._runtime import Runtime, codec
 from reenact.actors.container import ImageActor
@@ -30,8 +30,6 @@ from reenact.domain.legible import harmless
 from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.messages import check_text
 
-Reading: TypeAlias = Callable[[], AbstractContextManager[SqliteJournal | None]]
-"""Opens the log beside the runtime that writes it."""
 _LONGEST: Final = 200
 """Bytes that the name of a model may have."""
 
@@ -173,7 +171,7 @@ class Current:
         Raises:
             StorageError: the log cannot be read.
         """
-        return self._definition_of(self.conversation)
+        return definition_of(self.conversation, self.options.database, self.console)
 
     def _go_to(self, there: Conversation) -> None:
         here = self.conversation
@@ -208,20 +206,27 @@ class Current:
         """
         if self.is_mocked:
             return
-        created = self._definition_of(conversation)
+        created = definition_of(conversation, self.options.database, self.console)
         if created.cost_limit is not None:
             asked = model_of(self.console.environ, model, created.model)
             check_price(asked, self.prices, f"what session {conversation.session_id} costs has a limit (--max-cost)")
 
-    def _definition_of(self, conversation: Conversation) -> Definition:
-        if conversation.created is not None:
-            return conversation.created
-        session = self.runtime.sessions.get(conversation.session_id)
-        if session is not None:
-            with self.reading() as journal:
-                stream, revision = ImageActor.stream(session.image_id), session.image_revision
-                rows = () if journal is None else journal.read_until(stream, revision, after=revision - 1)
-                for row in rows:
-                    if isinstance(row.event, ImageRegistered):
-                        return row.event.definition
-        raise SessionNotFoundError(conversation.session_id)
+
+def definition_of(conversation: Conversation, database: str | None, console: Console) -> Definition:
+    """Return what the session was, or is to be, created with.
+
+    Raises:
+        SessionNotFoundError: it does not stand in the log.
+        StorageError: the log cannot be read.
+    """
+    if conversation.created is not None:
+        return conversation.created
+    session = conversation.runtime.sessions.get(conversation.session_id)
+    if session is not None:
+        with reading(database, console) as journal:
+            stream, revision = ImageActor.stream(session.image_id), session.image_revision
+            rows = () if journal is None else journal.read_until(stream, revision, after=revision - 1)
+            for row in rows:
+                if isinstance(row.event, ImageRegistered):
+                    return row.event.definition
+    raise SessionNotFoundError(conversation.session_id)

@@ -11,7 +11,7 @@ from reenact.cli.chat.context import Context
 from reenact.cli.chat.conversation import CONTAINER
 from reenact.cli.commands.log import in_words
 from reenact.cli.commands.sessions import first_words, session_line
-from reenact.cli.extensions.delegated_answers import usage_of_agents
+from reenact.cli.extensions.base import usage_of_agents
 from reenact.cli.output.answers import cut
 from reenact.cli.output.exact import plain_or_quoted
 from reenact.domain.errors import InvalidInputError

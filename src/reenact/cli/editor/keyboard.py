@@ -21,7 +21,7 @@ from prompt_toolkit.history import History
 from prompt_toolkit.input.base import Input
 from prompt_toolkit.input.posix_utils import PosixStdinReader
 from prompt_toolkit.input.typeahead import clear_typeahead, get_typeahead, store_typeahead
-from prompt_toolkit.input.vt100 import Vt100Input
+from prompt_toolkit.input.vt100 import Vt100Input, raw_mode
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
@@ -30,7 +30,6 @@ from reenact.cli.interrupts import around_stops
 from reenact.cli.output.console import Console
 from reenact.cli.settings.environment import is_dumb
 
-_INPUT, _LOCAL, _CHARACTERS = 0, 3, 6
 _PASTES_ARE_MARKED: Final = b"\x1b[?2004h"
 _PASTES_ARE_NOT_MARKED: Final = b"\x1b[?2004l"
 _GONE: Final = frozenset({errno.EIO, errno.ENXIO})
@@ -143,30 +142,37 @@ class TypedAhead:
         self._keys = []
 
 
+class _Quiet(raw_mode):
+    """The modes in which nothing is shown and everything is kept; signals stay, and so does Ctrl+S."""
+
+    @classmethod
+    def _patch_lflag(cls, attrs: int) -> int:
+        kept = attrs & ~(termios.ECHO | termios.ECHONL | termios.ICANON | termios.IEXTEN)
+        return kept | termios.NOFLSH  # Ctrl+C ends an answer, and takes nothing of what was typed ahead
+
+    @classmethod
+    def _patch_iflag(cls, attrs: int) -> int:
+        return attrs & ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
+
+
 class _Keyboard:
     """The terminal behind a descriptor; `obeys` is where it obeys sequences."""
 
     def __init__(self, descriptor: int, obeys: TextIO | None) -> None:
         self._descriptor = descriptor
         self._obeys = obeys
-        self._before = termios.tcgetattr(descriptor)
+        self._modes = _Quiet(descriptor)
         self._left: list[int | list[bytes | int]] | None = None
 
     def quieten(self) -> None:
         """Set the modes in which nothing is shown and everything is kept."""
-        modes = termios.tcgetattr(self._descriptor)
-        modes[_LOCAL] &= ~(termios.ECHO | termios.ECHONL | termios.ICANON | termios.IEXTEN)
-        modes[_LOCAL] |= termios.NOFLSH  # Ctrl+C ends an answer, and takes nothing of what was typed ahead
-        modes[_INPUT] &= ~(termios.ICRNL | termios.INLCR | termios.IGNCR)
-        modes[_CHARACTERS] = [*modes[_CHARACTERS]]
-        modes[_CHARACTERS][termios.VMIN], modes[_CHARACTERS][termios.VTIME] = 1, 0
-        termios.tcsetattr(self._descriptor, termios.TCSANOW, modes)
+        self._modes.__enter__()
         self._say(_PASTES_ARE_MARKED)
 
     def restore(self) -> None:
         """Set the modes that were found."""
         self._say(_PASTES_ARE_NOT_MARKED)
-        self._set(self._before)
+        self._modes.__exit__()
 
     def leave(self) -> None:
         """Set the modes that were found, while the process is stopped."""
@@ -180,7 +186,7 @@ class _Keyboard:
         with contextlib.suppress(OSError, termios.error):
             if left is not None and self._is_ours():
                 self._set(left)
-            if termios.tcgetattr(self._descriptor)[_LOCAL] & termios.ICANON:
+            if termios.tcgetattr(self._descriptor)[_LOCAL_MODES] & termios.ICANON:
                 self.quieten_again()
 
     def quieten_again(self) -> None:

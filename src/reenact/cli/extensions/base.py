@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
+from reenact._runtime import Runtime
 from reenact.actors.environment.api import EnvironmentFactory
 from reenact.cli.chat.answering import Answering
 from reenact.cli.chat.conversation import Attending, Conversation
@@ -14,6 +15,7 @@ from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.environment import home_directory
+from reenact.domain.history import UsageInfo
 from reenact.domain.image import Image
 
 if TYPE_CHECKING:
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 
 _FOLDER = ".reenact"
+AGENTS: Final = "agents"
+"""The container of the sessions in which agents answer."""
+_OF_AGENTS: Final = "agent-"
+"""How the ids of the images of agents begin."""
 
 
 class Extending:
@@ -87,3 +93,18 @@ def project_directory(console: Console) -> Path:
         return Path.cwd()
     except OSError:
         return home_directory(console.environ)
+
+
+def usage_of_agents(runtime: Runtime, session_id: str, asked_now: Iterable[str] = ()) -> list[tuple[str, UsageInfo]]:
+    """Return the names of agents, and what the session of each has used that was asked from this session.
+
+    The log names those that have answered: their answers here have the ids of their sessions. `asked_now` are those of
+    this run, also if they have not.
+    """
+    answered = (message.id for message in runtime.sessions.messages(session_id) if message.role == "assistant")
+    found: list[tuple[str, UsageInfo]] = []
+    for one in dict.fromkeys((*answered, *asked_now)):
+        session = runtime.sessions.get(one)
+        if session is not None and session.container_id == AGENTS:
+            found.append((session.image_id.removeprefix(_OF_AGENTS), runtime.sessions.usage(one)))
+    return found

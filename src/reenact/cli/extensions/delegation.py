@@ -2,29 +2,127 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import msgspec
 
+from reenact.actors.environment.api import (
+    ConsumerProxy,
+    Effector,
+    Environment,
+    EnvironmentProxy,
+    Handler,
+    Receptor,
+    SystemBusConsumer,
+    SystemBusProducer,
+)
 from reenact.cli.chat.answering import model_of
 from reenact.cli.chat.conversation import Attending, Conversation
-from reenact.cli.commands.sessions import reading
-from reenact.cli.extensions.delegated_answers import AGENTS, DelegatedAnswer, DelegatedAnswers, usage_of_agents
+from reenact.cli.chat.current import definition_of
+from reenact.cli.extensions.base import AGENTS, usage_of_agents
 from reenact.cli.output.answers import Answer, unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, Problem
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, check_price, read_prices
 from reenact.domain.content import check_content
-from reenact.domain.errors import ConfigurationError, SessionNotFoundError
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.events import Envelope, MessageStart, MessageStop, StreamData, TextDelta, TurnStarted
 from reenact.domain.image import Definition
-from reenact.domain.messages import text_of
+from reenact.domain.messages import Said, text_of
 from reenact.domain.turns import COST_LIMIT
 from reenact.extensions import agents
 from reenact.extensions.agents import Agent
 from reenact.extensions.skills import Skill
-from reenact.projections.read_model.queries import ReadModel
+
+
+class DelegatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent has answered to what was asked, in a session of its own."""
+
+    asked: str
+    name: str
+    text: str
+    session: str
+
+
+class DelegatedAnswers:
+    """Answers of agents, kept until the turn begins that asks for them; at most one for a session. Thread-safe."""
+
+    def __init__(self) -> None:
+        self.children: set[str] = set()
+        """The sessions in which agents answer."""
+        self._lock = threading.Lock()
+        self._by_session: dict[str, DelegatedAnswer] = {}
+
+    def put(self, session_id: str, answer: DelegatedAnswer) -> None:
+        """Keep the answer to what this session is asked next."""
+        with self._lock:
+            self._by_session[session_id] = answer
+
+    def take(self, session_id: str, conversation: Sequence[Said]) -> DelegatedAnswer | None:
+        """Return the answer to what the conversation ends with, if it is here."""
+        with self._lock:
+            answer = self._by_session.get(session_id)
+            if answer is None or not conversation or text_of(conversation[-1].content) != answer.asked:
+                return None
+            return self._by_session.pop(session_id)
+
+
+class DelegatingEnvironment(EnvironmentProxy):
+    """An environment that answers what an agent has answered already, and leaves all else to another one."""
+
+    def __init__(self, inner: Environment, session_id: str, answers: DelegatedAnswers) -> None:
+        receptor = _Receptor(inner.receptor)
+        super().__init__(inner, receptor, _Effector(inner.effector, receptor, session_id, answers))
+
+
+class _Receptor:
+    """The other's way in, and what is brought."""
+
+    def __init__(self, inner: Receptor) -> None:
+        self._inner = inner
+        self._producer: SystemBusProducer | None = None
+
+    def connect(self, producer: SystemBusProducer) -> None:
+        """Emit to this producer from now on."""
+        self._producer = producer
+        self._inner.connect(producer)
+
+    def emit(self, answer: DelegatedAnswer, turn_id: str) -> None:
+        """Say what the agent has answered; the message has the id of the session in which it did."""
+        text = (TextDelta(text=answer.text),) if answer.text else ()
+        start = MessageStart(message_id=answer.session, model=f"@{answer.name}")
+        events: tuple[StreamData, ...] = (start, *text, MessageStop())
+        if self._producer is not None:
+            self._producer.emit_all(events, turn_id=turn_id)
+
+
+@dataclass
+class _Effector:
+    """The other's way out, which does not hear of turns whose answer is there."""
+
+    _inner: Effector
+    _receptor: _Receptor
+    _session_id: str
+    _answers: DelegatedAnswers
+
+    def connect(self, consumer: SystemBusConsumer) -> None:
+        """Act on what this consumer hears."""
+
+        def has_answer(event: Envelope) -> bool:
+            if event.type != TurnStarted.event_type:
+                return False
+            answer = self._answers.take(self._session_id, consumer.conversation())
+            if answer is not None:
+                self._receptor.emit(answer, event.data["turn_id"])
+            return answer is not None
+
+        def sieved(handler: Handler) -> Handler:
+            return lambda event: None if has_answer(event) else handler(event)
+
+        self._inner.connect(ConsumerProxy(consumer, sieved))
 
 
 class Delegation:
@@ -103,16 +201,5 @@ class Delegation:
 
     def _definition(self, conversation: Conversation) -> Definition:
         """Return what the session was created with, but for the model of this run."""
-        created = conversation.created or self._recorded(conversation)
+        created = definition_of(conversation, self._options.database, self._console)
         return msgspec.structs.replace(created, model=self.model() or created.model)
-
-    def _recorded(self, conversation: Conversation) -> Definition:
-        with reading(self._options.database, self._console) as journal:
-            if journal is None:
-                raise SessionNotFoundError(conversation.session_id)
-            with ReadModel.of(journal) as model:
-                session = model.session(conversation.session_id)
-                found = None if session is None else model.image_revision(session.image_id, session.image_revision)
-        if found is None:
-            raise SessionNotFoundError(conversation.session_id)
-        return found

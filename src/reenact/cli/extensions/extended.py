@@ -16,8 +16,7 @@ from reenact.actors.environment.api import Environment, EnvironmentConfig, Envir
 from reenact.cli.chat.answering import Answering
 from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
 from reenact.cli.extensions.base import Extending, project_directory
-from reenact.cli.extensions.delegated_answers import DelegatedAnswers, DelegatingEnvironment
-from reenact.cli.extensions.delegation import Delegation
+from reenact.cli.extensions.delegation import DelegatedAnswers, DelegatingEnvironment, Delegation
 from reenact.cli.extensions.trust import loaded, may_trust, not_in_force, untrusted, why_not
 from reenact.cli.interrupts import interrupting
 from reenact.cli.output.answers import Answer, unasked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
@@ -49,25 +49,31 @@ class Kind(Enum):
     CODE = auto()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LineStart:
     """How a line begins: what it is, where its content is, and what stands before that on the screen."""
 
-    kind: Kind
-    at: int
-    margin: Margin = ()
-    hanging: Margin = ()
+    kind: Kind = Kind.TEXT
+    at: int = 0
+    margin: list[Run] = field(default_factory=list[Run])
+    hanging: list[Run] = field(default_factory=list[Run])
     """What stands before the rest of the content where it does not fit on one line."""
     bars: Margin = ()
     """What of that belongs to its quotes."""
     quotes: int = 0
     indent: int = 0
-    """Columns before the first mark or character that is no quote's."""
-    items: tuple[int, ...] = ()
+    """Columns before the first mark or character that is no quote's; before a fence, those before that."""
+    items: list[int] = field(default_factory=list[int])
     """The columns in which the content of each item begins that begins here."""
     level: int = 0
     fence: str = ""
     info: str = ""
+
+    def add(self, text: str, style: str = "", *, hanging: bool = False) -> None:
+        """Add to both margins: the text, or, if it is `hanging`, blanks in its place behind the first line."""
+        if text:
+            self.margin.append((text, style))
+            self.hanging.append((" " * len(text), "") if hanging else (text, style))
 
 
 class Lines:
@@ -83,7 +89,7 @@ class Lines:
 
         Lines of which the same has come get the same answer, however they go on. Say `take` when it is used.
         """
-        return _Reading(self, line, is_over=is_over).read()
+        return _Reading(self, line, is_over).read()
 
     def take(self, beginning: LineStart) -> None:
         """Remember the line."""
@@ -113,42 +119,41 @@ class Lines:
         return _IN_ASCII[name] if self._in_ascii else name
 
 
+@dataclass
 class _Reading:
     """Reads the beginning of one line."""
 
-    def __init__(self, lines: Lines, line: str, *, is_over: bool) -> None:
-        self._lines = lines
-        self._line = line
-        self._length = len(line)
-        self._is_over = is_over
-        self._at = self._column = self._quotes = self._indent = 0
-        self._items: list[int] = []
-        self._margin: list[Run] = []
-        self._hanging: list[Run] = []
-        self._bars: Margin = ()
+    _lines: Lines
+    _line: str
+    _is_over: bool
+    _column: int = 0
+
+    def __post_init__(self) -> None:
+        self._length = len(self._line)
+        self._start = LineStart()
 
     def read(self) -> LineStart | None:
-        is_item = False
+        start, is_item = self._start, False
         for _ in range(_DEEPEST):
-            begun = self._at
+            begun = start.at
             blanks = self._skip_blanks()
-            rest = self._line[self._at : MOST]
+            rest = self._line[start.at : MOST]
             if is_item:
-                self._items.append(self._column if rest else self._column - blanks + 1)
-            elif not self._items:
-                self._indent = self._column
+                start.items.append(self._column if rest else self._column - blanks + 1)
+            elif not start.items:
+                start.indent = self._column
             if not rest:
                 return self._empty(blanks)
-            is_deep = not is_item and self._lines.is_deep(self._quotes, self._column)
+            is_deep = not is_item and self._lines.is_deep(start.quotes, self._column)
             if is_deep and not self._lines.is_in_paragraph:
-                if self._quotes:  # a tab would go on from where the bar stands
-                    self._add(" " * blanks)
+                if start.quotes:  # a tab would go on from where the bar stands
+                    start.add(" " * blanks)
                 else:
-                    self._at = begun
+                    start.at = begun
                 return self._told(Kind.CODE)
-            self._add(" " * blanks)
+            start.add(" " * blanks)
             if is_deep:
-                return self._told(Kind.TEXT)
+                return start
             if is_item and rest[0] == "[":
                 return self._task(rest)
             if rest[0] == _QUOTE:
@@ -162,29 +167,29 @@ class _Reading:
                 return beginning
             is_item = self._takes_mark(rest)
             if not is_item:
-                return self._told(Kind.TEXT)
-        return self._told(Kind.TEXT)
+                return start
+        return start
 
     def _skip_blanks(self) -> int:
         """Go to the next character that is no blank; return how many columns further it is."""
         before = self._column
-        while self._at < min(self._length, MOST) and self._line[self._at] in " \t":
-            self._column += 1 if self._line[self._at] == " " else _TAB - self._column % _TAB
-            self._at += 1
+        while self._start.at < min(self._length, MOST) and self._line[self._start.at] in " \t":
+            self._column += 1 if self._line[self._start.at] == " " else _TAB - self._column % _TAB
+            self._start.at += 1
         return self._column - before
 
     def _empty(self, blanks: int) -> LineStart | None:
         if self._length > MOST:  # nothing but blanks and marks so far
-            self._add(" " * blanks)
-            return self._told(Kind.TEXT)
+            self._start.add(" " * blanks)
+            return self._start
         if not self._is_over:
             return None
-        return self._told(Kind.TEXT if self._items else Kind.BLANK)
+        return self._told(Kind.TEXT if self._start.items else Kind.BLANK)
 
     def _is_untold(self, rest: str) -> bool:
         if self._is_over:
             return False
-        if rest[0] == _ROW and not self._items:
+        if rest[0] == _ROW and not self._start.items:
             return self._length <= MOST_OF_ROW
         untold = _RULE.fullmatch(rest) or _UNTOLD.fullmatch(rest)
         return untold is not None and self._length <= MOST
@@ -192,30 +197,34 @@ class _Reading:
     def _block(self, rest: str) -> LineStart | None:
         """Return what takes the whole line, or None if nothing does."""
         if rest[0] == _ROW:
-            is_row = not self._items and self._length <= MOST_OF_ROW
+            is_row = not self._start.items and self._length <= MOST_OF_ROW
             return self._told(Kind.ROW) if is_row else None
         if self._length <= MOST:
             if _RULE.fullmatch(rest) and sum(map(rest.count, "-*_")) >= _SHORTEST_RULE:
                 return self._told(Kind.RULE)
             fence = _FENCE.fullmatch(rest)
             if fence is not None:
-                return self._told(Kind.FENCE, fence=fence["fence"], info=fence["info"].strip())
+                self._start.fence, self._start.info = fence["fence"], fence["info"].strip()
+                self._start.indent = self._column
+                return self._told(Kind.FENCE)
         heading = _HEADING.match(rest)
         if heading is None or (heading.end() == len(rest) and self._length > MOST):
             return None
-        self._at += heading.end()
-        return self._told(Kind.HEADING, level=len(heading[1]))
+        self._start.at += heading.end()
+        self._start.level = len(heading[1])
+        return self._told(Kind.HEADING)
 
     def _take_quote(self) -> None:
-        self._at += 1
-        if self._at < self._length and self._line[self._at] in " \t":
-            self._at += 1
-        self._quotes += 1
+        start = self._start
+        start.at += 1
+        if start.at < self._length and self._line[start.at] in " \t":
+            start.at += 1
+        start.quotes += 1
         self._column = 0
-        self._items.clear()
-        for margin in (self._margin, self._hanging):
-            margin += [(self._lines.glyph(BAR), _BAR_STYLE), (" ", "")]
-        self._bars = tuple(self._hanging)
+        start.items.clear()
+        start.add(self._lines.glyph(BAR), _BAR_STYLE)
+        start.add(" ")
+        start.bars = tuple(start.hanging)
 
     def _takes_mark(self, rest: str) -> bool:
         """Take the mark of an item, if there is one."""
@@ -223,43 +232,23 @@ class _Reading:
         if mark is None:
             return False
         length = mark.end()
-        self._at += length
+        self._start.at += length
         self._column += length
-        shown = self._lines.glyph(BULLET) if length == 1 else mark[0]
-        self._margin.append((shown, _MARK_STYLE))
-        self._hanging.append((" " * len(shown), ""))
+        self._start.add(self._lines.glyph(BULLET) if length == 1 else mark[0], _MARK_STYLE, hanging=True)
         return True
 
     def _task(self, rest: str) -> LineStart | None:
         """Take the box of a task, if there is one."""
         if _UNTOLD_TASK.fullmatch(rest) and not self._is_over and self._length <= MOST:
             return None
-        box = _TASK.match(rest)
+        start, box = self._start, _TASK.match(rest)
         if box is not None:
-            self._at += box.end()
-            shown = self._lines.glyph(TO_DO if box[1] == " " else DONE)
-            if self._margin[-2][0] == self._lines.glyph(BULLET):
-                del self._margin[-2:], self._hanging[-2:]
-            self._margin.append((shown, _MARK_STYLE))
-            self._hanging.append((" " * len(shown), ""))
-        return self._told(Kind.TEXT)
+            start.at += box.end()
+            if start.margin[-2][0] == self._lines.glyph(BULLET):
+                del start.margin[-2:], start.hanging[-2:]
+            start.add(self._lines.glyph(TO_DO if box[1] == " " else DONE), _MARK_STYLE, hanging=True)
+        return start
 
-    def _add(self, blanks: str) -> None:
-        if blanks:
-            self._margin.append((blanks, ""))
-            self._hanging.append((blanks, ""))
-
-    def _told(self, kind: Kind, *, level: int = 0, fence: str = "", info: str = "") -> LineStart:
-        return LineStart(
-            kind,
-            self._at,
-            tuple(self._margin),
-            tuple(self._hanging),
-            bars=self._bars,
-            quotes=self._quotes,
-            indent=self._indent if kind is not Kind.FENCE else self._column,
-            items=tuple(self._items),
-            level=level,
-            fence=fence,
-            info=info,
-        )
+    def _told(self, kind: Kind) -> LineStart:
+        self._start.kind = kind
+        return self._start

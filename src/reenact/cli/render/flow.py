@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -18,7 +18,7 @@ from reenact.cli.render.control_characters import escape_hidden, show_escapes, s
 
 Run: TypeAlias = tuple[str, str]
 """A text on one line, and its style."""
-Margin: TypeAlias = tuple[Run, ...]
+Margin: TypeAlias = Sequence[Run]
 
 WIDE: Final = "\u3041-\u309f\u30a0-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
 """Characters of scripts without blanks: a line may be broken between any two of them."""
