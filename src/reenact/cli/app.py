@@ -121,8 +121,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
         return complete(arguments, _parser(), os.environ, sys.stdout)
     console = Console(os.environ, in_ci=in_ci(os.environ), debug="--debug" in arguments)
-    as_json = wants_json(arguments)
-    console.prepare(utf8=as_json)
+    console.prepare(as_json=wants_json(arguments))
     with console.logging(state_directory(os.environ)), ending_on_request():
         command: Command | int | None = None
         try:
@@ -136,10 +135,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             console.abandon()
             return ExitCode.CLOSED_PIPE
         except (Exception, KeyboardInterrupt, TerminatedError) as error:  # noqa: BLE001 - the last one to know
-            as_json = as_json or (isinstance(command, _Talk) and command.as_json)
             if isinstance(error, typer.TyperException):
-                return _give_up(explained(error, _parser(), arguments), console, as_json=as_json, hint=help_for(error))
-            return _give_up(error, console, as_json=as_json)
+                return _give_up(explained(error, _parser(), arguments), console, hint=help_for(error))
+            return _give_up(error, console)
         return int(code)
 
 
@@ -163,28 +161,18 @@ def _talk(*, context: typer.Context, **taken: object) -> Command | None:
         return _print_version
     if taken["continue_latest"] and taken["resume"] is not None:
         raise typer.TyperException("--continue and --resume name two sessions; give one of them")
-    return _Talk(made_of(TalkOptions, taken), on_command_line)
+    return functools.partial(_converse, made_of(TalkOptions, taken), on_command_line)
 
 
-class _Talk:
-    """A conversation that was asked for, still to be had; `as_json` says how it is to be told of its failure."""
+def _converse(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> int:
+    if has_settings(console.environ):
+        from reenact.cli.settings.preferences import preferred  # noqa: PLC0415 - where there are none, nobody waits for it
 
-    def __init__(self, options: TalkOptions, on_command_line: frozenset[str]) -> None:
-        self._options = options
-        self._on_command_line = on_command_line
-        self.as_json = False
+        options = preferred(options, on_command_line, console)
+        console.prepare(as_json=options.output_format is not OutputFormat.TEXT)
+    from reenact.cli.chat import talk as talking  # noqa: PLC0415 - whoever asks for help need not wait for it
 
-    def __call__(self, console: Console) -> int:
-        options = self._options
-        if has_settings(console.environ):
-            from reenact.cli.settings.preferences import preferred  # noqa: PLC0415 - where there are none, nobody waits for it
-
-            options = preferred(options, self._on_command_line, console)
-            self.as_json = options.output_format is not OutputFormat.TEXT
-            console.prepare(utf8=self.as_json)
-        from reenact.cli.chat import talk as talking  # noqa: PLC0415 - whoever asks for help need not wait for it
-
-        return talking.talk(options, console)
+    return talking.talk(options, console)
 
 
 @contextlib.contextmanager
@@ -224,17 +212,17 @@ def _refuse(options: frozenset[str], command: str) -> None:
     )
 
 
-def _give_up(error: BaseException, console: Console, *, as_json: bool, hint: str | None = None) -> int:
+def _give_up(error: BaseException, console: Console, hint: str | None = None) -> int:
     """Say why there is no result, and return the exit code for it.
 
     Who was told to end waits for nobody, and who is told now ends at once.
     """
     ends = isinstance(error, KeyboardInterrupt | TerminatedError)
     with cleaning_up(), console.within(0.0 if ends else None):
-        return _tell_why(error, console, as_json=as_json, hint=hint)
+        return _tell_why(error, console, hint)
 
 
-def _tell_why(error: BaseException, console: Console, *, as_json: bool, hint: str | None) -> int:
+def _tell_why(error: BaseException, console: Console, hint: str | None) -> int:
     try:
         console.flush()
     except BrokenPipeError:
@@ -245,7 +233,7 @@ def _tell_why(error: BaseException, console: Console, *, as_json: bool, hint: st
     console.report(problem, error if problem.type == UNEXPECTED else None)
     if hint is not None:
         console.say(hint)
-    if as_json:
+    if console.as_json:
         from reenact.cli.output.answers import Result, write_result  # noqa: PLC0415 - likewise
 
         try:

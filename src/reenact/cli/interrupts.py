@@ -14,7 +14,6 @@ from reenact.cli.output.failures import ExitCode, TerminatedError
 
 _REQUESTS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ALL: Final = (signal.SIGINT, *_REQUESTS)
-_SIGNALLED: Final = 128
 _over: Final[set[int]] = set()
 """Signals that mean nothing any more, since the process is ending."""
 
@@ -141,7 +140,7 @@ def cleaning_up(leave: Callable[[], object] = lambda: None) -> Generator[None]:
 
     def end(number: int, _frame: FrameType | None) -> None:
         leave()
-        os._exit(_SIGNALLED + number)
+        os._exit(128 + number)
 
     with _handling(end, *_ALL):
         yield

@@ -19,13 +19,10 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import harmless
 from reenact.domain.people import PendingCall, check_arguments
 
-_QUESTION: Final = "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn: "
 _ALWAYS: Final = "earlier, with [a]lways"
 """What is recorded of who approved a call without being asked about it."""
 _UNTIL: Final = "whatever its arguments, as long as this chat is in this session"
 _APPROVED: Final = "(approved for this chat)"
-_ARGUMENTS: Final = "Arguments: "
-_WHY: Final = "Why not? The model is told; Enter gives no reason: "
 _DECLINES: Final = "/no"
 _NONE: Final = "none"
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
@@ -81,7 +78,7 @@ class Person:
         self._show(arguments, SHOWN)
         self._say(f"[a]lways covers every further call of {plain_or_quoted(call.name)}, {_UNTIL}.", "dim")
         while True:
-            match read_line(self._editor, _QUESTION).casefold():
+            match read_line(self._editor, "Run it? [y]es, [n]o, [a]lways, [e]dit, [q]uit the turn: ").casefold():
                 case "y" | "yes" | "a" | "always" as said:
                     if said.startswith("a"):
                         self._always.add(call.name)
@@ -89,7 +86,11 @@ class Person:
                         call=call, arguments=None if arguments is call.arguments else arguments, by=self._by
                     )
                 case "n" | "no":
-                    return Rejected(call=call, reason=read_line(self._editor, _WHY), by=self._by)
+                    return Rejected(
+                        call=call,
+                        reason=read_line(self._editor, "Why not? The model is told; Enter gives no reason: "),
+                        by=self._by,
+                    )
                 case "q" | "quit":
                     return Rejected(call=call, ends_turn=True, by=self._by)
                 case "e" | "edit":
@@ -105,7 +106,7 @@ class Person:
         """Return the arguments as the person wants them."""
         text = on_one_line(arguments)
         self._say("Change the JSON and press Enter; an empty line changes nothing.")
-        while text := read_line(self._editor, _ARGUMENTS, text):
+        while text := read_line(self._editor, "Arguments: ", text):
             try:
                 return check_arguments(msgspec.json.decode(text))
             except (msgspec.DecodeError, InvalidInputError) as error:
@@ -155,18 +156,17 @@ def _answer(call: PendingCall, said: str) -> object:
     """Return the answer that was typed, or raise `InvalidInputError` saying what to type."""
     if call.options is None:
         if not said:
-            msg = "Type an answer; Ctrl+C leaves the question for later."
-            raise InvalidInputError(msg)
+            raise InvalidInputError("Type an answer; Ctrl+C leaves the question for later.")
         return said
     typed = [] if said.casefold() == _NONE and call.multi else re.split(r"[,\s]+", said.strip(", "))
     numbers = [int(one) if _NUMBER.fullmatch(one) else 0 for one in typed]
     if not all(0 < one <= len(call.options) for one in numbers) or len(set(numbers)) < len(numbers):
-        msg = f"Type a number from 1 to {len(call.options)}{', or several, each once' if call.multi else ''}."
-        raise InvalidInputError(msg)
+        raise InvalidInputError(
+            f"Type a number from 1 to {len(call.options)}{', or several, each once' if call.multi else ''}."
+        )
     picked = [call.options[number - 1].value for number in numbers]
     if call.multi:
         return picked
     if len(picked) > 1:
-        msg = "Only one of them can be selected."
-        raise InvalidInputError(msg)
+        raise InvalidInputError("Only one of them can be selected.")
     return picked[0]

@@ -26,7 +26,6 @@ _IMAGES: Final = (
     (re.compile(rb"GIF8[79]a"), "image/gif"),
     (re.compile(rb"RIFF....WEBP", re.DOTALL), "image/webp"),
 )
-_PDF: Final = b"%PDF-"
 
 
 def attached(text: str, agents: Container[str], say: Callable[[str], object]) -> list[Block]:
@@ -103,7 +102,7 @@ def _block(name: str, content: bytes) -> Block:
     for magic, media_type in _IMAGES:
         if magic.match(content):
             return ImageBlock.from_bytes(content, media_type)
-    if content.startswith(_PDF):
+    if content.startswith(b"%PDF-"):
         return DocumentBlock.from_bytes(content, title=name)
     try:
         text = content.decode("utf-8-sig")

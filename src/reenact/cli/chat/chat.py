@@ -35,9 +35,6 @@ from reenact.domain.legible import harmless
 from reenact.domain.messages import TextBlock, check_message
 from reenact.domain.people import PendingCall
 
-_KEYS: Final = "Enter sends, Ctrl+C interrupts, Ctrl+D leaves, /help lists the commands."
-_NO_WAY_BACK: Final = "There is no way back: this conversation is not in the log any more."
-_ONCE_MORE: Final = "Ctrl+C again, or Ctrl+D, leaves."
 _MOMENT: Final = 5.0
 """Seconds in which Ctrl+C leaves after that was said."""
 
@@ -128,7 +125,7 @@ class _Chat:
 
     def _warn(self) -> None:
         """Say what Ctrl+C would do now, and for how long."""
-        self._screen.print(_ONCE_MORE, style="dim")
+        self._screen.print("Ctrl+C again, or Ctrl+D, leaves.", style="dim")
         self._leaves_until = self._clock() + _MOMENT
 
     def _do(self, act: Callable[[], bool]) -> bool:
@@ -160,7 +157,10 @@ def _welcome(context: Context, screen: Screen, who: str) -> None:
     welcome = Text(in_rows(f"{named} · {harmless(who)}", screen.width))
     welcome.stylize("bold", 0, len(named))
     screen.print(welcome)
-    for line in (f"Session {harmless(conversation.session_id)}{so_far}", _KEYS):
+    for line in (
+        f"Session {harmless(conversation.session_id)}{so_far}",
+        "Enter sends, Ctrl+C interrupts, Ctrl+D leaves, /help lists the commands.",
+    ):
         screen.print(in_rows(line, screen.width), style="dim")
     show_last_exchange(context, messages, screen.width)
     screen.print()
@@ -177,7 +177,7 @@ def _say_how_to_come_back(current: Current, screen: Screen) -> None:
     if is_found:
         screen.print(harmless(f"To come back: {current.way_back}"), style="dim")
     else:
-        screen.print(_NO_WAY_BACK, style="red")
+        screen.print("There is no way back: this conversation is not in the log any more.", style="red")
 
 
 @dataclass

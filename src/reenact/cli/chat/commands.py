@@ -22,7 +22,6 @@ _NARROW: Final = 60
 _TINY: Final = 30
 """One with fewer columns has none for a margin."""
 _MARK: Final = "/"
-_RUNS: Final = "!"
 _LEAVES: Final = frozenset({"exit", "quit"})
 """What leaves as well, where it is all that a person types."""
 _KEYS: Final = (
@@ -151,7 +150,7 @@ class Commands:
             return self._obey(command, rest)
         if self._context.has_person and line.strip() in _LEAVES:
             return False
-        if self._context.run is not None and line.startswith(_RUNS) and line[1:].strip():
+        if self._context.run is not None and line.startswith("!") and line[1:].strip():
             self._context.run(line[1:].strip())
             return True
         if self._context.extending.is_command(line):

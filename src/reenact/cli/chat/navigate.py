@@ -202,9 +202,6 @@ def session_named(runtime: Runtime, named: str) -> str:
     raise SessionNotFoundError(named)
 
 
-_WHICH: Final = "Which one? A number or an ID; Enter takes the newest: "
-
-
 def choose_session(runtime: Runtime, console: Console) -> str:
     """Return the id of the session that the person chooses.
 
@@ -224,7 +221,9 @@ def choose_session(runtime: Runtime, console: Console) -> str:
     editor = editor_of_decisions(console)
     while True:
         try:
-            return numbered_or_named(runtime, read_line(editor, _WHICH) or "1", listed)
+            return numbered_or_named(
+                runtime, read_line(editor, "Which one? A number or an ID; Enter takes the newest: ") or "1", listed
+            )
         except EOFError:
             raise KeyboardInterrupt from None
         except ReenactError as error:

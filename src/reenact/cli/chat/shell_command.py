@@ -24,7 +24,6 @@ TIMEOUT: Final = 60.0
 """Seconds that a command may run, as a hook may."""
 MOST: Final = 10_000
 """Characters of what a command prints, of each of its two outputs, that are shown and that the model is told."""
-_QUESTION: Final = "Run it? [y]es, [n]o, [a]lways in this chat: "
 
 
 @dataclass
@@ -78,7 +77,7 @@ class ShellCommands:
         forget_what_was_typed(self._editor)
         self._say(f"In {harmless(str(project_directory(self._console)))}: {escaped(command)}", "bold")
         try:
-            answer = read_line(self._editor, _QUESTION).casefold()
+            answer = read_line(self._editor, "Run it? [y]es, [n]o, [a]lways in this chat: ").casefold()
         except (EOFError, KeyboardInterrupt):
             answer = ""
         self._is_allowed = answer in ("a", "always")

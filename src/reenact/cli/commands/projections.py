@@ -16,7 +16,7 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ProjectionsOptions, RebuildOptions
 from reenact.cli.settings.environment import database_of
-from reenact.cli.settings.tools import imported, taken_apart
+from reenact.cli.settings.tools import values_at
 from reenact.domain.errors import ConfigurationError, LogLockedError
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.generations import NAME, ProjectionStatus, seen
@@ -93,12 +93,8 @@ def _find(name: str, places: Sequence[str]) -> Projection:
 
 
 def _projections_at(place: str) -> Iterator[Projection]:
-    where, name = taken_apart(place)
-    option = "--projections"
-    module = imported(where, option)
-    if name and not hasattr(module, name):
-        raise ConfigurationError(f"{option} {place}: {where} has no {name!r}")
-    for value in [getattr(module, name)] if name else list(vars(module).values()):
+    name, values = values_at(place, "--projections")
+    for value in values:
         if isinstance(value, Projection):
             yield value
         elif isinstance(value, type) and issubclass(value, Projection) and value is not Projection:
@@ -106,4 +102,4 @@ def _projections_at(place: str) -> Iterator[Projection]:
                 yield value()
             except TypeError as error:
                 if name:
-                    raise ConfigurationError(f"{option} {place}: {error}; name an instance") from error
+                    raise ConfigurationError(f"--projections {place}: {error}; name an instance") from error

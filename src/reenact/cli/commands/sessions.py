@@ -52,7 +52,9 @@ def sessions(options: SessionsOptions, console: Console) -> int:
             for session in model.sessions():
                 messages, waiting = model.messages(session.id), len(model.pending(session.id))
                 if options.output_format is ListFormat.JSON:
-                    console.write_json(_listed(session, messages, waiting))
+                    same = {name: getattr(session, name) for name in ("id", "created_at", "container_id", "image_id")}
+                    words = first_words(messages)
+                    console.write_json(_Listed(**same, messages=len(messages), first_words=words, waiting=waiting))
                 else:
                     console.write(f"{session_line(session, messages, waiting)}\n")
     return ExitCode.SUCCESS
@@ -109,18 +111,6 @@ def first_words(messages: Sequence[Message]) -> str:
     return text if len(text) <= _FIRST_WORDS else f"{text[: _FIRST_WORDS - 1]}…"
 
 
-def _listed(session: SessionInfo, messages: Sequence[Message], waiting: int) -> _Listed:
-    return _Listed(
-        id=session.id,
-        created_at=session.created_at,
-        container_id=session.container_id,
-        image_id=session.image_id,
-        messages=len(messages),
-        first_words=first_words(messages),
-        waiting=waiting,
-    )
-
-
 def branch(options: BranchOptions, console: Console) -> int:
     """Create the branch, and print its id.
 
@@ -151,7 +141,7 @@ _PAUSE: Final = 0.1
 def progress_line(console: Console) -> Generator[OnProgress]:
     """Return what shows progress on standard error, if that is a terminal, and clears it away at the end."""
     if not console.err.isatty():
-        yield _nobody_watches
+        yield lambda _: None
         return
     shown, last = "", 0.0
 
@@ -172,7 +162,3 @@ def progress_line(console: Console) -> Generator[OnProgress]:
         if shown:
             console.err.write(f"\r{'':<{len(shown)}}\r")
             console.err.flush()
-
-
-def _nobody_watches(progress: Progress) -> None:
-    """Show nothing."""

@@ -30,8 +30,6 @@ from reenact.cli.interrupts import around_stops
 from reenact.cli.output.console import Console
 from reenact.cli.settings.environment import is_dumb
 
-_PASTES_ARE_MARKED: Final = b"\x1b[?2004h"
-_PASTES_ARE_NOT_MARKED: Final = b"\x1b[?2004l"
 _GONE: Final = frozenset({errno.EIO, errno.ENXIO})
 _quiet: Final[list[_Keyboard]] = []
 
@@ -167,11 +165,11 @@ class _Keyboard:
     def quieten(self) -> None:
         """Set the modes in which nothing is shown and everything is kept."""
         self._modes.__enter__()
-        self._say(_PASTES_ARE_MARKED)
+        self._say(b"\x1b[?2004h")
 
     def restore(self) -> None:
         """Set the modes that were found."""
-        self._say(_PASTES_ARE_NOT_MARKED)
+        self._say(b"\x1b[?2004l")
         self._modes.__exit__()
 
     def leave(self) -> None:
@@ -312,9 +310,6 @@ class _Reader(PosixStdinReader):
         return self._decoder.decode(data)
 
 
-_MORE = "… "
-
-
 @dataclass
 class PlainEditor:
     """Reads lines as the terminal sends them; a backslash at the end of one makes the next a part of the same text."""
@@ -334,7 +329,7 @@ class PlainEditor:
         try:
             line = self._line()
             while is_multiline and ends_with_backslash(line):
-                self._show(_MORE)
+                self._show("… ")
                 line = f"{line[:-1]}\n{self._line()}"
         except (EOFError, KeyboardInterrupt):
             self._show("\n")

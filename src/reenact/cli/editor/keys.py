@@ -103,14 +103,13 @@ def _asks_for_a_line(buffer: Buffer) -> bool:
 
 
 _NAMED_BY: Final = ("VISUAL", "EDITOR")
-_NAME_ONE: Final = "Set VISUAL or EDITOR to the editor that Ctrl+X Ctrl+E is to open."
 
 
 def edit_outside(buffer: Buffer, environ: Mapping[str, str]) -> None:
     """Open the text in the editor that `VISUAL` or `EDITOR` names; a line below it says why it stays as it is."""
     named = next((found for name in _NAMED_BY if (found := given(environ, name))), None)
     if named is None:
-        _tell(buffer, _NAME_ONE)
+        _tell(buffer, "Set VISUAL or EDITOR to the editor that Ctrl+X Ctrl+E is to open.")
         return
 
     def edit() -> None:

@@ -19,7 +19,6 @@ from reenact.extensions.hooks import Hook
 from reenact.extensions.loading import Extensions, Withheld, load, withheld_of
 from reenact.extensions.trust import Trust
 
-_QUESTION: Final = "Do you trust them? [y]es, [n]o: "
 _TRUSTED: Final = "{} is trusted with what it has now, until any of that is changed"
 _WIDTH: Final = 100
 """Columns of what nobody is asked about."""
@@ -55,7 +54,7 @@ def may_trust(withheld: Withheld, console: Console) -> bool:
     show_most(SHOWN)
     forget_what_was_typed(editor)
     try:
-        while (answer := read_line(editor, _QUESTION).casefold()) in {"v", "view"}:
+        while (answer := read_line(editor, "Do you trust them? [y]es, [n]o: ").casefold()) in {"v", "view"}:
             show_most(None)
     except (EOFError, KeyboardInterrupt):
         return False

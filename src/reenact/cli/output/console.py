@@ -29,10 +29,8 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("reenact.cli")
 tools: Final = logging.getLogger("reenact.tools")
-_SECRET = "ANTHROPIC_API_KEY"  # noqa: S105 - the name of it
 _SECRET_LENGTH: Final = 8
 """A key that is shorter opens nothing, and stands by chance in many words."""
-_ERRORS = "errors.log"
 _MOMENT: Final = 1.0
 """Seconds that who reads is waited for when there is no time left."""
 
@@ -56,10 +54,12 @@ class Console:
         self._err: TextIO | None = None
         self._is_apart = False
         self._deadline: float | None = None
+        self.as_json = False
+        """Whether a program reads standard output."""
         self.gave_up = False
         """Whether standard output is forgotten, because it took nothing for longer than there was time."""
         self._session_id: Callable[[], str] | None = None
-        key = environ.get(_SECRET, "").strip()
+        key = environ.get("ANTHROPIC_API_KEY", "").strip()
         self._key = key if len(key) >= _SECRET_LENGTH else ""
 
     @property
@@ -226,12 +226,13 @@ class Console:
         """Return the text without the API key, should it be in there."""
         return text.replace(self._key, "…") if self._key else text
 
-    def prepare(self, *, utf8: bool) -> None:
+    def prepare(self, *, as_json: bool) -> None:
         """Let no character that a stream cannot show be a failure; JSON is UTF-8 whatever the locale is."""
+        self.as_json = self.as_json or as_json
         _occupy_standard_descriptors()
         reconfigure = getattr(sys.stdout, "reconfigure", None)
         if callable(reconfigure):
-            reconfigure(encoding="utf-8" if utf8 else None, errors="replace")
+            reconfigure(encoding="utf-8" if self.as_json else None, errors="replace")
 
     def abandon(self) -> None:
         """Forget what nobody reads any more, so that the end of the process does not stumble over it."""
@@ -262,7 +263,7 @@ class Console:
     def logging(self, directory: Path) -> Generator[None]:
         """Send what is logged to standard error, and what nobody expected, with its traceback, to a file as well."""
         stderr = Between(partial(self._tell, self.err))
-        errors = directory / _ERRORS
+        errors = directory / "errors.log"
         words = Words(self.without_key, errors, debug=self.debug)
         stderr.setFormatter(Lines(self.without_key) if self.in_ci else words)
         file = Tracebacks(errors)

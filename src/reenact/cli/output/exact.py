@@ -228,7 +228,6 @@ def _in_pieces(written: Iterable[str], width: int) -> Iterator[str]:
 SHOWN: Final = 20
 """So many lines are shown without being asked for."""
 MARGIN: Final = "  "
-_REORDERED: Final = "Some of it is written from right to left, and may be shown in another order. In ASCII it is:"
 
 Say: TypeAlias = Callable[..., object]
 """Says a line that is ours, perhaps in a style."""
@@ -243,7 +242,7 @@ def show(
     """
     for escape in (seen, in_ascii) if may_be_reordered(value) else (seen,):
         if escape is in_ascii:
-            say(_REORDERED)
+            say("Some of it is written from right to left, and may be shown in another order. In ASCII it is:")
         lines = lines_of(value, width - len(MARGIN), escape)
         shown = lines if most is None or len(lines) <= most + 1 else lines[:most]
         for line in shown:

@@ -191,7 +191,6 @@ def code_of_kind(kind: type[ReenactError]) -> ExitCode:
     return next((code for known, code in _OF_KINDS.items() if issubclass(kind, known)), ExitCode.UNEXPECTED)
 
 
-_KEY: Final = "ANTHROPIC_API_KEY"
 _URL: Final = "ANTHROPIC_BASE_URL"
 _PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 _LATER: Final = "the trouble is on the side of the API, or on the way to it: try again later"
@@ -223,4 +222,4 @@ def hint_of(error_type: str, environ: Mapping[str, str]) -> str | None:
         return None
     where = f"the API that {_URL} names" if given(environ, _URL) else "the API"
     set_ones = [name for name in (_URL, *_PROXIES) if given(environ, name)]
-    return hint.format(key=_KEY, url=_URL, where=where, variables=", ".join(set_ones) or _URL)
+    return hint.format(key="ANTHROPIC_API_KEY", url=_URL, where=where, variables=", ".join(set_ones) or _URL)

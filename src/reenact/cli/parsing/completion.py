@@ -141,7 +141,7 @@ class _Place:
 
     def _pass(self, word: str) -> None:
         if self._waiting is not None:
-            self._give(self._waiting, word)
+            self._given[self._waiting.name] = word
             self._waiting = None
         elif word == "--" and not self._only_arguments:
             self._only_arguments = True
@@ -161,12 +161,9 @@ class _Place:
         if option is None:
             return
         if option.is_flag or is_joined:
-            self._give(option, value)
+            self._given[option.name] = value
         else:
             self._waiting = option
-
-    def _give(self, option: TyperOption, value: str) -> None:
-        self._given[option.name] = value
 
     def _options(self) -> list[Choice]:
         known = options_of(self._command).items()

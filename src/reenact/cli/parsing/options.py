@@ -678,9 +678,8 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
 def wants_json(arguments: Sequence[str]) -> bool:
     """Return whether a command line, which may be a bad one, asks for JSON on standard output."""
     asked = False
-    for place, argument in enumerate(arguments):
-        if argument == "--output-format":
-            asked = arguments[place + 1 : place + 2] in (["json"], ["stream-json"])
-        elif argument.startswith("--output-format="):
-            asked = argument.partition("=")[2] in ("json", "stream-json")
+    for argument, value in zip(arguments, [*arguments[1:], ""], strict=False):
+        name, is_joined, joined = argument.partition("=")
+        if name == "--output-format":
+            asked = (joined if is_joined else value) in ("json", "stream-json")
     return asked

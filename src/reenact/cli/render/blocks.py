@@ -29,11 +29,9 @@ _UNTOLD: Final = re.compile(r"#{1,6}[ \t]*|`{1,2}|`{3,}[^`]*|~{1,2}|~{3,}.*|\+|[
 """What may become one thing or another when more comes."""
 _UNTOLD_TASK: Final = re.compile(r"\[(?:[ xX]\]?)?")
 _ROW: Final = "|"
-_QUOTE: Final = ">"
 
 BULLET, BAR, TO_DO, DONE = "•", "│", "☐", "☑"
 _IN_ASCII: Final = {BULLET: "*", BAR: "|", TO_DO: "[ ]", DONE: "[x]"}
-_BAR_STYLE: Final = "dim"
 _MARK_STYLE: Final = "cyan"
 
 
@@ -156,7 +154,7 @@ class _Reading:
                 return start
             if is_item and rest[0] == "[":
                 return self._task(rest)
-            if rest[0] == _QUOTE:
+            if rest[0] == ">":
                 self._take_quote()
                 is_item = False
                 continue
@@ -222,7 +220,7 @@ class _Reading:
         start.quotes += 1
         self._column = 0
         start.items.clear()
-        start.add(self._lines.glyph(BAR), _BAR_STYLE)
+        start.add(self._lines.glyph(BAR), "dim")
         start.add(" ")
         start.bars = tuple(start.hanging)
 

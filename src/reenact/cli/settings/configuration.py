@@ -43,8 +43,7 @@ def read_servers(path: str) -> tuple[MCPServer, ...]:
     content = _json(path, who)
     servers = content.get(_SERVERS) if is_object(content) else None
     if not is_object(servers):
-        msg = f'{who}: it must be {{"{_SERVERS}": {{NAME: {{"command": …}} or {{"url": …}}}}}}'
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f'{who}: it must be {{"{_SERVERS}": {{NAME: {{"command": …}} or {{"url": …}}}}}}')
     return tuple(_server(f"{who}: {_SERVERS}.{name}", name, server) for name, server in servers.items())
 
 
@@ -87,8 +86,7 @@ def _price(text: str) -> tuple[str, Price]:
     except ValueError:
         given = received = math.nan
     if not model or not (is_amount(given) and is_amount(received)):
-        msg = f"--price {text}: say MODEL=IN,OUT, what a million tokens cost, as in claude-x=3,15"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(f"--price {text}: say MODEL=IN,OUT, what a million tokens cost, as in claude-x=3,15")
     return model, Price(given, received)
 
 
@@ -96,19 +94,16 @@ def _server(who: str, name: str, content: object) -> MCPServer:
     try:
         return _made(name, msgspec.convert(content, _Server))
     except (msgspec.ValidationError, ConfigurationError) as error:
-        msg = f"{who}: {error}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"{who}: {error}") from error
 
 
 def _made(name: str, server: _Server) -> MCPServer:
     if server.url is None:
         return MCPServer.stdio(name, server.command or "", server.args, server.env, server.cwd)
     if server.command is not None:
-        msg = "it has a `command` and a `url`; give it one of them"
-        raise ConfigurationError(msg)
+        raise ConfigurationError("it has a `command` and a `url`; give it one of them")
     if server.type == "sse":
-        msg = "transport `sse` is not supported; most servers support `http` too"
-        raise ConfigurationError(msg)
+        raise ConfigurationError("transport `sse` is not supported; most servers support `http` too")
     return MCPServer.http(name, server.url, server.headers)
 
 
@@ -116,8 +111,7 @@ def _json(path: str, who: str) -> object:
     try:
         return msgspec.json.decode(read_file(path, who))
     except msgspec.DecodeError as error:
-        msg = f"{who}: it is not valid JSON: {error}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"{who}: it is not valid JSON: {error}") from error
 
 
 KNOWN_PRICES: Final[Mapping[str, Price]] = {

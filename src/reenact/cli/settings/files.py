@@ -20,7 +20,6 @@ from reenact.extensions.files import MalformedError, read_bytes, text_of
 from reenact.extensions.json_lines import read_json
 
 _SQLITE: Final = "sqlite:///"
-_OURS: Final = "reenact"
 
 _RUNS_CODE: Final = "a project may not name what runs"
 _LETS_RUN: Final = "a project may not say which calls run"
@@ -82,7 +81,7 @@ def _tools(value: Sequence[str], place: Place) -> tuple[str, ...]:
         where, name = taken_apart(text)
         if where.endswith(".py"):
             where = place.path(where)
-        elif where.partition(".")[0] != _OURS:
+        elif where.partition(".")[0] != "reenact":
             raise ValueError(f"{_TOOLS}; a module is named on the command line alone, with --tools")
         places.append(f"{where}:{name}" if name else where)
     return tuple(places)
@@ -149,7 +148,6 @@ Source: TypeAlias = Literal["project", "user"]
 _OWN: Final = "; your own settings and the command line may"
 _SCHEMA: Final = "$schema"
 """What editors look for; it asks nothing of us."""
-_ELSEWHERE: Final = "it is a setting of Claude Code, and means nothing here"
 _OF_CLAUDE_CODE: Final = frozenset(
     {
         "alwaysThinkingEnabled",
@@ -253,7 +251,7 @@ def _why_not(name: str) -> str:
     if name == _SCHEMA:
         return "it is for editors"
     if name in _OF_CLAUDE_CODE:
-        return _ELSEWHERE
+        return "it is a setting of Claude Code, and means nothing here"
     meant = difflib.get_close_matches(name, KEYS, 1)
     return f"there is no such setting; is `{meant[0]}` meant?" if meant else "there is no such setting"
 

@@ -26,8 +26,6 @@ from reenact.domain.loop.rules import MAX_STEPS
 _DATABASE: Final = "db"
 _LIMITS: Final[Mapping[str, float]] = {"maxTurns": MAX_STEPS, "maxCost": math.inf, "timeout": math.inf}
 """The settings that are limits, and what they are where nobody says it."""
-_OWN_PRICES: Final = "a limit of yours is not counted with a project's prices"
-_OWN_MODEL: Final = "a limit of yours holds for what costs, and you have no price for this model"
 
 
 class Preferences(msgspec.Struct, frozen=True):
@@ -117,11 +115,13 @@ def _loosening(
         and "model" in of_project
         and price_of({**KNOWN_PRICES, **known}, str(of_project["model"].value)) is None
     ):
-        yield _taken_out(of_project, "model", _OWN_MODEL)
+        yield _taken_out(
+            of_project, "model", "a limit of yours holds for what costs, and you have no price for this model"
+        )
     if "prices" not in of_project:
         return
     if is_limited:
-        yield _taken_out(of_project, "prices", _OWN_PRICES)
+        yield _taken_out(of_project, "prices", "a limit of yours is not counted with a project's prices")
         return
     theirs = _prices(of_project)
     added = tuple(one for one in theirs if price_of(known, one.rpartition("=")[0]) is None)
@@ -174,11 +174,6 @@ def _warnings(passed_over: Iterable[Ignored]) -> Iterator[str]:
         yield f"{where}: ignored: {', '.join(one.key for one in ones)}: {why}"
 
 
-_COMMAND_LINE: Final = "command line"
-_ENVIRONMENT: Final = "environment"
-_DEFAULT: Final = "default"
-
-
 class _Effective(msgspec.Struct, frozen=True):
     """A setting: its value, whose it is, and the variable, option or file that says so.
 
@@ -227,15 +222,15 @@ def settings(options: SettingsOptions, console: Console) -> int:
 def _effective(name: str, found: Preferences, options: SettingsOptions, environ: Mapping[str, str]) -> _Effective:
     key = KEYS[name]
     if name == "db" and options.database:
-        return _Effective(name, _without_password(options.database), _COMMAND_LINE, "--db")
+        return _Effective(name, _without_password(options.database), "command line", "--db")
     variable = None if key.variable is None else given(environ, key.variable)
     if variable is not None:
-        return _Effective(name, _without_password(variable), _ENVIRONMENT, key.variable)
+        return _Effective(name, _without_password(variable), "environment", key.variable)
     if name in found.settings:
         setting = found.settings[name]
         value = _without_password(str(setting.value)) if name == "db" else setting.value
         return _Effective(name, value, setting.source, setting.path)
-    return _Effective(name, _defaults(environ).get(name), _DEFAULT)
+    return _Effective(name, _defaults(environ).get(name), "default")
 
 
 def _defaults(environ: Mapping[str, str]) -> Mapping[str, object]:

@@ -27,7 +27,20 @@ def taken_apart(place: str) -> tuple[str, str]:
     return where, name
 
 
-def imported(where: str, option: str) -> ModuleType:
+def values_at(place: str, option: str) -> tuple[str, list[object]]:
+    """Import what an option names; return the name in it and its value, or no name and all that is there.
+
+    Raises:
+        ConfigurationError: it cannot be imported, or has no such name; the message names the place and the line.
+    """
+    where, name = taken_apart(place)
+    module = _imported(where, option)
+    if name and not hasattr(module, name):
+        raise ConfigurationError(f"{option} {place}: {where} has no {name!r}")
+    return name, [getattr(module, name)] if name else list(vars(module).values())
+
+
+def _imported(where: str, option: str) -> ModuleType:
     """Import what the option names.
 
     Raises:
@@ -40,8 +53,7 @@ def imported(where: str, option: str) -> ModuleType:
         sys.path.insert(0, str(Path.cwd()))
         return importlib.import_module(where)
     except (Exception, SystemExit) as error:  # a module may raise anything
-        msg = f"{option} {where}: {_what_happened(error, path)}"
-        raise ConfigurationError(msg) from error
+        raise ConfigurationError(f"{option} {where}: {_what_happened(error, path)}") from error
 
 
 def _run(path: Path) -> ModuleType:
@@ -94,18 +106,15 @@ def load_tools(places: Sequence[str]) -> tuple[Offered, ...]:
 
 
 def _tools_at(place: str) -> Iterator[Offered]:
-    where, name = taken_apart(place)
-    module = imported(where, "--tools")
+    name, values = values_at(place, "--tools")
     if name:
-        if not hasattr(module, name):
-            msg = f"--tools {place}: {where} has no {name!r}"
-            raise ConfigurationError(msg)
-        yield from _offered(getattr(module, name), f"--tools {place}")
+        yield from _offered(values[0], f"--tools {place}")
         return
-    tools = [one for one in vars(module).values() if _is_tool(one)]
+    tools = [one for one in values if _is_tool(one)]
     if not tools:
-        msg = f"--tools {place}: there is no tool in it; write `@tool`, from reenact, above a function, or name one"
-        raise ConfigurationError(msg)
+        raise ConfigurationError(
+            f"--tools {place}: there is no tool in it; write `@tool`, from reenact, above a function, or name one"
+        )
     yield from tools
 
 
@@ -120,8 +129,7 @@ def _offered(value: object, who: str) -> Iterator[Offered]:
         try:
             yield as_tool(value)
         except ConfigurationError as error:
-            msg = f"{who}: {error}"
-            raise ConfigurationError(msg) from error
+            raise ConfigurationError(f"{who}: {error}") from error
 
 
 def _is_function(value: object) -> TypeGuard[Function]:
