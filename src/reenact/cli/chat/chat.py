@@ -189,7 +189,7 @@ class TalkingWithPerson(Talking):
     _screen: Screen
     _extending: Extending
     _timeout: float | None
-    interrupted: bool = False
+    interrupted = False
 
     def __post_init__(self) -> None:
         editor = editor_of_decisions(self._console)

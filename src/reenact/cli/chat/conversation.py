@@ -61,7 +61,7 @@ class Conversation:
     is_new: bool
     container: str = CONTAINER
     _agent_id: str | None = None
-    _may_have_ended: bool = False
+    _may_have_ended = False
 
     def __post_init__(self) -> None:
         self._heard: SimpleQueue[Envelope | _Interrupt] = SimpleQueue()

@@ -103,7 +103,7 @@ class Unattended:
 
     _allowed: Sequence[str]
     _warn: Callable[[str], None]
-    _refusals: int = 0
+    _refusals = 0
 
     def allows(self, call: PendingCall) -> bool:
         """Return whether the call may run without a person."""

@@ -33,8 +33,8 @@ class ShellCommands:
     _editor: Editor
     _console: Console
     _screen: Screen
-    _is_allowed: bool = False
-    told: str = ""
+    _is_allowed = False
+    told = ""
     """What the model is to be told of the commands that have run since the last message."""
 
     def run(self, command: str) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Final
 
 from reenact._runtime import SharedRuntime
@@ -40,9 +41,14 @@ def talk(options: TalkOptions, console: Console) -> int:
         raise ConfigurationError("--resume needs the ID of a session: a list to choose from is for a chat")
     if options.prompt is not None:
         question = _all_of_it(console) if options.prompt == "-" else _with_input(check_message(options.prompt), console)
-        return _ask_once(check_message(question), options, console)
+        return _answer([check_message(question)], options, console)
     if not console.has_person:
-        return _ask_each_line(options, console)
+        lines = _lines(console)
+        if (first := next(lines, None)) is not None:
+            return _answer(chain([first], lines), options, console)
+        if console.in_ci or options.output_format is not OutputFormat.TEXT:
+            raise NoInputError("there is no prompt: give -p TEXT, or the prompts as lines of standard input")
+        return ExitCode.SUCCESS
     if console.in_ci:
         raise NoInputError("nobody types in a build: give -p TEXT, or the prompts as lines of standard input")
     if options.output_format is not OutputFormat.TEXT:
@@ -51,35 +57,20 @@ def talk(options: TalkOptions, console: Console) -> int:
 
     added = extending(options, console, asks=True)
     with _conversation(options, console, added) as current:
-        who = current.introduce()
-        return chat(current, console, added, who=who, timeout=options.timeout)
+        return chat(current, console, added, who=current.introduce(), timeout=options.timeout)
 
 
-def _ask_once(question: str, options: TalkOptions, console: Console) -> int:
-    added = extending(options, console)
-    with _conversation(options, console, added) as current:
-        _announce(current, console)
-        script = Script(current, options, console, added)
-        script.ask(question)
-        return script.code
-
-
-def _ask_each_line(options: TalkOptions, console: Console) -> int:
-    """Answer each line of the input in turn; the exit code is that of the first that failed."""
-    lines = _lines(console)
-    first = next(lines, None)
-    if first is None:
-        if console.in_ci or options.output_format is not OutputFormat.TEXT:
-            raise NoInputError("there is no prompt: give -p TEXT, or the prompts as lines of standard input")
-        return ExitCode.SUCCESS
+def _answer(prompts: Iterable[str], options: TalkOptions, console: Console) -> int:
+    """Answer the prompt, or each line of the input in turn; the exit code is that of the first that failed."""
     added = extending(options, console)
     with _conversation(options, console, added) as current:
         _announce(current, console)
         script = Script(current, options, console, added)
         commands = Commands(Context(current=current, talking=script, extending=added, say=console.say))
-        line: str | None = first
-        while line is not None and not script.is_over and commands.take(line):
-            line = next(lines, None)
+        take: Callable[[str], object] = commands.take if options.prompt is None else script.ask
+        for prompt in prompts:
+            if take(prompt) is False or script.is_over:
+                break
         return script.code
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -18,7 +18,7 @@ from reenact.actors.environment.api import (
     SystemBusConsumer,
     SystemBusProducer,
 )
-from reenact.cli.chat.answering import model_of
+from reenact.cli.chat.answering import Answering, model_of
 from reenact.cli.chat.conversation import Attending, Conversation
 from reenact.cli.chat.current import definition_of
 from reenact.cli.extensions.base import AGENTS, usage_of_agents
@@ -126,14 +126,14 @@ class _Effector:
 
 
 class Delegation:
-    """Asks agents; `model` is that of this run, in the place of those that sessions were created with, if any."""
+    """Asks agents; the model of this run stands in the place of those that sessions were created with."""
 
     def __init__(self, options: TalkOptions, console: Console, skills: Mapping[str, Skill]) -> None:
         self.answers = DelegatedAnswers()
-        self.model: Callable[[], str | None] = lambda: None
+        self.answerer: Answering | None = None
+        """Who answers in this run."""
         self.asked: dict[str, list[str]] = {}
         """The sessions of agents that were asked in this run, by those in which they were."""
-        self.is_mocked: Callable[[], bool] = lambda: False
         self._options = options
         self._console = console
         self._skills = tuple(skills.values())
@@ -181,7 +181,7 @@ class Delegation:
             what = f"{who} has spent {spent:.6g}, and may spend {limit.max_total:.6g} (--max-cost)"
             return Problem(ExitCode.USAGE, COST_LIMIT, f"@{agent.name} is not asked: {what}")
         asked = model_of(self._console.environ, agent.model, session.model)
-        if agent.model is None and self.is_mocked():
+        if agent.model is None and self.answerer is not None and self.answerer.mock is not None:
             return None
         try:
             check_price(
@@ -202,4 +202,4 @@ class Delegation:
     def _definition(self, conversation: Conversation) -> Definition:
         """Return what the session was created with, but for the model of this run."""
         created = definition_of(conversation, self._options.database, self._console)
-        return msgspec.structs.replace(created, model=self.model() or created.model)
+        return msgspec.structs.replace(created, model=(self.answerer and self.answerer.model) or created.model)

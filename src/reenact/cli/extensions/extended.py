@@ -78,7 +78,7 @@ class Extended(Extending):
     _options: TalkOptions
     _console: Console
     asks: bool
-    _context: str = ""
+    _context = ""
     _unbegun: Problem | None = None
 
     def __post_init__(self) -> None:
@@ -106,8 +106,7 @@ class Extended(Extending):
 
     def environment(self, answerer: Answering) -> EnvironmentFactory:
         """Return what makes environments whose tools are under the eyes of hooks, and which bring answers back."""
-        self._delegation.model = lambda: answerer.model
-        self._delegation.is_mocked = lambda: answerer.mock is not None
+        self._delegation.answerer = answerer
         return _Factory(answerer, self._hooks, self._delegation.answers)
 
     def begin(self, conversation: Conversation) -> None:
@@ -280,9 +279,10 @@ _LOOK_AROUND: Final = 0.2
 class Patience:
     """The seconds that are left of `--timeout`, None if there is no end to them."""
 
+    _spent = 0.0
+
     def __init__(self, seconds: float | None) -> None:
         self._all = seconds
-        self._spent = 0.0
 
     @property
     def left(self) -> float | None:

@@ -196,8 +196,8 @@ class JsonOutput:
 class TextOutput(JsonOutput):
     """The text of the answer, as it comes."""
 
-    _last: str = "\n"
-    _between: bool = False
+    _last = "\n"
+    _between = False
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Print the text of a delta."""
@@ -226,13 +226,8 @@ class StreamJsonOutput(JsonOutput):
 
 def output(form: OutputFormat, console: Console) -> JsonOutput:
     """Return where an answer goes that is wanted in this form."""
-    match form:
-        case OutputFormat.TEXT:
-            return TextOutput(console)
-        case OutputFormat.JSON:
-            return JsonOutput(console)
-        case OutputFormat.STREAM_JSON:
-            return StreamJsonOutput(console)
+    forms = {OutputFormat.TEXT: TextOutput, OutputFormat.JSON: JsonOutput, OutputFormat.STREAM_JSON: StreamJsonOutput}
+    return forms[form](console)
 
 
 def result_of(answer: Answer) -> Result:

@@ -45,6 +45,13 @@ class ListFormat(StrEnum):
 class Console:
     """The three standard streams, which need not all be there, and what the environment says about them."""
 
+    _is_apart = False
+    as_json = False
+    """Whether a program reads standard output."""
+
+    gave_up = False
+    """Whether standard output is forgotten, because it took nothing for longer than there was time."""
+
     def __init__(self, environ: Mapping[str, str], *, in_ci: bool, debug: bool = False) -> None:
         self.environ = environ
         self.in_ci = in_ci
@@ -52,12 +59,7 @@ class Console:
         self._nowhere = io.StringIO()
         self._out: TextIO | None = None
         self._err: TextIO | None = None
-        self._is_apart = False
         self._deadline: float | None = None
-        self.as_json = False
-        """Whether a program reads standard output."""
-        self.gave_up = False
-        """Whether standard output is forgotten, because it took nothing for longer than there was time."""
         self._session_id: Callable[[], str] | None = None
         key = environ.get("ANTHROPIC_API_KEY", "").strip()
         self._key = key if len(key) >= _SECRET_LENGTH else ""

@@ -127,12 +127,14 @@ OF_TOOLS: Final = "tool"
 class TerminalLock:
     """The one terminal of the process. Who writes there a line at a time holds the `lock` meanwhile."""
 
+    written = 0
+    """How often something that was logged has been written."""
+
+    _holders = 0
+    _pages = 0
+
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.written = 0
-        """How often something that was logged has been written."""
-        self._holders = 0
-        self._pages = 0
         self._waiting: list[Callable[[], None]] = []
 
     def acquire(self) -> None:

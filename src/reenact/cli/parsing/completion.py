@@ -110,13 +110,14 @@ def answer(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str]) -
 class _Place:
     """Where in the command line something is to be typed: behind which command, and which option of it."""
 
+    _arguments = 0
+    _only_arguments = False
+
     def __init__(self, root: TyperGroup, words: Iterable[str]) -> None:
         self._root = root
         self._command: TyperCommand | TyperGroup = root
         self._waiting: TyperOption | None = None
         self._given: dict[str, str] = {}
-        self._arguments = 0
-        self._only_arguments = False
         for word in words:
             self._pass(word)
 

@@ -124,7 +124,7 @@ class _Reading:
     _lines: Lines
     _line: str
     _is_over: bool
-    _column: int = 0
+    _column = 0
 
     def __post_init__(self) -> None:
         self._length = len(self._line)

@@ -44,13 +44,13 @@ class Flow:
 
     _pens: Pens
     _write: Callable[[str], object]
-    _width: int = 80
-    _column: int = 0
-    _start: int = 0
+    _width = 80
+    _column = 0
+    _start = 0
     _margin: Margin = ()
     _blanks: list[Run] = field(default_factory=list[Run])
     _word: list[Run] = field(default_factory=list[Run])
-    _is_joined: bool = False
+    _is_joined = False
 
     @property
     def width(self) -> int:
@@ -244,9 +244,9 @@ class Plain:
     _screen: Screen
     _style: str
     _out: list[str] = field(default_factory=list[str])
-    _word: str = ""
-    _is_joined: bool = False
-    _is_open: bool = False
+    _word = ""
+    _is_joined = False
+    _is_open = False
 
     def __post_init__(self) -> None:
         self._flow = Flow(Pens(self._screen), self._out.append)

@@ -49,9 +49,10 @@ _BREAK: Final = "\\"
 class Inline:
     """Writes the content of one line after the other; what stands before it is written already."""
 
+    _breaks = False
+
     def __init__(self, flow: Flow) -> None:
         self._flow = flow
-        self._breaks = False
         self.begin("", is_heading=False)
 
     def begin(self, style: str, *, is_heading: bool) -> None:

@@ -53,14 +53,25 @@ class LiveLine:
     One thread draws it and reads the keyboard; the lock is held by who writes to one of the streams.
     """
 
+    doing = "waiting"
+    model = ""
+    tokens = 0
+    """How many tokens the model has written, as far as that can be told."""
+
+    is_escaped = False
+    """Whether Esc has interrupted the answer."""
+
+    _is_over = False
+    _is_paused = False
+    _is_drawn = False
+    _column = 0
+    """Where the answer goes on: at this column, or further left if it has tabs."""
+
+    _since = 0.0
+    _text_since = 0.0
+
     def __init__(self, screen: Screen, beside: Sequence[TextIO], typed: TypedAhead | None = None) -> None:
         """Take the terminal, the streams, its own among them, of which those that are terminals lead there."""
-        self.doing = "waiting"
-        self.model = ""
-        self.tokens = 0
-        """How many tokens the model has written, as far as that can be told."""
-        self.is_escaped = False
-        """Whether Esc has interrupted the answer."""
         self._screen = screen
         self._typed = typed
         self._streams = {id(stream): stream for stream in (screen.file, *beside) if stream.isatty()}.values()
@@ -68,13 +79,6 @@ class LiveLine:
         self._lock = threading.RLock()
         self._wake: tuple[int, int] | None = None
         self._thread: threading.Thread | None = None
-        self._is_over = False
-        self._is_paused = False
-        self._is_drawn = False
-        self._column = 0
-        """Where the answer goes on: at this column, or further left if it has tabs."""
-        self._since = 0.0
-        self._text_since = 0.0
         self._frame = -1
         self._shown: object = None
         """What the line below a text says, but for the tokens: while that is the same it is not drawn again."""

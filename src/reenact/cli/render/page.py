@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Final, NamedTuple, Protocol, Self
 
 from rich.console import Console as Screen
@@ -109,12 +108,7 @@ class Page:
             self._live.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End what is open, whatever happened."""
         with self._stops:
             try:
@@ -319,10 +313,11 @@ class Page:
 class _Tokens:
     """Which model writes, and how many tokens it has written: as it says, or else a quarter of the characters."""
 
+    model = ""
+    _before = 0
+    _told = 0
+
     def __init__(self) -> None:
-        self.model = ""
-        self._before = 0
-        self._told = 0
         self._characters = 0
 
     @property

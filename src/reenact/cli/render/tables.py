@@ -29,12 +29,13 @@ _BORDER: Final = re.compile(r"(?<!\\)\|")
 class Rows:
     """The rows of what may become a table."""
 
+    _count = 1
+    is_table = False
+    """Whether there is a row of dashes below the first."""
+
     def __init__(self, row: str) -> None:
         self._rows = [row]
-        self._count = 1
         self._size = len(row)
-        self.is_table = False
-        """Whether there is a row of dashes below the first."""
 
     def may_take(self, row: str) -> bool:
         """Return whether the row goes on with the table, which may be held back until it is whole."""
