@@ -22,7 +22,6 @@ import pyte
 
 from bench.measure import Line, Side, Workload, must, versus
 from reenact.terminal import ANSIParser, Engine, TerminalEmulator
-from reenact.terminal.screen.model import engine_named
 
 MEGABYTE: Final = 1_000_000
 CHUNK: Final = 4096
@@ -44,10 +43,7 @@ def workloads(*, quick: bool) -> Sequence[Workload]:
     return [
         _compared("sequences stripped", "MB/s", "a regular expression", _stripped(log), _substituted(log)),
         _compared("tokens with their styles", "MB/s", "pyte's parser alone", _parsed(log), _listened_to(log)),
-        _compared("output drawn, by Ghostty's engine", "MB/s", "pyte's", _fed("ghostty", data), _fed("pyte", data)),
-        _compared(
-            "pictures of a screen, by Ghostty's engine", "1/s", "pyte's", _pictured("ghostty"), _pictured("pyte")
-        ),
+        _compared("output drawn, by Ghostty's engine", "MB/s", "pyte's", _fed(data), _fed_to_pyte(data)),
         _compared(
             "a program at a terminal, from start to clean end", "ms", "bare pty", _whole(tries), _bare_whole(tries)
         ),
@@ -125,35 +121,25 @@ def _listened_to(log: str) -> Side:
     return side
 
 
-def _engine(name: str) -> Engine:
-    return engine_named(name)(COLUMNS, ROWS)
-
-
-def _fed(name: str, data: bytes) -> Side:
-    def feed(engine: Engine) -> None:
-        for start in range(0, len(data), CHUNK):
-            engine.feed(data[start : start + CHUNK])
-
+def _fed(data: bytes) -> Side:
     def side(_directory: Path) -> float:
-        with closing(_engine(name)) as engine:
-            return _throughput(data, lambda: feed(engine))
+        with closing(Engine(COLUMNS, ROWS)) as engine:
+            return _throughput(data, lambda: _in_pieces(data, engine.feed))
 
     return side
 
 
-def _pictured(name: str) -> Side:
-    pictures = 50
-
+def _fed_to_pyte(data: bytes) -> Side:
     def side(_directory: Path) -> float:
-        with closing(_engine(name)) as engine:
-            engine.feed(coloured_log(COLUMNS * ROWS).encode())
-            begun = time.perf_counter()
-            for _ in range(pictures):
-                engine.feed(b".")  # so that it is another one
-                must(len(engine.screen().cells) == ROWS, "a picture has all its rows")
-            return pictures / (time.perf_counter() - begun)
+        stream = pyte.ByteStream(pyte.Screen(COLUMNS, ROWS))
+        return _throughput(data, lambda: _in_pieces(data, stream.feed))
 
     return side
+
+
+def _in_pieces(data: bytes, feed: Callable[[bytes], object]) -> None:
+    for start in range(0, len(data), CHUNK):
+        feed(data[start : start + CHUNK])
 
 
 def _median_of(tries: int, once: Callable[[], None], in_a_second: int) -> float:

@@ -24,7 +24,6 @@ MODULES_OF_EXTRAS = {
     "client": ("reenact.client", "reenact._remote"),
     "mcp": ("reenact.actors.environment.tools.mcp",),
     "postgresql": ("reenact.actors.journal.postgres", "reenact.projections.views.schemas"),
-    "pyte": ("reenact.terminal.screen.mended", "reenact.terminal.screen.pyte"),
     "server": ("reenact.server",),
     "terminal": ("reenact.terminal",),
     "testing": ("reenact.testing.machine", "reenact.testing.plugin"),

@@ -20,7 +20,7 @@ from reenact.terminal import (
     WaitTimeoutError,
 )
 from reenact.terminal.matching.options import Pattern
-from reenact.terminal.screen.ghostty import GhosttyEngine
+from reenact.terminal.screen.engine import Engine
 from reenact.terminal.session.locator import StyleFields
 
 
@@ -29,7 +29,7 @@ class Scripted:
 
     def __init__(self, *written: str, columns: int = 30, rows: int = 4) -> None:
         self._screens: list[Screen] = []
-        with closing(GhosttyEngine(columns, rows)) as engine:
+        with closing(Engine(columns, rows)) as engine:
             for each in written:
                 engine.feed(each.encode())
                 self._screens.append(engine.screen())

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from reenact.terminal.matching.options import AssertionOptions, AssertionResult
     from reenact.terminal.report.generator import ReportGenerator, ReportOptions
     from reenact.terminal.report.results import TestResult, TestSuiteResult
-    from reenact.terminal.screen.model import Cell, Cursor, Engine, Modes, Screen, engine_named
+    from reenact.terminal.screen.engine import Engine
+    from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen
     from reenact.terminal.screen.recording import Recording
     from reenact.terminal.script.controller import InteractionController
     from reenact.terminal.script.reading import load_script, read_script, script_of
@@ -99,7 +100,6 @@ __all__ = [
     "TestResult",
     "TestSuiteResult",
     "WaitTimeoutError",
-    "engine_named",
     "load_cases",
     "load_config",
     "load_script",
@@ -126,7 +126,7 @@ _LATER: Final = {
     "Completed": "fixture.running",
     "ConfigFixture": "fixture.options",
     "Cursor": "screen.model",
-    "Engine": "screen.model",
+    "Engine": "screen.engine",
     "ExitStatus": "status",
     "ExpectationError": "errors",
     "ExtensionFixture": "fixture.options",
@@ -162,7 +162,6 @@ _LATER: Final = {
     "TestResult": "report.results",
     "TestSuiteResult": "report.results",
     "WaitTimeoutError": "errors",
-    "engine_named": "screen.model",
     "load_cases": "cases.loading",
     "load_config": "cases.loading",
     "load_script": "script.reading",

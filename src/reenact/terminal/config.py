@@ -20,7 +20,6 @@ def is_time(value: object) -> TypeGuard[float]:
 
 
 ReportFormat: TypeAlias = Literal["junit", "html", "json", "console"]
-EngineName: TypeAlias = Literal["ghostty", "pyte"]
 DEFAULT_COLUMNS: Final = 80
 DEFAULT_ROWS: Final = 24
 DEFAULT_TIMEOUT: Final = 30.0
@@ -78,8 +77,8 @@ class TerminalTestConfig(msgspec.Struct, frozen=True, kw_only=True, rename="came
     default_env: dict[str, str] = {}
     reporting: Reporting = Reporting()
     parallel: Parallel = Parallel()
-    engine: EngineName = "ghostty"
-    """Who works out what the screens show."""
+    engine: Literal["ghostty"] = "ghostty"
+    """What works out what the screens show; there is one."""
 
     def __post_init__(self) -> None:
         if not (is_time(self.global_timeout) and self.global_timeout > 0):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import os
+import sys
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -240,14 +240,7 @@ def test_the_name_of_a_file_drives_no_terminal(run: Run) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(run: Run, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import_module = importlib.import_module
-
-    def missing(name: str) -> object:
-        if name.startswith("reenact.cli."):
-            return import_module(name)
-        raise ImportError("No module named 'pyghostty'")
-
-    monkeypatch.setattr(importlib, "import_module", missing)
+    monkeypatch.setitem(sys.modules, "reenact.terminal.screen.engine", None)
 
     refused(run("test-terminal", str(good)), "pip install 'reenact[terminal]'")
 

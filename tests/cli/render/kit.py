@@ -9,8 +9,7 @@ from contextlib import closing
 from rich.console import Console
 
 from reenact.cli.render.markdown import StreamedMarkdown
-from reenact.terminal import ANSIParser, ANSIStyle, Screen
-from reenact.terminal.screen.model import engine_named
+from reenact.terminal import ANSIParser, ANSIStyle, Engine, Screen
 
 ROWS = 200
 
@@ -40,7 +39,7 @@ def told(screen: Console) -> str:
 
 def screen_of(output: str, width: int = 80, rows: int = ROWS) -> Screen:
     """Return the screen of a terminal to which this was written."""
-    with closing(engine_named("ghostty")(width, rows)) as engine:
+    with closing(Engine(width, rows)) as engine:
         engine.feed(output.replace("\n", "\r\n").encode())
         return engine.screen()
 

@@ -19,8 +19,7 @@ from rich.console import Console as Screen
 from reenact.cli.editor.keyboard import TypedAhead
 from reenact.cli.interrupts import around_stops
 from reenact.cli.render.live_line import LiveLine
-from reenact.terminal import SpecialKey, TerminalEmulator
-from reenact.terminal.screen.model import engine_named
+from reenact.terminal import Engine, SpecialKey, TerminalEmulator
 from reenact.testing import wait_until
 from tests.cli.conftest import PROMPT, Chat
 from tests.cli.render.kit import plain, screen_of
@@ -282,7 +281,7 @@ def test_its_row_is_never_blank_and_nothing_of_it_is_left(chat: Chat, office: Of
     first = output.index("waiting") + len("waiting")
     last = output.rindex("waiting", first, output.index("Interrupted."))
     place = 0
-    engine = engine_named("ghostty")(terminal.recording.cols, terminal.recording.rows)
+    engine = Engine(terminal.recording.cols, terminal.recording.rows)
     for piece in re.split(r"(?=[\r\x1b])", output):
         engine.feed(piece.encode())
         place += len(piece)

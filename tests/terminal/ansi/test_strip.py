@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from reenact.terminal import ANSIParser
 from reenact.terminal.ansi.parser import ANSIStripper
-from reenact.terminal.screen.ghostty import GhosttyEngine
+from reenact.terminal.screen.engine import Engine
 from tests.terminal.ansi.reference import simple_tokens
 from tests.terminal.ansi.streams import in_pieces, plain_texts, sequences, wild
 
@@ -89,7 +89,7 @@ TO_NOTHING = (
 @given(st.lists(st.text(st.sampled_from("ab [];m"), min_size=1, max_size=9) | st.sampled_from(TO_NOTHING), max_size=12))
 def test_what_is_left_is_what_a_terminal_shows(parts: list[str]) -> None:
     text = "".join(parts)
-    engine = GhosttyEngine(200, 2)
+    engine = Engine(200, 2)
 
     engine.feed(text.encode())
 
@@ -136,7 +136,7 @@ WRITTEN = ("a", "bc", " ", "def", "\r", "\b", "\r\n", "\x1b[K", "\x1b[0K", "\x1b
 @given(st.lists(st.sampled_from(WRITTEN), max_size=40))
 def test_extracted_lines_are_those_that_a_terminal_shows(parts: list[str]) -> None:
     text = "".join(parts)
-    engine = GhosttyEngine(200, 60)
+    engine = Engine(200, 60)
 
     engine.feed(text.encode())
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import ANSIParser, ANSIStyle
-from reenact.terminal.screen.ghostty import GhosttyEngine
+from reenact.terminal.screen.engine import Engine
 from reenact.terminal.style import PLAIN, palette_color, rgb_color
 
 parser = ANSIParser()
@@ -162,7 +162,7 @@ _renditions = st.lists(_rendition, min_size=1, max_size=4).map(";".join).filter(
 @given(st.lists(_renditions, min_size=1, max_size=5))
 def test_styles_are_those_that_a_terminal_shows(renditions: list[str]) -> None:
     text = "".join(f"\x1b[{parameters}mx" for parameters in renditions)
-    engine = GhosttyEngine(20, 2)
+    engine = Engine(20, 2)
 
     engine.feed(text.encode())
 

@@ -30,7 +30,7 @@ config:
   defaultEnv: {LEVEL: "1"}
   reporting: {formats: [junit, html], outputDir: out}
   parallel: {maxWorkers: 2}
-  engine: pyte
+  engine: ghostty
 defaults:
   command: sh -c
   category: error
@@ -88,7 +88,7 @@ def test_a_file_of_tests_has_every_field(tmp_path: Path) -> None:
         default_env={"LEVEL": "1"},
         reporting=Reporting(formats=("junit", "html"), output_dir="out"),
         parallel=Parallel(enabled=True, max_workers=2),
-        engine="pyte",
+        engine="ghostty",
     )
     assert loaded.cases == (
         TerminalTestCase(
@@ -210,7 +210,7 @@ def test_what_a_file_says_comes_before_the_configuration_value_by_value(tmp_path
         ("config: {parallel: {maxWorkers: 0}}", "line 2: config.parallel: maxWorkers is 1 or more, not 0"),
         ("config: {parallel: {enabled: 1}}", "config.parallel.enabled: expected true or false, got the number 1"),
         ("config: {defaultTerminalSize: {cols: 0}}", "config.defaultTerminalSize: cols is 0; a terminal has between"),
-        ("config: {engine: xterm}", "config.engine: expected one of ghostty, pyte, got 'xterm'"),
+        ("config: {engine: pyte}", "config.engine: expected one of ghostty, got 'pyte'"),
         ("config: {cliCommand: ''}", "config.cliCommand: the name of a program is missing"),
         ("config: {defaultEnv: {A: 1}}", "config.defaultEnv.A: expected text, got the number 1; in quotes it"),
         ("config: {defaultEnv: [A=1]}", "config.defaultEnv: expected a mapping, got a list"),

@@ -1,4 +1,4 @@
-"""Every engine, by its name."""
+"""Engines that are closed when a test has ended."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Protocol
 import pytest
 
 from reenact.terminal import Engine
-from reenact.terminal.screen.model import engine_named
 
 
 class Opened(Protocol):
@@ -18,18 +17,12 @@ class Opened(Protocol):
     def __call__(self, columns: int = 20, rows: int = 4) -> Engine: ...
 
 
-@pytest.fixture(params=["ghostty", "pyte"])
-def engine_name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 @pytest.fixture
-def opened(engine_name: str) -> Iterator[Opened]:
-    make = engine_named(engine_name)
+def opened() -> Iterator[Opened]:
     with ExitStack() as undo:
 
         def open_engine(columns: int = 20, rows: int = 4) -> Engine:
-            engine = make(columns, rows)
+            engine = Engine(columns, rows)
             undo.callback(engine.close)
             return engine
 

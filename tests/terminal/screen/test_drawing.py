@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reenact.terminal import ANSIStyle, Cell, Cursor, Screen
 from reenact.terminal.screen.drawing import lines_of, svg
-from reenact.terminal.screen.ghostty import GhosttyEngine
+from reenact.terminal.screen.engine import Engine
 from tests.terminal.screen.test_engine_properties import WRITTEN
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -22,7 +22,7 @@ FOREGROUND = "#e5e5e5"
 
 def drawn(written: str, columns: int = 20, rows: int = 3) -> ET.Element:
     """Return the picture of a screen after this has been written to it."""
-    with closing(GhosttyEngine(columns, rows)) as engine:
+    with closing(Engine(columns, rows)) as engine:
         engine.feed(written.encode())
         return ET.fromstring(svg(engine.screen()))  # noqa: S314 - our own
 
@@ -162,7 +162,7 @@ def test_a_line_under_text_has_its_own_colour() -> None:
 
 
 def test_hidden_text_is_not_in_the_picture() -> None:
-    with closing(GhosttyEngine(20, 1)) as engine:
+    with closing(Engine(20, 1)) as engine:
         engine.feed(b"password \x1b[8msecret")
 
         assert "secret" not in svg(engine.screen())
@@ -188,7 +188,7 @@ def test_the_size_is_that_of_the_screen_and_its_frame() -> None:
 
 
 def test_nothing_is_loaded_from_elsewhere() -> None:
-    with closing(GhosttyEngine(20, 1)) as engine:
+    with closing(Engine(20, 1)) as engine:
         engine.feed(b"\x1b]8;;https://example.com/\x1b\\link\x1b]8;;\x1b\\ @import url(x)")
         picture = svg(engine.screen())
 
@@ -227,7 +227,7 @@ def test_a_picture_is_well_formed_whatever_the_cells_hold(cells: list[Cell], tit
 
 @given(data=WRITTEN)
 def test_a_picture_is_well_formed_whatever_was_written(data: bytes) -> None:
-    with closing(GhosttyEngine(12, 4)) as engine:
+    with closing(Engine(12, 4)) as engine:
         engine.feed(data)
         screen = engine.screen()
 

@@ -9,8 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.terminal import Engine, Screen
-from reenact.terminal.screen.model import engine_named
+from reenact.terminal import Engine
 
 FRAGMENTS = (
     *(b"\x1b", b"\x1b[", b"\x1b]", b"\x1bP", b"\x1b_", b"\x1b\\", b"\x07", b"\x18", b"\x9b", b"?", b";", b":", b"!p"),
@@ -28,7 +27,6 @@ FRAGMENTS = (
     ),
 )
 WRITTEN = st.lists(st.sampled_from(FRAGMENTS) | st.binary(max_size=4), max_size=60).map(b"".join)
-NAMES = st.sampled_from(["ghostty", "pyte"])
 SIZES = st.tuples(st.integers(1, 12), st.integers(1, 6))
 CUTS = st.lists(st.integers(0, 200), max_size=12)
 
@@ -52,12 +50,11 @@ def pieces(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(places)]
 
 
-@given(name=NAMES, size=SIZES, data=WRITTEN, cuts=CUTS, looks=st.lists(st.booleans(), min_size=14, max_size=14))
+@given(size=SIZES, data=WRITTEN, cuts=CUTS, looks=st.lists(st.booleans(), min_size=14, max_size=14))
 def test_pieces_and_looks_between_them_make_no_difference(
-    name: str, size: tuple[int, int], data: bytes, cuts: list[int], looks: list[bool]
+    size: tuple[int, int], data: bytes, cuts: list[int], looks: list[bool]
 ) -> None:
-    make = engine_named(name)
-    with closing(make(*size)) as whole, closing(make(*size)) as piecewise:
+    with closing(Engine(*size)) as whole, closing(Engine(*size)) as piecewise:
         answer = whole.feed(data)
 
         answers = b""
@@ -72,11 +69,11 @@ def test_pieces_and_looks_between_them_make_no_difference(
         assert_is_a_screen(whole)
 
 
-@given(name=NAMES, size=SIZES, steps=st.lists(st.tuples(WRITTEN, SIZES), max_size=6))
+@given(size=SIZES, steps=st.lists(st.tuples(WRITTEN, SIZES), max_size=6))
 def test_a_screen_is_one_whatever_size_it_is_given(
-    name: str, size: tuple[int, int], steps: list[tuple[bytes, tuple[int, int]]]
+    size: tuple[int, int], steps: list[tuple[bytes, tuple[int, int]]]
 ) -> None:
-    with closing(engine_named(name)(*size)) as engine:
+    with closing(Engine(*size)) as engine:
         for data, another in steps:
             engine.feed(data)
             assert_is_a_screen(engine)
@@ -91,16 +88,13 @@ def test_a_screen_is_one_whatever_size_it_is_given(
     looks=st.sets(st.integers(0, 40)),
 )
 def test_lines_above_the_screen_and_on_it_are_all_that_was_written(lines: list[str], looks: set[int]) -> None:
-    with closing(engine_named("ghostty")(12, 3)) as ghostty, closing(engine_named("pyte")(12, 3)) as pyte:
-        screens: list[Screen] = []
-        for engine in (ghostty, pyte):
-            for number, line in enumerate(lines):
-                engine.feed(f"{line}\r\n".encode())
-                if number in looks:
-                    engine.screen()
-            screens.append(engine.screen())
+    with closing(Engine(12, 3)) as engine:
+        for number, line in enumerate(lines):
+            engine.feed(f"{line}\r\n".encode())
+            if number in looks:
+                engine.screen()
 
-        for screen in screens:
-            shown = [*screen.scrollback, *screen.lines]
-            assert shown[: len(lines)] == [line.rstrip(" ") for line in lines]
-            assert not any(shown[len(lines) :])
+        screen = engine.screen()
+        shown = [*screen.scrollback, *screen.lines]
+        assert shown[: len(lines)] == [line.rstrip(" ") for line in lines]
+        assert not any(shown[len(lines) :])

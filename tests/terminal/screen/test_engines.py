@@ -1,4 +1,4 @@
-"""What programs write, and what both engines show of it."""
+"""What programs write, and what the engine shows of it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import sys
 
 import pytest
 
-from reenact.terminal import ANSIStyle, Cell, Cursor, Modes, TerminalTestError
-from reenact.terminal.screen.ghostty import GhosttyEngine
-from reenact.terminal.screen.model import engine_named
-from reenact.terminal.screen.pyte import PyteEngine
+from reenact import MissingExtraError
+from reenact.terminal import ANSIStyle, Cell, Cursor, Engine, Modes, TerminalEmulator, TerminalTestError
 from tests.terminal.screen.conftest import Opened
 
 SHOWN = {
@@ -96,7 +94,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("name", SHOWN)
-def test_both_engines_show_what_is_written(opened: Opened, name: str) -> None:
+def test_the_engine_shows_what_is_written(opened: Opened, name: str) -> None:
     written, lines, (row, column) = SHOWN[name]
     engine = opened()
 
@@ -109,7 +107,7 @@ def test_both_engines_show_what_is_written(opened: Opened, name: str) -> None:
 
 
 @pytest.mark.parametrize("sequence", STYLES)
-def test_both_engines_keep_the_style_of_what_is_written(opened: Opened, sequence: str) -> None:
+def test_the_engine_keeps_the_style_of_what_is_written(opened: Opened, sequence: str) -> None:
     engine = opened()
 
     engine.feed(f"{sequence}x".encode())
@@ -118,7 +116,7 @@ def test_both_engines_keep_the_style_of_what_is_written(opened: Opened, sequence
 
 
 @pytest.mark.parametrize("question", ANSWERS)
-def test_both_engines_answer_as_a_terminal(opened: Opened, question: str) -> None:
+def test_the_engine_answers_as_a_terminal(opened: Opened, question: str) -> None:
     engine = opened()
 
     answer = engine.feed(question.encode())
@@ -218,8 +216,8 @@ def test_lines_that_have_left_are_kept(opened: Opened) -> None:
     assert (first, engine.screen().scrollback) == (("1", "", "3"), ("1", "", "3", "4", "5"))
 
 
-def test_only_so_many_lines_are_kept(engine_name: str) -> None:
-    engine = (GhosttyEngine if engine_name == "ghostty" else PyteEngine)(20, 2, scrollback=3)
+def test_only_so_many_lines_are_kept() -> None:
+    engine = Engine(20, 2, scrollback=3)
 
     engine.feed(b"".join(b"%d\r\n" % number for number in range(3000)))
 
@@ -280,12 +278,11 @@ def test_a_screen_does_not_change_when_the_program_goes_on(opened: Opened) -> No
 
 
 @pytest.mark.parametrize(("columns", "rows"), [(0, 24), (80, 0), (-1, 5), (10_001, 1), (5000, 5000)])
-def test_a_size_that_no_screen_has_is_refused(engine_name: str, columns: int, rows: int) -> None:
-    make = engine_named(engine_name)
-    engine = make(80, 24)
+def test_a_size_that_no_screen_has_is_refused(columns: int, rows: int) -> None:
+    engine = Engine(80, 24)
 
     with pytest.raises(TerminalTestError, match=r"cols|rows") as made:
-        make(columns, rows)
+        Engine(columns, rows)
     with pytest.raises(TerminalTestError, match=r"cols|rows") as resized:
         engine.resize(columns, rows)
 
@@ -305,29 +302,13 @@ def test_a_closed_engine_says_so(opened: Opened) -> None:
         assert refused.value.code == "script_execution_error"
 
 
-def test_an_unknown_engine_is_refused() -> None:
-    with pytest.raises(TerminalTestError, match=r"no engine 'vt52': say 'ghostty' or 'pyte'") as refused:
-        engine_named("vt52")
-
-    assert refused.value.code == "invalid_config"
-
-
-@pytest.mark.parametrize(
-    ("name", "library", "extra"),
-    [("ghostty", "pyghostty", "reenact[terminal]"), ("pyte", "pyte", "reenact[pyte]")],
-)
-def test_an_engine_without_its_library_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, name: str, library: str, extra: str
-) -> None:
-    for module in ("ghostty", "libghostty", "pyte", "mended"):
+def test_an_engine_without_its_library_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("engine", "libghostty"):
         monkeypatch.delitem(sys.modules, f"reenact.terminal.screen.{module}", raising=False)
-    monkeypatch.setitem(sys.modules, library, None)
+    monkeypatch.setitem(sys.modules, "pyghostty", None)
 
-    with pytest.raises(TerminalTestError, match="cannot be used here") as refused:
-        engine_named(name)
-
-    assert refused.value.code == "invalid_config"
-    assert f"pip install '{extra}'" in str(refused.value)
+    with pytest.raises(MissingExtraError, match=r"pip install 'reenact\[terminal\]'"):
+        TerminalEmulator("ls")
 
 
 @pytest.mark.parametrize("written", [b"a\x7fb", b"a\x1b[3\x7f1mb", b"a\x7f\x7fb\x7f", "é\x7fb".encode()])

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import Engine, ExitStatus, Recording
-from reenact.terminal.screen.ghostty import GhosttyEngine
 from tests.terminal.screen.test_engine_properties import WRITTEN
 
 
@@ -177,7 +176,7 @@ def test_a_player_shows_the_same_screen(chunks: list[bytes], sizes: list[int]) -
     # Bytes that are no UTF-8 are replaced in the recording, so that players may show another number of U+FFFD.
     valid = [chunk.decode(errors="ignore").encode() for chunk in chunks]
     made = recording(20, 5)
-    with closing(GhosttyEngine(20, 5)) as seen, closing(GhosttyEngine(80, 24)) as played:
+    with closing(Engine(20, 5)) as seen, closing(Engine(80, 24)) as played:
         for number, chunk in enumerate(valid):
             seen.feed(chunk)
             made.add_output(number, chunk[: len(chunk) // 2])

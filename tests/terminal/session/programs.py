@@ -6,6 +6,7 @@ import threading
 from contextlib import suppress
 from pathlib import Path
 
+from reenact.terminal.screen.engine import Engine
 from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen
 
 CAT = ("/bin/cat",)
@@ -52,7 +53,7 @@ def holdings() -> tuple[list[str], set[threading.Thread], set[int]]:
     return sorted(descriptors), set(threading.enumerate()), children
 
 
-class Blind:
+class Blind(Engine):
     """An engine that shows nothing and answers nothing."""
 
     def __init__(self, columns: int, rows: int) -> None:

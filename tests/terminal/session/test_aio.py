@@ -13,7 +13,7 @@ import pytest
 from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.session.emulator import AsyncTerminalEmulator
 from reenact.terminal.status import ExitStatus
-from tests.terminal.session.programs import CAT, RAW_CAT, RAW_SLEEP, READY, Blind, exists, holdings, shell
+from tests.terminal.session.programs import CAT, RAW_CAT, RAW_SLEEP, READY, exists, holdings, shell
 
 
 def run(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -50,7 +50,7 @@ def test_a_program_is_driven_as_by_the_blocking_terminal() -> None:
 
 def test_waits_that_are_too_long_end() -> None:
     async def test() -> None:
-        async with AsyncTerminalEmulator(RAW_SLEEP, engine=Blind, timeout=0.05) as terminal:
+        async with AsyncTerminalEmulator(RAW_SLEEP, timeout=0.05) as terminal:
             await terminal.wait_for(READY, 60)
             waits: list[Callable[[], Awaitable[object]]] = [
                 lambda: terminal.wait_for("never"),
@@ -72,7 +72,7 @@ def test_waits_that_are_too_long_end() -> None:
 
 def test_many_wait_at_once_on_one_loop() -> None:
     async def talk(number: int) -> str:
-        async with AsyncTerminalEmulator(CAT, engine=Blind) as terminal:
+        async with AsyncTerminalEmulator(CAT) as terminal:
             await terminal.send_line(f"I am {number}.")
             return await terminal.wait_for(f"{number}.\nI am {number}.")
 
@@ -86,7 +86,7 @@ def test_many_wait_at_once_on_one_loop() -> None:
 
 def test_two_wait_for_one_program() -> None:
     async def test() -> None:
-        async with AsyncTerminalEmulator(RAW_CAT, engine=Blind) as terminal:
+        async with AsyncTerminalEmulator(RAW_CAT) as terminal:
             await terminal.wait_for(READY)
             waiting = [asyncio.create_task(terminal.wait_for(";")) for _ in range(2)]
             await asyncio.sleep(0)
@@ -99,7 +99,7 @@ def test_two_wait_for_one_program() -> None:
 
 def test_a_wait_that_is_cancelled_leaves_nothing() -> None:
     async def test() -> None:
-        async with AsyncTerminalEmulator(RAW_CAT, engine=Blind) as terminal:
+        async with AsyncTerminalEmulator(RAW_CAT) as terminal:
             await terminal.wait_for(READY)
             waiting = asyncio.create_task(terminal.wait_for("later"))
             await asyncio.sleep(0)
@@ -116,7 +116,7 @@ def test_a_wait_that_is_cancelled_leaves_nothing() -> None:
 
 def test_a_write_that_is_cancelled_goes_no_further() -> None:
     async def test() -> None:
-        async with AsyncTerminalEmulator(RAW_SLEEP, engine=Blind) as terminal:
+        async with AsyncTerminalEmulator(RAW_SLEEP) as terminal:
             await terminal.wait_for(READY)
             writing = asyncio.create_task(terminal.write(b"x" * 1_000_000))
             while terminal.recording.events[-1].code != "i":  # noqa: ASYNC110 - a recording tells nobody
@@ -132,7 +132,7 @@ def test_a_write_that_is_cancelled_goes_no_further() -> None:
 
 def test_a_start_that_is_cancelled_has_not_happened() -> None:
     async def test() -> None:
-        terminal = AsyncTerminalEmulator(CAT, engine=Blind)
+        terminal = AsyncTerminalEmulator(CAT)
         starting = asyncio.create_task(terminal.start())
         await asyncio.sleep(0)
         starting.cancel()
@@ -147,7 +147,7 @@ def test_a_start_that_is_cancelled_has_not_happened() -> None:
 
 def test_an_end_that_is_cancelled_is_an_end() -> None:
     async def test() -> None:
-        terminal = await AsyncTerminalEmulator(CAT, engine=Blind).start()
+        terminal = await AsyncTerminalEmulator(CAT).start()
         ending = asyncio.create_task(terminal.dispose())
         await asyncio.sleep(0)
         ending.cancel()
@@ -162,7 +162,7 @@ def test_an_end_that_is_cancelled_is_an_end() -> None:
 def test_the_loop_goes_on_while_a_program_is_ended() -> None:
     async def test() -> None:
         turns = 0
-        terminal = AsyncTerminalEmulator(shell("trap '' HUP; echo ready; exec sleep 60"), engine=Blind)
+        terminal = AsyncTerminalEmulator(shell("trap '' HUP; echo ready; exec sleep 60"))
         async with terminal:
             await terminal.wait_for("ready")
             ending = asyncio.create_task(terminal.dispose())
@@ -178,7 +178,7 @@ def test_the_loop_goes_on_while_a_program_is_ended() -> None:
 def test_what_cannot_be_started_raises() -> None:
     async def test() -> None:
         with pytest.raises(TerminalTestError) as caught:
-            async with AsyncTerminalEmulator("no-such-command", engine=Blind):
+            async with AsyncTerminalEmulator("no-such-command"):
                 pass
         assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
 
@@ -222,7 +222,7 @@ def ignore(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 def test_a_loop_that_was_closed_is_not_woken() -> None:
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(ignore)  # it is told of tasks that are forgotten
-    terminal = AsyncTerminalEmulator(CAT, engine=Blind)
+    terminal = AsyncTerminalEmulator(CAT)
     loop.run_until_complete(terminal.start())
     waiting = [loop.create_task(terminal.wait_for("never"))]
     loop.run_until_complete(asyncio.sleep(0))
@@ -242,7 +242,7 @@ def test_without_a_thread_to_be_had_nothing_is_started_not_even_later(monkeypatc
         raise RuntimeError("can't start new thread")
 
     async def test() -> None:
-        terminal = AsyncTerminalEmulator(CAT, engine=Blind)
+        terminal = AsyncTerminalEmulator(CAT)
         with monkeypatch.context() as patch:
             patch.setattr("threading.Thread.start", no_thread)
             with pytest.raises(TerminalTestError, match="no thread") as caught:

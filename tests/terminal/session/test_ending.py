@@ -18,7 +18,7 @@ from reenact.terminal.session.ending import Family
 from reenact.terminal.session.pty import Pair
 from reenact.terminal.status import ExitStatus
 from tests.terminal.session.conftest import Start
-from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holdings, is_alive, shell
+from tests.terminal.session.programs import CAT, RAW_CAT, exists, holdings, is_alive, shell
 
 SHORT = 0.02
 
@@ -64,7 +64,7 @@ def pids(terminal: TerminalEmulator, count: int) -> list[int]:
     ],
 )
 def test_a_program_is_hung_up_terminated_and_killed(start: Start, script: str, expected: ExitStatus) -> None:
-    terminal = start(*shell(script.replace("exec", "echo ready; exec")), engine=Blind)
+    terminal = start(*shell(script.replace("exec", "echo ready; exec")))
     terminal.wait_for("ready")
 
     terminal.dispose()
@@ -99,7 +99,7 @@ def test_a_program_is_hung_up_terminated_and_killed(start: Start, script: str, e
     ],
 )
 def test_what_a_program_has_started_ends_with_it(start: Start, script: str, bystander: subprocess.Popen[bytes]) -> None:
-    terminal = start(*shell(script), engine=Blind)
+    terminal = start(*shell(script))
     (pid,) = pids(terminal, 1)
 
     terminal.dispose()
@@ -124,7 +124,7 @@ def test_jobs_of_a_shell_end_with_it_in_the_foreground_and_behind_it(start: Star
 
 
 def test_ctrl_c_reaches_the_program_and_only_that(start: Start) -> None:
-    terminal = start(*shell("trap 'echo caught' INT; echo ready; while :; do read line; done"), engine=Blind)
+    terminal = start(*shell("trap 'echo caught' INT; echo ready; while :; do read line; done"))
     terminal.wait_for("ready")
 
     terminal.send_key("ctrl+c")
@@ -147,14 +147,14 @@ def test_what_a_program_says_when_it_is_hung_up_is_heard(start: Start) -> None:
 @pytest.mark.usefixtures("hurry")
 def test_others_who_keep_the_terminal_open_do_not_hold_up_the_end(start: Start) -> None:
     # Away from the session they are not hung up with it; what they hold is our end's other one all the same.
-    terminal = start(*shell("trap '' HUP; setsid sleep 60 & echo done"), engine=Blind)
+    terminal = start(*shell("trap '' HUP; setsid sleep 60 & echo done"))
 
     assert terminal.wait_for_exit(20) == ExitStatus(code=0)
     assert terminal.get_output() == "done\r\n"
 
 
 def test_the_end_of_one_program_is_not_that_of_another(start: Start) -> None:
-    first, second = start(*RAW_CAT, engine=Blind), start(*CAT, engine=Blind)
+    first, second = start(*RAW_CAT), start(*CAT)
 
     first.dispose()
 
@@ -165,7 +165,7 @@ def test_the_end_of_one_program_is_not_that_of_another(start: Start) -> None:
 def test_a_test_of_terminals_that_is_under_test_is_ended_with_its_programs(start: Start) -> None:
     program = (
         "import sys; from reenact.terminal.session.emulator import TerminalEmulator;"
-        "terminal = TerminalEmulator('/bin/cat', engine='ghostty').start();"
+        "terminal = TerminalEmulator('/bin/cat').start();"
         "print('pid', terminal.pid, flush=True); sys.stdin.read()"
     )
     outer = start(sys.executable, "-c", program, env={"PYTHONPATH": ":".join(entry for entry in sys.path if entry)})
@@ -180,7 +180,7 @@ def test_a_test_of_terminals_that_is_under_test_is_ended_with_its_programs(start
 def test_where_processes_are_not_listed_their_groups_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "_HAS_PROC", False)
     before = holdings()
-    terminal = TerminalEmulator(shell("trap '' HUP; echo ready; sleep 60"), engine=Blind).start()
+    terminal = TerminalEmulator(shell("trap '' HUP; echo ready; sleep 60")).start()
     terminal.wait_for("ready")
 
     terminal.dispose()
@@ -193,7 +193,7 @@ def test_where_the_end_of_processes_is_not_announced_it_is_looked_for(
     start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr("os.pidfd_open", raising=False)
-    terminal = start(*shell("read line; exit 4"), engine=Blind)
+    terminal = start(*shell("read line; exit 4"))
 
     terminal.send_line("")
 
@@ -213,7 +213,7 @@ def test_a_process_with_a_strange_name_is_read_right(tmp_path: Path, start: Star
     program = tmp_path / "a) S 1 (b"
     program.symlink_to("/bin/sleep")
 
-    terminal = start(*shell(f"'{program}' 60 & echo pid $!; exec cat"), engine=Blind)
+    terminal = start(*shell(f"'{program}' 60 & echo pid $!; exec cat"))
     (pid,) = pids(terminal, 1)
     terminal.dispose()
 
@@ -245,7 +245,7 @@ def test_one_at_a_terminal_elsewhere_that_has_the_same_path_is_left_alone(monkey
 @pytest.mark.parametrize("times", [1, 2])
 def test_an_end_that_is_interrupted_is_made_at_once(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     before = holdings()
-    terminal = TerminalEmulator(shell("trap '' HUP TERM; echo ready; read line"), engine=Blind).start()
+    terminal = TerminalEmulator(shell("trap '' HUP TERM; echo ready; read line")).start()
     terminal.wait_for("ready")
     pid = terminal.pid
     assert pid is not None
@@ -273,7 +273,7 @@ def test_an_end_that_could_not_be_made_is_made_by_the_next_one(monkeypatch: pyte
     def interrupted(family: Family, signals: object = None) -> None:
         raise KeyboardInterrupt
 
-    terminal = TerminalEmulator(shell("trap '' HUP; echo ready; exec sleep 60"), engine=Blind).start()
+    terminal = TerminalEmulator(shell("trap '' HUP; echo ready; exec sleep 60")).start()
     terminal.wait_for("ready")
     with monkeypatch.context() as patch:
         patch.setattr(Family, "end", interrupted)

@@ -19,7 +19,7 @@ from reenact.terminal.session.keys import SpecialKey, encode, paste
 from reenact.testing import wait_until
 from tests.examples import examples
 from tests.terminal.session.conftest import Start
-from tests.terminal.session.programs import RAW_CAT, READY, Blind, shell
+from tests.terminal.session.programs import RAW_CAT, READY, shell
 
 NORMAL: Final = Modes()
 APPLICATION: Final = Modes(application_cursor=True, application_keypad=True)
@@ -222,7 +222,7 @@ def test_keys_follow_what_the_program_asks_for(start: Start) -> None:
 
 
 def test_ctrl_d_ends_the_input(start: Start) -> None:
-    terminal = start("/bin/cat", engine=Blind)
+    terminal = start("/bin/cat")
 
     terminal.send_key(SpecialKey.CTRL_D)
 

@@ -17,15 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
-from reenact.terminal.session.emulator import EngineChoice, TerminalEmulator, _clear_away
+from reenact.terminal.session.emulator import TerminalEmulator, _clear_away
 from reenact.terminal.session.spawning import CannotVforkError, Process, spawn
 from reenact.terminal.status import ExitStatus
 from tests.examples import examples
 from tests.terminal.session.conftest import Start
 from tests.terminal.session.programs import CAT, RAW_CAT, Blind, exists, holdings, is_alive, shell
-
-ENGINES: list[EngineChoice] = ["ghostty", Blind]
-
 
 # What lives until it is ended, and what ends by itself.
 LIVING = (CAT, RAW_CAT, shell("sleep 60 & exec cat"))
@@ -37,21 +34,19 @@ ENDING = (("/bin/true",), shell("trap '' HUP; kill -9 $$"))
     st.sampled_from(LIVING + ENDING),
     st.integers(1, 200),
     st.integers(1, 100),
-    st.sampled_from(ENGINES),
     st.booleans(),
 )
 def test_property_01_pty_session_lifecycle(
     command: tuple[str, ...],
     cols: int,
     rows: int,
-    engine: EngineChoice,
     is_told_something: bool,  # noqa: FBT001 - drawn
 ) -> None:
     """Property 01: PTY Session Lifecycle (requirements 1.1)."""
     with TerminalEmulator("/bin/true") as first:  # what is imported only now is no part of it
         first.wait_for_exit()
     before = holdings()
-    terminal = TerminalEmulator(command, cols=cols, rows=rows, engine=engine)
+    terminal = TerminalEmulator(command, cols=cols, rows=rows)
 
     terminal.start()
     pid = terminal.pid
@@ -145,7 +140,7 @@ def test_the_terminal_may_be_closed_and_opened_again(start: Start) -> None:
 def test_many_terminals_at_once_do_not_hear_each_other() -> None:
     before = holdings()
     with ExitStack() as stack:
-        terminals = [stack.enter_context(TerminalEmulator(CAT, engine=Blind)) for _ in range(20)]
+        terminals = [stack.enter_context(TerminalEmulator(CAT)) for _ in range(20)]
 
         for number, terminal in enumerate(terminals):
             terminal.send_line(f"I am {number}.")
@@ -243,7 +238,7 @@ def test_a_terminal_that_is_in_use_does_not_hold_up_the_end_of_the_interpreter()
 
 
 def test_a_fork_of_the_process_leaves_its_terminals_alone(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = start(*CAT, engine=Blind)
+    terminal = start(*CAT)
 
     live = terminal._started()
     uses: list[Callable[[], object]] = [
@@ -280,12 +275,13 @@ def test_a_terminal_that_is_disposed_of_keeps_its_last_screen(start: Start) -> N
     assert terminal.wait_for("Hello", scope="screen") == "Hello"
 
 
-def test_an_engine_that_fails_is_told_to_who_waits(start: Start) -> None:
+def test_an_engine_that_fails_is_told_to_who_waits(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     class Broken(Blind):
         def feed(self, data: bytes) -> bytes:
             raise RuntimeError("no such glyph")
 
-    terminal = start(*CAT, engine=Broken)
+    monkeypatch.setattr("reenact.terminal.screen.engine.Engine", Broken)
+    terminal = start(*CAT)
     terminal.write("a")
 
     with pytest.raises(TerminalTestError, match="no such glyph") as caught:
@@ -311,7 +307,7 @@ def test_a_status_that_others_take_first_is_that_of_the_program() -> None:
     def robbed(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
         return Robbed(argv, env=env, cwd=cwd, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True)
 
-    with TerminalEmulator(shell("exit 7"), spawner=robbed, engine=Blind) as terminal:
+    with TerminalEmulator(shell("exit 7"), spawner=robbed) as terminal:
         assert terminal.wait_for_exit() == ExitStatus(code=7)
 
 
@@ -328,7 +324,7 @@ def test_a_status_that_is_lost_is_not_made_up(monkeypatch: pytest.MonkeyPatch, *
         os.waitpid(process.pid, 0)
         return process
 
-    with TerminalEmulator(shell("echo bye; exit 7"), spawner=reaped, engine=Blind) as terminal:
+    with TerminalEmulator(shell("echo bye; exit 7"), spawner=reaped) as terminal:
         with pytest.raises(TerminalTestError, match=r"it is not known how(?s:.*)bye") as caught:
             terminal.wait_for_exit()
 
@@ -341,7 +337,9 @@ def test_a_status_that_is_lost_is_not_made_up(monkeypatch: pytest.MonkeyPatch, *
     assert "x" not in {event.code for event in terminal.recording.events}
 
 
-def test_output_counts_once_the_screen_has_it_and_as_long_as_it_has_not_nothing_is_quiet(start: Start) -> None:
+def test_output_counts_once_the_screen_has_it_and_as_long_as_it_has_not_nothing_is_quiet(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
     is_fed, may_go_on = threading.Event(), threading.Event()
 
     class Slow(Blind):
@@ -350,7 +348,8 @@ def test_output_counts_once_the_screen_has_it_and_as_long_as_it_has_not_nothing_
             may_go_on.wait()
             return b""
 
-    terminal = start("/usr/bin/printf", "Hello", engine=Slow)
+    monkeypatch.setattr("reenact.terminal.screen.engine.Engine", Slow)
+    terminal = start("/usr/bin/printf", "Hello")
     try:
         is_fed.wait()
         with pytest.raises(WaitTimeoutError):

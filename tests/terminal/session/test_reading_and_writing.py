@@ -15,7 +15,7 @@ from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.status import ExitStatus
 from tests.examples import examples
 from tests.terminal.session.conftest import Start
-from tests.terminal.session.programs import CAT, RAW_CAT, RAW_SLEEP, READY, Blind, shell
+from tests.terminal.session.programs import CAT, RAW_CAT, RAW_SLEEP, READY, shell
 
 
 @settings(max_examples=examples(20))
@@ -23,7 +23,7 @@ from tests.terminal.session.programs import CAT, RAW_CAT, RAW_SLEEP, READY, Blin
 def test_property_02_input_output_round_trip(inputs: list[bytes | str]) -> None:
     """Property 02: Input/Output Round-Trip (requirements 1.2, 1.3)."""
     sent = b"".join(data.encode() if isinstance(data, str) else data for data in inputs)
-    with TerminalEmulator(RAW_CAT, engine=Blind) as terminal:
+    with TerminalEmulator(RAW_CAT) as terminal:
         terminal.wait_for(READY)
         begin = len(terminal.get_output_bytes())
 
@@ -36,7 +36,7 @@ def test_property_02_input_output_round_trip(inputs: list[bytes | str]) -> None:
 
 
 def test_requirement_1_2_much_input_arrives_complete_while_its_echo_comes_back(start: Start) -> None:
-    terminal = start(*RAW_CAT, engine=Blind)
+    terminal = start(*RAW_CAT)
     terminal.wait_for(READY)
     begin = len(terminal.get_output_bytes())
     data = bytes(range(256)) * 1200
@@ -48,7 +48,7 @@ def test_requirement_1_2_much_input_arrives_complete_while_its_echo_comes_back(s
 
 
 def test_writers_do_not_cut_into_each_others_texts(start: Start) -> None:
-    terminal = start(*RAW_CAT, engine=Blind)
+    terminal = start(*RAW_CAT)
     terminal.wait_for(READY)
     begin = len(terminal.get_output())
     texts = [letter * 30_000 for letter in "abcd"]
@@ -66,7 +66,7 @@ def test_writers_do_not_cut_into_each_others_texts(start: Start) -> None:
 
 def test_requirement_1_3_what_a_program_wrote_at_its_end_is_complete(start: Start) -> None:
     for _ in range(3):
-        terminal = start(*shell("stty raw; head -c 1000000 /dev/zero"), engine=Blind)
+        terminal = start(*shell("stty raw; head -c 1000000 /dev/zero"))
 
         assert terminal.wait_for_exit() == ExitStatus(code=0)
 
@@ -85,7 +85,7 @@ def test_requirement_1_4_output_is_there_with_its_sequences_and_without_them(sta
 
 
 def test_a_program_that_does_not_read_is_written_to_as_long_as_there_is_room(start: Start) -> None:
-    terminal = start(*RAW_SLEEP, timeout=0.2, engine=Blind)
+    terminal = start(*RAW_SLEEP, timeout=0.2)
     terminal.wait_for(READY, 60)
 
     with pytest.raises(WaitTimeoutError, match=r"to read: [1-9]\d+ of 1000000 bytes went") as caught:
@@ -98,7 +98,7 @@ def test_a_program_that_does_not_read_is_written_to_as_long_as_there_is_room(sta
 
 
 def test_a_program_that_ends_while_it_is_written_to_is_told(start: Start) -> None:
-    terminal = start(*shell("stty raw; printf 'ready\\r\\n'; head -c 1 >/dev/null"), engine=Blind)
+    terminal = start(*shell("stty raw; printf 'ready\\r\\n'; head -c 1 >/dev/null"))
     terminal.wait_for(READY)
 
     with pytest.raises(TerminalTestError, match=r"has ended \(exit code 0\) before all was written") as caught:
@@ -120,7 +120,7 @@ def test_what_cannot_be_written_is_refused(start: Start) -> None:
 
 
 def test_lines_are_cut_by_the_kernel_as_documented(start: Start, tmp_path: Path) -> None:
-    terminal = start(*shell(f"stty -echo; echo ready; head -n 1 >{tmp_path}/line"), engine=Blind)
+    terminal = start(*shell(f"stty -echo; echo ready; head -n 1 >{tmp_path}/line"))
     terminal.wait_for(READY)
 
     terminal.send_line("x" * 5000)
@@ -144,7 +144,7 @@ def test_one_who_asks_and_does_not_read_is_not_answered_without_end(start: Start
 
 
 def test_a_flood_is_kept_within_bounds_and_does_not_hold_up_a_wait(start: Start) -> None:
-    terminal = start("/usr/bin/yes", max_output=100_000, engine=Blind)
+    terminal = start("/usr/bin/yes", max_output=100_000)
 
     with pytest.raises(WaitTimeoutError) as caught:
         terminal.wait_for("no", 1)

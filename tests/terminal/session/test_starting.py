@@ -18,7 +18,7 @@ from reenact.terminal.session.spawning import CannotVforkError, Process, spawn
 from reenact.terminal.status import ExitStatus
 from tests.started.programs import Programs
 from tests.terminal.session.conftest import Start
-from tests.terminal.session.programs import CAT, Blind, holdings, shell
+from tests.terminal.session.programs import CAT, holdings, shell
 
 ENVIRONMENT = ("/usr/bin/env", "-0")
 OF_LIBRARIES = 1 << 31 | 1 << 32
@@ -59,9 +59,7 @@ def test_requirement_1_1_what_cannot_be_started_raises_in_the_parent(
     before = holdings()
 
     with pytest.raises(TerminalTestError) as caught:
-        TerminalEmulator(
-            name, cwd=tmp_path if cwd is None else tmp_path / cwd, env={"PATH": "/bin:/usr/bin"}, engine=Blind
-        ).start()
+        TerminalEmulator(name, cwd=tmp_path if cwd is None else tmp_path / cwd, env={"PATH": "/bin:/usr/bin"}).start()
 
     assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
     assert expected in caught.value.message
@@ -70,7 +68,7 @@ def test_requirement_1_1_what_cannot_be_started_raises_in_the_parent(
 
 def test_arguments_that_are_too_long_are_said_to_be_so() -> None:
     with pytest.raises(TerminalTestError, match="too long") as caught:
-        TerminalEmulator("/bin/echo", ["x" * 300_000], engine=Blind).start()
+        TerminalEmulator("/bin/echo", ["x" * 300_000]).start()
 
     assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
 
@@ -81,7 +79,7 @@ def test_a_terminal_that_cannot_be_had_is_said_to_be_so(monkeypatch: pytest.Monk
     with monkeypatch.context() as patch:
         patch.setattr("os.openpty", no_more_files)
         with pytest.raises(TerminalTestError, match="ulimit -n") as caught:
-            TerminalEmulator(CAT, engine=Blind).start()
+            TerminalEmulator(CAT).start()
 
     assert caught.value.type is TerminalTestErrorType.PTY_CREATE_FAILED
     assert holdings() == before
@@ -93,7 +91,7 @@ def test_a_terminal_that_cannot_be_served_is_said_to_be_so(monkeypatch: pytest.M
     with monkeypatch.context() as patch:
         patch.setattr("reenact.terminal.session.live.Waker", no_more_files)
         with pytest.raises(TerminalTestError, match="ulimit -n") as caught:
-            TerminalEmulator(CAT, engine=Blind).start()
+            TerminalEmulator(CAT).start()
 
     assert caught.value.type is TerminalTestErrorType.PTY_CREATE_FAILED
     assert holdings() == before
@@ -108,7 +106,7 @@ def test_a_start_that_fails_half_way_leaves_nothing(monkeypatch: pytest.MonkeyPa
     with monkeypatch.context() as patch:
         patch.setattr("threading.Thread.start", no_thread)
         with pytest.raises(TerminalTestError, match=r"no thread.*can't start new thread.*ulimit -u") as caught:
-            TerminalEmulator(CAT, engine=Blind).start()
+            TerminalEmulator(CAT).start()
 
     assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
     assert holdings() == before
@@ -118,7 +116,7 @@ def test_a_process_that_would_not_be_told_of_the_end_starts_nothing() -> None:
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         with pytest.raises(TerminalTestError, match=r"ignores SIGCHLD.*SIG_DFL") as caught:
-            TerminalEmulator(CAT, engine=Blind).start()
+            TerminalEmulator(CAT).start()
     finally:
         signal.signal(signal.SIGCHLD, before)
 
@@ -131,7 +129,7 @@ def test_a_start_for_which_too_much_is_in_use_says_what_to_raise(code: int, advi
         raise OSError(code, "too much")
 
     with pytest.raises(TerminalTestError, match=advice):
-        TerminalEmulator(CAT, spawner=refusing, engine=Blind).start()
+        TerminalEmulator(CAT, spawner=refusing).start()
 
 
 @pytest.mark.parametrize(
@@ -156,7 +154,6 @@ def test_a_start_for_which_too_much_is_in_use_says_what_to_raise(code: int, advi
         ({"command": "ls", "timeout": 0}, "timeout"),
         ({"command": "ls", "timeout": float("nan")}, "timeout"),
         ({"command": "ls", "timeout": "5"}, "timeout"),
-        ({"command": "ls", "engine": "vt52"}, "engine"),
         ({"command": "ls", "max_output": 0}, "max_output"),
     ],
 )
@@ -168,7 +165,7 @@ def test_arguments_that_cannot_be_are_refused_by_name(wrong: dict[str, Any], nam
 
 
 def test_arguments_arrive_as_they_are(start: Start) -> None:
-    terminal = TerminalEmulator(Path("/usr/bin/printf"), ["%s|", "a b", "*", "$HOME", "", "é'\"\\"], engine=Blind)
+    terminal = TerminalEmulator(Path("/usr/bin/printf"), ["%s|", "a b", "*", "$HOME", "", "é'\"\\"])
 
     with terminal:
         terminal.wait_for_exit()
@@ -242,14 +239,14 @@ def test_what_cannot_be_started_is_told_alike_in_both_ways(tmp_path: Path) -> No
     (tmp_path / "script").chmod(0o755)
 
     with pytest.raises(TerminalTestError, match="the interpreter named in its first line") as caught:
-        TerminalEmulator("./script", cwd=tmp_path, engine=Blind).start()
+        TerminalEmulator("./script", cwd=tmp_path).start()
 
     assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED
 
 
 @pytest.mark.usefixtures("way")
 def test_a_program_has_its_terminal_and_its_directory_in_both_ways(tmp_path: Path) -> None:
-    with TerminalEmulator("/bin/sh", ["-c", "pwd >/dev/tty"], cwd=tmp_path, engine=Blind) as terminal:
+    with TerminalEmulator("/bin/sh", ["-c", "pwd >/dev/tty"], cwd=tmp_path) as terminal:
         terminal.wait_for(f"{tmp_path}\n")
 
         assert terminal.wait_for_exit().success
@@ -260,7 +257,7 @@ def test_signals_that_we_ignore_are_not_ignored_by_the_program() -> None:
     before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGHUP, signal.SIGINT)}
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
     try:
-        terminal = TerminalEmulator("/bin/grep", ["-E", "^Sig(Ign|Blk)", "/proc/self/status"], engine=Blind).start()
+        terminal = TerminalEmulator("/bin/grep", ["-E", "^Sig(Ign|Blk)", "/proc/self/status"]).start()
     finally:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
         for number, handler in before.items():
@@ -303,7 +300,7 @@ def test_one_who_starts_programs_may_be_late_to_know_of_their_end() -> None:
     def late(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Process:
         return Late(spawn(argv, env, cwd, terminal))
 
-    with TerminalEmulator(shell("echo bye; exit 6"), spawner=late, engine=Blind) as terminal:
+    with TerminalEmulator(shell("echo bye; exit 6"), spawner=late) as terminal:
         assert terminal.wait_for_exit() == ExitStatus(code=6)
 
     assert terminal.get_output() == "bye\r\n"
@@ -315,6 +312,6 @@ def test_what_another_spawner_refuses_is_told(tmp_path: Path) -> None:
         raise OSError(5, "the machine is on fire")
 
     with pytest.raises(TerminalTestError, match="the machine is on fire") as caught:
-        TerminalEmulator(CAT, spawner=refusing, engine=Blind).start()
+        TerminalEmulator(CAT, spawner=refusing).start()
 
     assert caught.value.type is TerminalTestErrorType.PROCESS_START_FAILED

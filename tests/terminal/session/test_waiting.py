@@ -24,7 +24,7 @@ from reenact.terminal.status import ExitStatus
 from reenact.testing import wait_until
 from tests.examples import examples
 from tests.terminal.session.conftest import Start
-from tests.terminal.session.programs import CAT, RAW_SLEEP, READY, Blind, exists, is_alive, shell
+from tests.terminal.session.programs import CAT, RAW_SLEEP, READY, exists, is_alive, shell
 
 SLACK = 60.0
 """Seconds by which a wait may be late on a busy machine."""
@@ -43,7 +43,7 @@ WAITS: dict[str, Callable[[TerminalEmulator, float], object]] = {
 @given(st.sampled_from(sorted(WAITS)), st.floats(0, 0.04), st.sampled_from([RAW_SLEEP, CHATTY]))
 def test_property_04_timeout_enforcement(operation: str, timeout: float, command: tuple[str, ...]) -> None:
     """Property 04: Timeout Enforcement (requirements 1.5, 3.4)."""
-    with TerminalEmulator(command, engine=Blind) as terminal:
+    with TerminalEmulator(command) as terminal:
         terminal.wait_for(READY)
         begun = time.monotonic()
 
@@ -94,7 +94,7 @@ def test_a_wait_without_time_looks_once(start: Start) -> None:
 
 @pytest.mark.parametrize("wrong", [-1, 10**400, float("inf"), float("nan"), "1", True])
 def test_a_time_that_is_none_is_refused(start: Start, wrong: float) -> None:
-    terminal = start(*CAT, engine=Blind)
+    terminal = start(*CAT)
 
     for use in (
         lambda: terminal.wait_for("a", wrong),
@@ -121,7 +121,7 @@ def test_a_wait_ends_at_once_when_the_program_has(start: Start) -> None:
 
 def test_what_a_program_wrote_at_its_end_is_matched_all_the_same(start: Start) -> None:
     for _ in range(5):
-        terminal = start(*shell("printf last; exit 1"), engine=Blind)
+        terminal = start(*shell("printf last; exit 1"))
 
         assert terminal.wait_for("last") == "last"
 
@@ -188,7 +188,7 @@ def test_a_text_that_comes_in_pieces_is_found(start: Start) -> None:
 
 
 def test_two_who_wait_for_the_same_text_get_one_each(start: Start) -> None:
-    terminal = start(*RAW_SLEEP[:2], "stty raw -echo; printf 'ready\\r\\n'; exec cat", engine=Blind)
+    terminal = start(*RAW_SLEEP[:2], "stty raw -echo; printf 'ready\\r\\n'; exec cat")
     terminal.wait_for(READY)
     found: list[str] = []
 
@@ -203,7 +203,7 @@ def test_two_who_wait_for_the_same_text_get_one_each(start: Start) -> None:
 
 
 def test_who_waits_is_told_when_the_terminal_is_disposed_of(start: Start) -> None:
-    terminal = start(*CAT, engine=Blind)
+    terminal = start(*CAT)
     errors: list[TerminalTestError] = []
 
     def wait_in_vain() -> None:
@@ -221,7 +221,7 @@ def test_who_waits_is_told_when_the_terminal_is_disposed_of(start: Start) -> Non
 
 
 def test_silence_is_waited_for_from_now_on(start: Start) -> None:
-    terminal = start(*CAT, engine=Blind)
+    terminal = start(*CAT)
     terminal.wait_idle(0.01)
     begun = time.monotonic()
 
@@ -231,7 +231,7 @@ def test_silence_is_waited_for_from_now_on(start: Start) -> None:
 
 
 def test_silence_after_the_end_needs_no_waiting(start: Start) -> None:
-    terminal = start("/bin/true", engine=Blind)
+    terminal = start("/bin/true")
     terminal.wait_for_exit()
 
     terminal.wait_idle(30, timeout=0)
@@ -328,7 +328,7 @@ def test_what_a_program_has_shown_does_not_drive_the_terminal_of_who_reads_the_e
 
 
 def test_when_all_was_matched_before_the_error_says_so_and_what_it_was(start: Start) -> None:
-    terminal = start(*shell("printf 'one\\ntwo\\nthree'; read line"), engine=Blind)
+    terminal = start(*shell("printf 'one\\ntwo\\nthree'; read line"))
     terminal.wait_for("three")
 
     with pytest.raises(WaitTimeoutError, match="nothing new was shown") as caught:

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Final, TypeVar, get_args
@@ -16,7 +17,7 @@ from reenact.cli.commands.sessions import progress_line
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import TestTerminalOptions
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.errors import ConfigurationError, needing_extra
 from reenact.projections.log import Progress
 from reenact.terminal.cases.loading import CaseFile, command_line, load_cases, load_config
 from reenact.terminal.cases.runner import asked_for, run_cases
@@ -25,7 +26,6 @@ from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.matching.shown import on_a_line
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestResult, TestSuiteResult
-from reenact.terminal.screen.model import engine_named
 from reenact.terminal.script.plain import Plain
 
 T = TypeVar("T")
@@ -47,8 +47,8 @@ def run_tests(options: TestTerminalOptions, console: Console) -> int:
         every = asked_for([load_cases(name, base) for name in reversed(names.values())])
         files = [_chosen(file, options) for file in every]
         config = _of_the_run(files, base)
-        for engine in {file.config.engine for file in files}:
-            engine_named(engine)
+        with needing_extra("terminal", "a terminal"):
+            import_module("reenact.terminal.screen.engine")
         total = sum(len(file.cases) for file in files)
         if total == 0:
             what = "there is no test in these files"

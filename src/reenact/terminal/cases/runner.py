@@ -143,7 +143,6 @@ def _in_fixture(case: TerminalTestCase, suite: CaseFile, context: FixtureContext
         cols=size.cols,
         rows=size.rows,
         timeout=min(seconds, config.global_timeout),
-        engine=config.engine,
     )
     limit = TimeLimit(seconds)
     try:

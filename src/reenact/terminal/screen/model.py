@@ -1,10 +1,8 @@
-"""The model of a screen, its size limits, and the protocol of the engines that work it out."""
+"""The model of a screen, and its size limits."""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -87,61 +85,3 @@ class Screen(msgspec.Struct, frozen=True, kw_only=True):
     def text(self) -> str:
         """The rows, joined by newlines, without empty ones at the end."""
         return "\n".join(self.lines).rstrip("\n")
-
-
-class Engine(Protocol):
-    """Works out what a terminal shows. Made with `(columns, rows)`; used by one thread at a time.
-
-    Whatever bytes come, in whatever pieces, it takes them without an exception.
-    """
-
-    def feed(self, data: bytes) -> bytes:
-        """Take what the program wrote; return what a terminal would answer it, as to a question for the cursor."""
-        ...
-
-    def resize(self, columns: int, rows: int) -> None:
-        """Give the screen another size."""
-        ...
-
-    def text(self) -> str:
-        """Return what `Screen.text` would be, at less cost than all cells."""
-        ...
-
-    def modes(self) -> Modes:
-        """Return what the program has asked for."""
-        ...
-
-    def screen(self) -> Screen:
-        """Return the screen as it is now."""
-        ...
-
-    def close(self) -> None:
-        """Release what it holds. Idempotent."""
-        ...
-
-
-_KNOWN: Final = {
-    "ghostty": ("reenact.terminal.screen.ghostty", "GhosttyEngine", "terminal"),
-    "pyte": ("reenact.terminal.screen.pyte", "PyteEngine", "pyte"),
-}
-"""The module, the class in it, and the extra that brings its library."""
-
-
-def engine_named(name: str) -> Callable[[int, int], Engine]:
-    """Return what makes an engine of this name, `ghostty` or `pyte`, from columns and rows.
-
-    Raises:
-        TerminalTestError: `INVALID_CONFIG`; there is no such engine, or its library is not installed.
-    """
-    if name not in _KNOWN:
-        known = " or ".join(repr(each) for each in _KNOWN)
-        raise invalid(f"there is no engine {name!r}: say {known}")
-    module, made, extra = _KNOWN[name]
-    try:
-        engine: Callable[[int, int], Engine] = getattr(importlib.import_module(module), made)
-    except (ImportError, OSError) as error:  # OSError: its library cannot be loaded here
-        raise invalid(
-            f"the engine {name!r} cannot be used here: {error}. `pip install 'reenact[{extra}]'` brings what it needs",
-            error,
-        ) from error
-    return engine

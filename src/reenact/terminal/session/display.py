@@ -7,11 +7,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from reenact.terminal.screen.model import Engine, Modes, Screen
+from reenact.terminal.screen.model import Modes, Screen
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.status import ExitStatus
+
+if TYPE_CHECKING:
+    from reenact.terminal.screen.engine import Engine
 
 _FIRST: Final = 4096
 _SMALLEST: Final = 256

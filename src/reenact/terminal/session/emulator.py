@@ -18,10 +18,11 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
 from types import TracebackType
-from typing import Final, Literal, Self, TypeAlias, TypeVar, Unpack
+from typing import Final, Self, TypeVar, Unpack
 
 import msgspec
 
+from reenact.domain.errors import needing_extra
 from reenact.terminal.config import DEFAULT_COLUMNS, DEFAULT_ROWS, DEFAULT_TIMEOUT
 from reenact.terminal.errors import (
     ExpectationError,
@@ -33,7 +34,7 @@ from reenact.terminal.errors import (
 )
 from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Pattern
 from reenact.terminal.matching.patterns import Finder
-from reenact.terminal.screen.model import Cell, Cursor, Engine, Screen, engine_named
+from reenact.terminal.screen.model import Cell, Cursor, Screen
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.script.steps import Scope
 from reenact.terminal.session import checking
@@ -53,7 +54,6 @@ _LOST: Final = (
     "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
 )
 _LAST_LINES: Final = 10
-EngineChoice: TypeAlias = Literal["ghostty", "pyte"] | Callable[[int, int], Engine]
 MAX_OUTPUT: Final = 16 * 1024 * 1024
 
 
@@ -81,12 +81,12 @@ class Session:
         rows: rows of the terminal.
         timeout: seconds that a wait may take which says nothing else.
         term: the variable TERM.
-        engine: who works out what the screen shows: a name, or what makes one from columns and rows.
         spawner: how the program is started, if not as a process of ours.
         max_output: bytes and characters of the output that are kept; what comes before them is dropped.
 
     Raises:
         TerminalTestError: an argument cannot be what it is (`INVALID_CONFIG`).
+        MissingExtraError: the extra `terminal` is not installed.
     """
 
     def __init__(
@@ -101,7 +101,6 @@ class Session:
         rows: int = DEFAULT_ROWS,
         timeout: float = DEFAULT_TIMEOUT,
         term: str = "xterm-256color",
-        engine: EngineChoice = "ghostty",
         spawner: Spawner | None = None,
         max_output: int = MAX_OUTPUT,
     ) -> None:
@@ -113,7 +112,9 @@ class Session:
         self._term = term
         self._inherit_env = inherit_env
         self._cols, self._rows = checking.size(cols, rows)
-        self._make_engine = engine_named(engine) if isinstance(engine, str) else engine
+        with needing_extra("terminal", "a terminal"):
+            from reenact.terminal.screen.engine import Engine  # noqa: PLC0415 - who imports this may start no program
+        self._make_engine = Engine
         self._spawner: Spawner = spawn if spawner is None else spawner
         self._max_output = checking.whole(max_output, "max_output", 1)
         self._transcript = Transcript(self._max_output)

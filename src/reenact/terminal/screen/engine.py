@@ -1,4 +1,4 @@
-"""The Ghostty engine, the default."""
+"""The engine: works out, with Ghostty's library, what a terminal shows."""
 
 from __future__ import annotations
 
@@ -16,10 +16,14 @@ _KEYPAD: Final = 66
 _PASTE: Final = 2004
 
 
-class GhosttyEngine:
-    """A screen as Ghostty shows it, with at most `scrollback` lines above it.
+class Engine:
+    """A screen as Ghostty shows it, with at most `scrollback` lines above it; used by one thread at a time.
 
-    A look costs what has changed since the last one: rows that have not are remembered. Images are not kept.
+    Whatever bytes come, in whatever pieces, it takes them without an exception. A look costs what has changed since the
+    last one: rows that have not are remembered. Images are not kept.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`; no screen has this size.
     """
 
     def __init__(self, columns: int, rows: int, scrollback: int = 10_000) -> None:
@@ -31,6 +35,7 @@ class GhosttyEngine:
         self._styles: dict[bytes, ANSIStyle] = {}
 
     def feed(self, data: bytes) -> bytes:
+        """Take what the program wrote; return what a terminal would answer it, as to a question for the cursor."""
         return self._terminal.write(data)
 
     def resize(self, columns: int, rows: int) -> None:
@@ -39,10 +44,12 @@ class GhosttyEngine:
         self._history.forget()
 
     def text(self) -> str:
+        """Return what `Screen.text` would be, at less cost than all cells."""
         self._look()
         return "\n".join(self._lines).rstrip("\n")
 
     def modes(self) -> Modes:
+        """Return what the program has asked for."""
         terminal = self._terminal
         return Modes(
             application_cursor=terminal.mode(_CURSOR_KEYS),
@@ -52,6 +59,7 @@ class GhosttyEngine:
         )
 
     def screen(self) -> Screen:
+        """Return the screen as it is now."""
         self._look()
         terminal = self._terminal
         state = terminal.state()
@@ -67,6 +75,7 @@ class GhosttyEngine:
         )
 
     def close(self) -> None:
+        """Release what it holds. Idempotent."""
         terminal, self._live = self._live, None
         if terminal is not None:
             terminal.close()
