@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from reenact.terminal.fixture import programs
-from reenact.terminal.fixture.programs import name_of, printable
+from reenact.terminal.fixture.programs import name_of
 from tests.docs.pages import ROOT, blocks
 
 pytest_plugins = ["pytester"]
@@ -277,7 +277,3 @@ def test_names_of_directories_are_those_of_one_test() -> None:
 
     assert len(set(names)) == len(names)
     assert all(name.isascii() and len(name) < 100 and "/" not in name and name[0] not in ".-" for name in names[:-2])
-
-
-def test_what_is_told_moves_no_cursor() -> None:
-    assert printable("a\r\nb\x1b[2J\x07\t\ud800é\u202e") == "a\nb\\x1b[2J\\x07    \\ud800é\\u202e"

@@ -9,8 +9,8 @@ import importlib
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from reenact.terminal.ansi.parser import ANSIParser, ANSIStripper
-    from reenact.terminal.ansi.tokens import ANSIToken, ANSITokenizer
+    from reenact.terminal.ansi.parser import ANSIParser, ANSIStripper, ANSIToken, ANSITokenizer
+    from reenact.terminal.ansi.style import ANSIStyle
     from reenact.terminal.cases.case import TerminalTestCase, TestCategory
     from reenact.terminal.cases.loading import CaseFile, load_cases, load_config
     from reenact.terminal.cases.runner import run_cases
@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from reenact.terminal.session.keys import SpecialKey
     from reenact.terminal.session.locator import Locator
     from reenact.terminal.status import ExitStatus
-    from reenact.terminal.style import ANSIStyle
 
 __all__ = [
     "ANSIParser",
@@ -111,9 +110,9 @@ __all__ = [
 _LATER: Final = {
     "ANSIParser": "ansi.parser",
     "ANSIStripper": "ansi.parser",
-    "ANSIStyle": "style",
-    "ANSIToken": "ansi.tokens",
-    "ANSITokenizer": "ansi.tokens",
+    "ANSIStyle": "ansi.style",
+    "ANSIToken": "ansi.parser",
+    "ANSITokenizer": "ansi.parser",
     "AgentDefinition": "fixture.options",
     "AssertionMatcher": "matching.matcher",
     "AssertionOptions": "matching.options",

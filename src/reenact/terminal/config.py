@@ -7,8 +7,8 @@ from typing import Final, Literal, TypeAlias, TypeGuard
 import msgspec
 
 from reenact.terminal.errors import invalid
-from reenact.terminal.matching.shown import described
 from reenact.terminal.screen.model import checked_size
+from reenact.terminal.text import described
 
 LONGEST: Final = 86_400
 """A day: no test waits for longer, and clocks and locks do not know all numbers that are larger."""

@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Final
 
 from reenact.domain.errors import ReenactError
-from reenact.terminal.characters import plain_lines
+from reenact.terminal.text import plain_lines
 
 _SHOWN: Final = 2000
 

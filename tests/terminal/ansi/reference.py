@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reenact.terminal.ansi.tokens import ANSIToken
+from reenact.terminal.ansi.parser import ANSIToken
 
 STRINGS = {"P": "dcs", "X": "sos", "]": "osc", "^": "pm", "_": "apc"}
 C1_STRINGS = {"\x90": "dcs", "\x98": "sos", "\x9d": "osc", "\x9e": "pm", "\x9f": "apc"}

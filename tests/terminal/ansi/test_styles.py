@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import ANSIParser, ANSIStyle
+from reenact.terminal.ansi.style import PLAIN, palette_color, rgb_color
 from reenact.terminal.screen.engine import Engine
-from reenact.terminal.style import PLAIN, palette_color, rgb_color
 
 parser = ANSIParser()
 

@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reenact.terminal import ANSIParser, ANSIStyle, ANSIToken, TerminalTestError, TerminalTestErrorType
-from reenact.terminal.ansi.tokens import ANSITokenizer
+from reenact.terminal.ansi.parser import ANSITokenizer
 from tests.terminal.ansi.reference import simple_tokens, told
 from tests.terminal.ansi.streams import in_pieces, sequences, wild
 

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from reenact.terminal.characters import visible
 from reenact.terminal.matching.options import AssertionResult
 from reenact.terminal.report.junit import junit
 from reenact.terminal.report.results import TestSuiteResult
+from reenact.terminal.text import visible
 from tests.terminal.report.junit_rules import violations
 from tests.terminal.report.samples import broken, failing, passing, skipped, suite
 
@@ -99,7 +99,7 @@ def test_attachments_stand_in_the_output_of_the_suite_each_on_its_line_and_absol
 
     out = only(read(suite(replace(failing(), attachments=(str(kept), "last\n.cast")))), ".//system-out").text or ""
 
-    assert out.splitlines() == ["it greets", f"[[ATTACHMENT|{kept}]]", f"[[ATTACHMENT|{Path.cwd()}/last␊.cast]]"]
+    assert out.splitlines() == ["it greets", f"[[ATTACHMENT|{kept}]]", f"[[ATTACHMENT|{Path.cwd()}/last\\n.cast]]"]
 
 
 def test_a_test_that_was_tried_again_is_known_by_a_property() -> None:

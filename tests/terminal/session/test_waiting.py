@@ -323,7 +323,8 @@ def test_what_a_program_has_shown_does_not_drive_the_terminal_of_who_reads_the_e
 
     error = WaitTimeoutError("waited for '\x1b'", seen=seen)
 
-    assert str(error) == "waited for '␛'\nthis was shown:\nsafe␇␛[31m\nspoof␍ed\t␡\\x9b\\u202e"
+    shown = "safe\\x07\\x1b[31m\nspoof\\red\t\\x7f\\x9b\\u202e"
+    assert str(error) == f"waited for '\\x1b'\nthis was shown:\n{shown}"
     assert (error.message, error.seen) == ("waited for '\x1b'", seen)
 
 

@@ -23,10 +23,10 @@ from reenact.terminal.cases.loading import CaseFile, command_line, load_cases, l
 from reenact.terminal.cases.runner import asked_for, run_cases
 from reenact.terminal.config import ReportFormat, TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.matching.shown import on_a_line
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.script.plain import Plain
+from reenact.terminal.text import on_a_line
 
 T = TypeVar("T")
 _FILES: Final = {"junit": "junit.xml", "html": "report.html", "json": "report.json", "console": "report.txt"}

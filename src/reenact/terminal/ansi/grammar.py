@@ -13,16 +13,11 @@ All quantifiers are possessive: no character is looked at more than a few times,
 from __future__ import annotations
 
 import re
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 TokenKind: TypeAlias = Literal["text", "csi", "osc", "dcs", "apc", "pm", "sos", "escape", "c1", "cancelled"]
 
 ESC: Final = "\x1b"
-BEL: Final = "\x07"
-ST: Final = "\x9c"
-ENDERS: Final = "\x18\x1a"
-"""CAN and SUB."""
-
 _IDLE = r"\x00-\x17\x19\x1c-\x1f\x7f"
 _IN_STRING = r"[^\x18\x1a\x1b\x80-\x9f]*+"
 _IN_OSC = r"[^\x07\x18\x1a\x1b\x80-\x9f]*+"
@@ -56,11 +51,7 @@ TOKEN: Final = re.compile(rf"(?P<text> {_TEXT} ) | {_SETTLED} | (?P<open> {_OPEN
 KEPT: Final = re.compile(rf"{re.sub('[?]P<[a-z0-9]+>', '?:', _SETTLED)} | ( {_TEXT} | {_OPEN} )", re.VERBOSE)
 """As `TOKEN`, with one group: what is left when the settled sequences are taken out."""
 
-WITHIN_ESCAPE: Final = re.compile(rf"[{_IDLE}]*+")
-WITHIN_INTERMEDIATE: Final = re.compile(_IN_ESCAPE)
-WITHIN_CONTROL: Final = re.compile(_IN_CONTROL)
-WITHIN_OSC: Final = re.compile(_IN_OSC)
-WITHIN_STRING: Final = re.compile(_IN_STRING)
+_BEGUN: Final = re.compile(rf"{_ESCAPE}([ -/P\[\]X^_])?|[\x80-\x9f]")
 
 
 def is_introducer(character: str) -> bool:
@@ -68,92 +59,22 @@ def is_introducer(character: str) -> bool:
     return character == ESC or "\x80" <= character <= "\x9f"
 
 
-_State: TypeAlias = Literal["escape", "intermediate", "csi", "osc", "dcs", "apc", "pm", "sos"]
-
-_INTRODUCED: Final[dict[str, _State]] = {
-    ESC: "escape",
-    "\x90": "dcs",
-    "\x98": "sos",
-    "\x9b": "csi",
-    "\x9d": "osc",
-    "\x9e": "pm",
-    "\x9f": "apc",
-}
-_AFTER_ESCAPE: Final[dict[str, _State]] = {
-    "P": "dcs",
-    "X": "sos",
-    "[": "csi",
-    "]": "osc",
-    "^": "pm",
-    "_": "apc",
-    **{chr(intermediate): "intermediate" for intermediate in range(0x20, 0x30)},
-}
-_UNCHANGED_BY: Final[dict[_State, re.Pattern[str]]] = {
-    "escape": WITHIN_ESCAPE,
-    "intermediate": WITHIN_INTERMEDIATE,
-    "csi": WITHIN_CONTROL,
-    "osc": WITHIN_OSC,
-    "dcs": WITHIN_STRING,
-    "apc": WITHIN_STRING,
-    "pm": WITHIN_STRING,
-    "sos": WITHIN_STRING,
-}
+def least(opened: str) -> str:
+    """Return the least text that ends as this does: a sequence that has begun, and has not ended."""
+    begun = _BEGUN.match(opened)
+    assert begun is not None
+    is_ending = opened.endswith(ESC, begun.end())  # a string, and perhaps ST
+    return f"{opened[0]}{begun[1] or ''}{ESC if is_ending else ''}"
 
 
-class Sequence:
-    """A sequence of which the first character has been read.
+KINDS: Final[dict[str | None, TokenKind]] = {kind: kind for kind in get_args(TokenKind)}
+"""The kinds of tokens, by their groups."""
 
-    Attributes:
-        ended: whether it has come to its end.
-        borrowed: whether, at its end, an ESC turned out to have been taken that begins the next sequence.
-    """
 
-    def __init__(self, introducer: str) -> None:
-        """Begin with ESC or with the 8-bit introducer of a control sequence or of a string."""
-        self._state: _State = _INTRODUCED[introducer]
-        self._cancelled = False
-        self.ended = False
-        self.borrowed = False
-        self._terminating = False
-
-    @property
-    def kind(self) -> TokenKind:
-        """What kind of token it is; before its end, what kind it would be."""
-        if self._cancelled:
-            return "cancelled"
-        return "escape" if self._state == "intermediate" else self._state
-
-    def follow(self, text: str, at: int = 0) -> int:
-        """Take what belongs to the sequence, beginning at `at`; return the index behind it."""
-        while at < len(text) and not self.ended:
-            if not self._terminating and (run := _UNCHANGED_BY[self._state].match(text, at)) is not None:
-                at = run.end()
-            if at < len(text):
-                at += self._take(text[at])
-        return at
-
-    def _take(self, character: str) -> bool:
-        """Take a character that changes the state; return whether it belongs to the sequence."""
-        if self._terminating:
-            self.borrowed = character != "\\"
-            return self._end(cancelled=self.borrowed, taken=not self.borrowed)
-        if character in ENDERS:
-            return self._end(cancelled=True)
-        if self._state not in ("escape", "intermediate", "csi"):
-            self._terminating = character == ESC
-            known = character in (BEL, ST)
-            return self._terminating or self._end(cancelled=not known, taken=known)
-        if character == ESC or not character.isascii():
-            return self._end(cancelled=True, taken=False)
-        if self._state == "escape" and character in _AFTER_ESCAPE:
-            self._state = _AFTER_ESCAPE[character]
-            return True
-        return self._end()
-
-    def _end(self, *, cancelled: bool = False, taken: bool = True) -> bool:
-        self.ended = True
-        self._cancelled = cancelled
-        return taken
+def kind_of(opened: str) -> TokenKind:
+    """Return what kind of sequence this is when it ends, which it has not."""
+    ends = (TOKEN.fullmatch(opened + end) for end in ("\\", "\x9c"))
+    return next(KINDS[found.lastgroup] for found in ends if found is not None and found.lastgroup in KINDS)
 
 
 Parameters: TypeAlias = tuple[tuple[int | None, ...], ...]

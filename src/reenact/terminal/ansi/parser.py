@@ -1,13 +1,134 @@
-"""The parser of terminal output: strips escape sequences, returns tokens, or extracts the lines a reader sees."""
+"""The parser of terminal output: tokens, text without escape sequences, or the lines a reader sees."""
 
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, Literal
 
-from reenact.terminal.ansi.grammar import ESC, KEPT, Sequence, is_introducer, without_executed
-from reenact.terminal.ansi.tokens import ANSIToken, ANSITokenizer
+import msgspec
+
+from reenact.terminal.ansi.grammar import (
+    KEPT,
+    KINDS,
+    TOKEN,
+    Parameters,
+    TokenKind,
+    control,
+    is_introducer,
+    kind_of,
+    least,
+    parameters,
+    without_executed,
+)
+from reenact.terminal.ansi.style import PLAIN, ANSIStyle, Rendition
 from reenact.terminal.errors import invalid
+
+
+class ANSIToken(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A text, or one escape sequence; the contents of all tokens, joined, are what was read.
+
+    Attributes:
+        type: whether it is shown, or tells the terminal something.
+        content: as it came, with all control characters.
+        style: of a text, how it looks; of a sequence, what holds behind it.
+        kind: which form of sequence: `csi`, `osc`, `dcs`, `apc`, `pm` and `sos` as in ECMA-48; `escape` for ESC with a
+            final character, `c1` for a single character U+0080 to U+009F; `cancelled` for one that did not come to
+            its end, because CAN, SUB, another sequence or a character that cannot stand in it came first.
+        complete: False only for a sequence that had not ended when the input did.
+    """
+
+    type: Literal["text", "escape"]
+    content: str
+    style: ANSIStyle = PLAIN
+    kind: TokenKind = "text"
+    complete: bool = True
+
+    @property
+    def final(self) -> str:
+        """The character that says what a control sequence does, as `m`; empty for all but a well-formed `csi`."""
+        return _part(self, "final")
+
+    @property
+    def private(self) -> str:
+        """The private marker of a control sequence, as `?`, or an empty text."""
+        return _part(self, "private")
+
+    @property
+    def intermediates(self) -> str:
+        """What stands before the final character of a control sequence, as `!` in `CSI ! p`, or an empty text."""
+        return _part(self, "intermediates")
+
+    @property
+    def params(self) -> Parameters:
+        """The parameters of a control sequence, each with its sub-parameters: `4:3;;1` is `((4, 3), (None,), (1,))`.
+
+        One that was left out is None; one above 65,535 counts as that. All but a well-formed `csi` have none.
+        """
+        return parameters(_part(self, "parameters"))
+
+
+def _part(token: ANSIToken, name: str) -> str:
+    if token.kind != "csi" or not token.complete:
+        return ""
+    parts = control(token.content)
+    return "" if parts is None else parts[name]
+
+
+class ANSITokenizer:
+    """Takes text as it comes, and returns the tokens in it.
+
+    A text is returned as soon as it comes, a sequence once it has ended. So the pieces decide in how many tokens one
+    text comes, and nothing else: with neighbouring texts joined, the tokens are the same for any pieces, and their
+    contents, joined, are the input. Time and memory grow with the length of the input, never faster.
+    """
+
+    def __init__(self) -> None:
+        self._rendition = Rendition()
+        self._open = ""
+        self._pieces: list[str] = []
+
+    def feed(self, text: str) -> list[ANSIToken]:
+        """Take the next piece; return what has come to its end."""
+        tokens: list[ANSIToken] = []
+        begun, self._open = self._open, ""
+        style = self._rendition.style
+        line = begun + text
+        for found in TOKEN.finditer(line):
+            content, group = found[0], found.lastgroup
+            if group == "text":
+                tokens.append(ANSIToken(type="text", content=content, style=style))
+                continue
+            is_first = begun and not found.start()
+            if group == "open":
+                self._open = least(content)
+                self._pieces = self._pieces if is_first else []
+                self._pieces.append(text if is_first else content)
+                continue
+            if is_first:
+                whole = "".join(self._pieces) + text
+                content = whole[: found.end() + len(whole) - len(line)]
+            token = self._sequence(KINDS[group], content)
+            style = token.style
+            tokens.append(token)
+        return tokens
+
+    def close(self) -> list[ANSIToken]:
+        """Return the sequence that has not come to its end, if there is one, as an incomplete token.
+
+        What is fed from then on is another input.
+        """
+        left = [self._sequence(kind_of(self._open), "".join(self._pieces), complete=False)] if self._open else []
+        self._open, self._rendition = "", Rendition()
+        return left
+
+    def _sequence(self, kind: TokenKind, content: str, *, complete: bool = True) -> ANSIToken:
+        style: ANSIStyle = self._rendition.style
+        if complete and kind == "csi":
+            style = self._rendition.control(content)
+        elif complete and kind == "escape":
+            style = self._rendition.escape(content)
+        return ANSIToken(type="escape", content=content, style=style, kind=kind, complete=complete)
+
 
 _PIECE: Final = re.compile(
     r"(?P<written>[^\x00-\x08\x0a-\x1f\x7f]++)|(?P<end>[\n\v\f])|(?P<start>\r)|(?P<back>\x08)|(?P<ignored>.)", re.DOTALL
@@ -99,20 +220,12 @@ class ANSIStripper:
     """
 
     def __init__(self) -> None:
-        self._open: Sequence | None = None
+        self._open = ""
 
     def feed(self, text: str) -> str:
         """Take the next piece; return what is to be shown of it."""
-        at = 0
-        while self._open is not None and at < len(text):
-            at = self._open.follow(text, at)
-            if self._open.ended:
-                self._open = Sequence(ESC) if self._open.borrowed else None
-        kept: list[str] = KEPT.findall(text, at)
-        if kept and kept[-1] and is_introducer(kept[-1][0]):
-            begun = kept.pop()
-            self._open = Sequence(begun[0])
-            self._open.follow(begun, 1)
+        kept: list[str] = KEPT.findall(self._open + text)
+        self._open = least(kept.pop()) if kept and kept[-1] and is_introducer(kept[-1][0]) else ""
         return "".join(kept)
 
 

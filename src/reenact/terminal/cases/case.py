@@ -11,8 +11,8 @@ import msgspec
 from reenact.terminal.config import LONGEST, TerminalSize, is_time
 from reenact.terminal.errors import invalid
 from reenact.terminal.fixture.options import FixtureOptions
-from reenact.terminal.matching.shown import described
 from reenact.terminal.script.steps import InteractionScript
+from reenact.terminal.text import described
 
 _LARGEST_CODE: Final = 255
 

@@ -15,11 +15,11 @@ from reenact.terminal.cases.case import TerminalTestCase
 from reenact.terminal.config import TerminalTestConfig
 from reenact.terminal.fixture.files import checked_prefix, files_of
 from reenact.terminal.fixture.options import FixtureOptions
-from reenact.terminal.matching.shown import quoted
 from reenact.terminal.script.plain import Plain, Readers, fields_of, know, read_file, struct_of
 from reenact.terminal.script.reading import script_in
 from reenact.terminal.script.steps import InteractionScript
 from reenact.terminal.session.checking import variables
+from reenact.terminal.text import quoted
 
 HERE: Final = "${HERE}"
 """Stands, in commands, their arguments and variables, for the directory of the file."""

@@ -23,7 +23,6 @@ from reenact.terminal.config import TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, invalid
 from reenact.terminal.fixture.fixture import TestFixture
 from reenact.terminal.fixture.options import FixtureContext, FixtureOptions
-from reenact.terminal.matching.shown import on_a_line
 from reenact.terminal.report.results import Status, TestResult, TestSuiteResult
 from reenact.terminal.screen.drawing import save_evidence
 from reenact.terminal.screen.model import Screen
@@ -32,6 +31,7 @@ from reenact.terminal.script.controller import InteractionController, TimeLimit
 from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.status import ExitStatus
+from reenact.terminal.text import on_a_line
 
 _SHOWN: Final = 200_000
 """Characters of the output that a result keeps, the last ones."""

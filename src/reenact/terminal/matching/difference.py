@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from os.path import commonprefix
 from typing import Final, NamedTuple
 
-from reenact.terminal.matching.shown import look_at, shown
+from reenact.terminal.text import look_at, shown
 
 WINDOW: Final = 199
 """Lines of each text that are compared, from the first difference on."""
@@ -36,7 +36,7 @@ def unified(
     """Return the difference as a unified diff: `-` is expected, `+` is there.
 
     Lines with equal keys are equal, and a line with an empty key does not count. Lines are shown as
-    `reenact.terminal.matching.shown` says. Of each text, 199 lines from the first difference on are compared at most;
+    `reenact.terminal.text` says. Of each text, 199 lines from the first difference on are compared at most;
     the diff says how many it leaves out. `first` is the number of the first line of the actual text.
     """
     before, after = _lines(expected), _lines(actual)

@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Final, NoReturn, TypeAlias
 
 from reenact.domain.plain import is_mapping, is_sequence
-from reenact.terminal.matching.shown import quoted
+from reenact.terminal.text import quoted
 
 JSON: TypeAlias = "bool | Decimal | str | list[JSON] | dict[str, JSON] | None"
 """A value; every number is exactly the one that was written."""

@@ -20,7 +20,7 @@ from reenact.terminal.matching.patterns import (
     is_pattern,
 )
 from reenact.terminal.matching.schema import BadSchemaError, Violation, schema_of, violations
-from reenact.terminal.matching.shown import quoted, shown
+from reenact.terminal.text import quoted, shown
 
 _LISTED: Final = 20
 _VIOLATIONS: Final = 200

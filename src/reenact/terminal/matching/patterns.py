@@ -25,7 +25,7 @@ import msgspec
 
 from reenact.domain.errors import needing_extra
 from reenact.terminal.matching.options import AssertionOptions
-from reenact.terminal.matching.shown import escaped, quoted
+from reenact.terminal.text import escaped, quoted
 
 if TYPE_CHECKING:
     import regex

@@ -22,7 +22,7 @@ from reenact.terminal.matching.jsons import (
     value_of,
 )
 from reenact.terminal.matching.patterns import BadPatternError, SlowSearchError
-from reenact.terminal.matching.shown import escaped, quoted
+from reenact.terminal.text import escaped, quoted
 
 if TYPE_CHECKING:
     from jsonschema import ValidationError

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TextIO
 
 from reenact.terminal.ansi.parser import ANSIParser
-from reenact.terminal.characters import end_of, on_one_line, plain_lines, start_of
 from reenact.terminal.report.results import TestResult, TestSuiteResult, failures, holds_a_diff, spoken, totals, unsaid
+from reenact.terminal.text import end_of, on_a_line, plain_lines, start_of
 
 LARGEST: Final = 4000
 """Characters that are shown of one text; of what the program wrote the last, of all else the first."""
@@ -50,7 +50,7 @@ class _Ink:
 
 def _lines(results: Sequence[TestSuiteResult], ink: _Ink) -> Iterator[str]:
     for suite in results:
-        yield ink(on_one_line(suite.name), "1")
+        yield ink(on_a_line(suite.name), "1")
         for test in suite.tests:
             yield _line(test, ink)
         yield ""
@@ -72,12 +72,12 @@ def _line(test: TestResult, ink: _Ink) -> str:
     if test.attempts > 1:
         notes.append(f"tried {test.attempts} times")
     if test.status == "skipped" and test.reason:
-        notes.append(on_one_line(test.reason))
-    return f"  {ink(_WORDS[test.status], _COLORS[test.status])} {on_one_line(test.name)} ({', '.join(notes)})"
+        notes.append(on_a_line(test.reason))
+    return f"  {ink(_WORDS[test.status], _COLORS[test.status])} {on_a_line(test.name)} ({', '.join(notes)})"
 
 
 def _title(suite: TestSuiteResult, test: TestResult, ink: _Ink) -> str:
-    name = f"{on_one_line(suite.name)}: {on_one_line(test.name)}"
+    name = f"{on_a_line(suite.name)}: {on_a_line(test.name)}"
     return f"{ink(_WORDS[test.status].rstrip(), _COLORS[test.status])} {ink(name, '1')}"
 
 
@@ -105,7 +105,7 @@ def _details(test: TestResult, ink: _Ink) -> Iterator[str]:
         yield _heading("the last of the output:", ink)
         yield _framed(_end(test.output), ink)
     for path in test.attachments:
-        yield f"    kept: {on_one_line(path)}"
+        yield f"    kept: {on_a_line(path)}"
 
 
 def _heading(text: str, ink: _Ink) -> str:

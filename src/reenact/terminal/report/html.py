@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from reenact.terminal.ansi.parser import ANSIParser
-from reenact.terminal.ansi.tokens import ANSIToken
-from reenact.terminal.characters import encodable, end_of, on_one_line, plain_lines, with_newlines
+from reenact.terminal.ansi.parser import ANSIParser, ANSIToken
+from reenact.terminal.ansi.style import ANSIStyle
 from reenact.terminal.report.results import (
     Status,
     TestResult,
@@ -27,7 +26,7 @@ from reenact.terminal.report.results import (
     unsaid,
 )
 from reenact.terminal.screen.drawing import BACKGROUND, FOREGROUND, shown_color, shown_colors
-from reenact.terminal.style import ANSIStyle
+from reenact.terminal.text import encodable, end_of, on_a_line, plain_lines, with_newlines
 
 LIGHT: Final = {
     "paper": "#ffffff",
@@ -255,7 +254,7 @@ def _verdict(sums: Totals) -> str:
 
 
 def _name(text: str) -> str:
-    return escape(on_one_line(text)) if text.strip() else "unnamed"
+    return escape(on_a_line(text)) if text.strip() else "unnamed"
 
 
 def _anchor(suite: int, test: int) -> str:

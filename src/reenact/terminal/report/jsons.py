@@ -21,9 +21,9 @@ from typing import Final, Literal, TypeGuard
 import msgspec
 
 from reenact.domain.plain import is_mapping, is_sequence
-from reenact.terminal.characters import encodable
 from reenact.terminal.errors import invalid
 from reenact.terminal.report.results import TestSuiteResult, Totals, totals
+from reenact.terminal.text import encodable
 
 _DEEPEST: Final = 100
 _LARGEST_INTEGER: Final = 2**53

@@ -16,8 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from reenact.terminal.characters import end_of, on_one_line, visible
 from reenact.terminal.report.results import TestResult, TestSuiteResult, unsaid
+from reenact.terminal.text import end_of, on_a_line, visible
 
 LARGEST: Final = 1_000_000
 """Characters of one text in the file: common parsers take no text of more than ten million bytes."""
@@ -91,8 +91,8 @@ def _parts(test: TestResult) -> Iterator[tuple[str, str | None]]:
 def _attached(test: TestResult) -> str:
     if not test.attachments:
         return ""
-    lines = (f"[[ATTACHMENT|{on_one_line(str(Path(path).absolute()))}]]\n" for path in test.attachments)
-    return f"{on_one_line(test.name)}\n{''.join(lines)}"
+    lines = (f"[[ATTACHMENT|{on_a_line(str(Path(path).absolute()))}]]\n" for path in test.attachments)
+    return f"{on_a_line(test.name)}\n{''.join(lines)}"
 
 
 def _retried(suite: TestSuiteResult) -> str:
@@ -105,7 +105,7 @@ def _retried(suite: TestSuiteResult) -> str:
 
 def _name(text: str) -> str:
     """Return what can be the name of something: the schemas have no empty ones."""
-    return on_one_line(text) if text.strip() else "unnamed"
+    return on_a_line(text) if text.strip() else "unnamed"
 
 
 def _text(text: str) -> str:

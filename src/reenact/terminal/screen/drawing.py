@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from xml.sax.saxutils import escape
 
+from reenact.terminal.ansi.style import ANSIStyle, Underline, palette_color, rgb_color
 from reenact.terminal.screen.model import Cell, Cursor, Screen
 from reenact.terminal.screen.recording import Recording
-from reenact.terminal.style import ANSIStyle, Underline, palette_color, rgb_color
 
 FOREGROUND: Final = "#e5e5e5"
 BACKGROUND: Final = "#16161d"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from reenact.terminal.ansi.style import PLAIN, ANSIStyle
 from reenact.terminal.errors import not_possible
 from reenact.terminal.screen.libghostty import Glyph, Terminal, style_of
 from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen, checked_size
-from reenact.terminal.style import PLAIN, ANSIStyle
 
 _REMEMBERED: Final = 20_000
 """Kinds of cells, and styles, that are remembered before all are forgotten."""

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 import pyghostty  # type: ignore[import-untyped]  # it has no types: what is used of it is given some below
 from pyghostty import core
 
-from reenact.terminal.style import ANSIStyle, Underline, palette_color, rgb_color
+from reenact.terminal.ansi.style import ANSIStyle, Underline, palette_color, rgb_color
 
 # The library is reached through cffi, where nothing has a type before it runs: in this module alone it is `Any`.
 _ffi: Any = pyghostty.ffi

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
+from reenact.terminal.ansi.style import PLAIN, ANSIStyle
 from reenact.terminal.errors import invalid
-from reenact.terminal.style import PLAIN, ANSIStyle
 
 LONGEST: Final = 10_000
 """Columns and rows at most."""

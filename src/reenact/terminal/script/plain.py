@@ -19,7 +19,7 @@ from msgspec import inspect
 from reenact._yaml import LARGEST, MOST_DIGITS, InvalidYAMLError, Place, read_yaml, read_yaml_with_places
 from reenact.domain.plain import is_mapping
 from reenact.terminal.errors import TerminalTestError, invalid
-from reenact.terminal.matching.shown import described, on_a_line, quoted
+from reenact.terminal.text import described, on_a_line, quoted
 
 T = TypeVar("T")
 

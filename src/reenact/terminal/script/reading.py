@@ -13,7 +13,6 @@ import msgspec
 from reenact.domain.plain import is_mapping
 from reenact.terminal.matching.options import AssertionOptions, AssertionType, Pattern
 from reenact.terminal.matching.patterns import BadPatternError, Expression
-from reenact.terminal.matching.shown import quoted
 from reenact.terminal.screen.model import Modes
 from reenact.terminal.script.plain import (
     Format,
@@ -27,6 +26,7 @@ from reenact.terminal.script.plain import (
 )
 from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject, is_pattern
 from reenact.terminal.session.keys import encode
+from reenact.terminal.text import quoted
 
 _ASSERTIONS: Final = get_args(AssertionType)
 _FLAGS: Final = ("stripAnsi", "ignoreCase", "ignoreWhitespace")

@@ -11,8 +11,8 @@ from reenact.terminal.config import LONGEST, is_time
 from reenact.terminal.errors import TerminalTestErrorType, invalid
 from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Pattern
 from reenact.terminal.matching.patterns import Expression
-from reenact.terminal.matching.shown import described
 from reenact.terminal.status import ExitStatus
+from reenact.terminal.text import described
 
 StepType: TypeAlias = Literal["send", "sendKey", "wait", "waitForExit", "assert", "delay"]
 Scope: TypeAlias = Literal["new", "all", "screen"]

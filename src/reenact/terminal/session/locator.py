@@ -12,6 +12,7 @@ from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeAlias
 
 import msgspec
 
+from reenact.terminal.ansi.style import ANSIStyle, Underline
 from reenact.terminal.errors import (
     ExpectationError,
     TerminalTestError,
@@ -21,7 +22,6 @@ from reenact.terminal.errors import (
 from reenact.terminal.matching.options import Pattern
 from reenact.terminal.screen.model import Cell, Screen
 from reenact.terminal.session.waiting import blocking, run
-from reenact.terminal.style import ANSIStyle, Underline
 
 _IN_VAIN: Final = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 _LISTED: Final = 10

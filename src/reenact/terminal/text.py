@@ -1,9 +1,10 @@
-r"""How a line of text is shown to people: short, and with nothing in it that is not seen or does something.
+r"""Text for people: what cannot be shown, or must not be obeyed, is written as Python's escapes (`\x1b`).
 
-Control characters, blanks of other widths, marks of direction and the like are written as Python's escapes (`\x1b`).
-Of a line, 200 characters are shown. When two lines stand against each other that differ in white space alone, blanks
-are written as `·`, tabs and line ends as `\t` and `\n`; when they look the same otherwise, as with an accent in two
-forms, all characters above ASCII are written as escapes.
+`visible` and `plain_lines` are for what a program wrote, `escaped` and what is below it for what messages quote.
+
+Of a line in a diff, 200 characters are shown. When two lines stand against each other that differ in white space alone,
+blanks are written as `·`, tabs and line ends as `\t` and `\n`; when they look the same otherwise, as with an accent in
+two forms, all characters above ASCII are written as escapes.
 """
 
 from __future__ import annotations
@@ -12,6 +13,58 @@ import re
 import unicodedata
 from os.path import commonprefix
 from typing import Final, Literal, TypeAlias
+
+_UNFIT: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, 7-bit and 8-bit, but for tab, newline and carriage return
+    "\u202a-\u202e\u2066-\u2069"  # what turns the direction of the text around it
+    "\ud800-\udfff"  # halves of pairs
+    "\ufdd0-\ufdef\ufffe\uffff"
+    + "".join(chr(plane << 16 | last) for plane in range(1, 17) for last in (0xFFFE, 0xFFFF))
+    + "]"
+)
+_LINE_END: Final = re.compile(r"(?<!\r)\r++((?:\x1b\[[0-9;:]*+m)*+)\n")  # each run of CR is looked at once
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+_SEQUENCES_ARE_SHORTER: Final = 1000
+
+
+def visible(text: str) -> str:
+    """Return the text with only characters that XML 1.0 and HTML allow; none drives a terminal but tab, CR and LF."""
+    return _UNFIT.sub(_as_escape, text)
+
+
+def plain_lines(text: str) -> str:
+    """Return `visible` text whose lines end with LF alone, also those that a terminal was sent with CR and LF."""
+    return visible(with_newlines(text)).replace("\r", "\\r")
+
+
+def with_newlines(text: str) -> str:
+    r"""Return the text with `\n` for each end of a line, also if colours are switched between `\r` and `\n`."""
+    return _LINE_END.sub(r"\1\n", text)
+
+
+def encodable(text: str) -> str:
+    """Return the text with halves of surrogate pairs made visible, for nothing else keeps it from being UTF-8."""
+    return _SURROGATE.sub(_as_escape, text)
+
+
+def end_of(text: str, limit: int) -> tuple[str, int]:
+    """Return the last of the text, `limit` characters at most, and how many are left out before it.
+
+    It is cut behind a line break if one is near, so that no escape sequence loses its head.
+    """
+    if len(text) <= limit:
+        return text, 0
+    start = len(text) - limit
+    line_break = text.find("\n", start, start + _SEQUENCES_ARE_SHORTER)
+    if line_break != -1:
+        start = line_break + 1
+    return text[start:], start
+
+
+def start_of(text: str, limit: int) -> tuple[str, int]:
+    """Return the first of the text, `limit` characters at most, and how many are left out behind it."""
+    return text[:limit], max(0, len(text) - limit)
+
 
 LONGEST: Final = 200
 """Characters that are shown of a line."""
