@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import AssertionMatcher, AssertionOptions
-from reenact.terminal.matching import drafts, jsons
+from reenact.terminal.matching import jsons
 from reenact.terminal.matching.patterns import Expression
 
 Plain: TypeAlias = "bool | int | float | Decimal | str | list[Plain] | dict[str, Plain] | None"
@@ -238,7 +238,7 @@ def test_whether_elements_are_unique_is_known_in_time_that_grows_with_their_numb
         seen.append(value)
         return jsons.compact(value)
 
-    monkeypatch.setattr(drafts, "compact", counted)
+    monkeypatch.setattr("reenact.terminal.matching.schema.compact", counted)
     unique = written([{"a": number} for number in range(1000)])
 
     assert matcher.json_schema_match(unique, {"uniqueItems": True}).passed

@@ -11,8 +11,6 @@ from reenact.terminal.text import look_at, shown
 
 WINDOW: Final = 199
 """Lines of each text that are compared, from the first difference on."""
-_LOOKED_AT: Final = 10_000
-"""Lines of each text, from the first difference on, of which it is known whether they count."""
 _CONTEXT: Final = 3
 _LATEST: Final = 500
 
@@ -42,17 +40,11 @@ def unified(
     before, after = _lines(expected), _lines(actual)
     above = max(0, _in_common(before, after) - _CONTEXT)
     below = max(0, _in_common(before[above:][::-1], after[above:][::-1]) - _CONTEXT)
-    before, after = before[above : len(before) - below], after[above : len(after) - below]
-    old, new = _side(before[:_LOOKED_AT], key, 1 + above), _side(after[:_LOOKED_AT], key, first + above)
-    keys, other_keys = [line.key for line in old], [line.key for line in new]
-    same = _in_common(keys, other_keys)
-    is_whole = max(len(before), len(after)) <= _LOOKED_AT
-    behind = max(0, _in_common(keys[:same:-1], other_keys[:same:-1]) - _CONTEXT) if is_whole else 0
-    start = max(0, same - _CONTEXT)
-    old, new = old[start : len(old) - behind], new[start : len(new) - behind]
-    old_left = max(0, len(old) - WINDOW) + max(0, len(before) - _LOOKED_AT)
-    new_left = max(0, len(new) - WINDOW) + max(0, len(after) - _LOOKED_AT)
-    old, new = old[:WINDOW], new[:WINDOW]
+    old = _side(before[above : len(before) - below], key, 1 + above)
+    new = _side(after[above : len(after) - below], key, first + above)
+    start = max(0, _in_common([line.key for line in old], [line.key for line in new]) - _CONTEXT)
+    old_left, new_left = (max(0, len(side) - start - WINDOW) for side in (old, new))
+    old, new = old[start : start + WINDOW], new[start : start + WINDOW]
     diff = [f"--- {names[0]}", f"+++ {names[1]}"]
     matcher = SequenceMatcher(None, [line.key for line in old], [line.key for line in new], autojunk=False)
     for group in matcher.get_grouped_opcodes(_CONTEXT):

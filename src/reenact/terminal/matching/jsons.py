@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from decimal import Decimal, InvalidOperation
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, InvalidOperation
 from math import isfinite
 from typing import Final, NoReturn, TypeAlias
 
@@ -21,6 +21,7 @@ Place: TypeAlias = "tuple[Place, str | int] | None"
 
 _BRIEF: Final = 80
 _POWER: Final = 25
+_EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _UNUSUAL: Final = re.compile("[^ -~]")
 _TOO_DEEP: Final = "it is nested too deep, or contains itself"
@@ -216,20 +217,16 @@ def _escaped(found: re.Match[str]) -> str:
 
 def _number(value: Decimal) -> str:
     """Return the number in one form for all that are equal to it: 1 for 1.0, 0 for -0."""
-    if not value:
-        return "0"
-    sign, digits, exponent = value.as_tuple()
-    text = "".join(map(str, digits))
-    significant = text.rstrip("0")
-    power = int(exponent) + len(text) - len(significant)
-    if 0 <= power <= _POWER:
-        text = significant + "0" * power
-    elif -_POWER <= power < 0:
-        padded = significant.rjust(1 - power, "0")
-        text = f"{padded[:power]}.{padded[power:]}"
-    else:
-        text = f"{significant}E{power}"
-    return f"-{text}" if sign else text
+    digits, power = parts(value)
+    number = Decimal((int(value.is_signed() and digits > 0), Decimal(digits).as_tuple().digits, power))
+    return f"{number:f}" if -_POWER <= power <= _POWER else f"{number:E}"
+
+
+def parts(number: Decimal | float) -> tuple[int, int]:
+    """Return the digits of a number, without its sign and zeros at their end, and the power of ten of the last one."""
+    value = Decimal(repr(number)) if isinstance(number, float) else Decimal(number)
+    _, digits, power = _EXACT.normalize(value).as_tuple()
+    return int(Decimal((0, digits, 0))), int(power)
 
 
 def _counted(count: int, what: str) -> str:

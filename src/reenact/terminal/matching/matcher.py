@@ -5,22 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import Final, get_args
+from typing import TYPE_CHECKING, Final, get_args
 
+from reenact.domain.errors import needing_extra
 from reenact.terminal.errors import ExpectationError, invalid
 from reenact.terminal.matching import jsons
 from reenact.terminal.matching.difference import first_difference, resembling, unified
 from reenact.terminal.matching.options import AssertionOptions, AssertionResult, AssertionType, folded, normal, stripped
 from reenact.terminal.matching.patterns import (
     LONGEST_SEARCH,
-    BadPatternError,
     Expression,
     SlowSearchError,
+    UnusableError,
     compiled,
     is_pattern,
 )
-from reenact.terminal.matching.schema import BadSchemaError, Violation, schema_of, violations
 from reenact.terminal.text import quoted, shown
+
+if TYPE_CHECKING:
+    from reenact.terminal.matching.schema import Violation
 
 _LISTED: Final = 20
 _VIOLATIONS: Final = 200
@@ -105,7 +108,7 @@ def _judged(actual: str, options: AssertionOptions, seconds: float = LONGEST_SEA
                 _schema(stripped(actual, options), options)
     except _FailedError as failed:
         message, diff = str(failed), failed.diff
-    except (BadPatternError, BadSchemaError, SlowSearchError) as error:
+    except (UnusableError, SlowSearchError) as error:
         message = str(error)
     expected: object = options.expected
     return AssertionResult(
@@ -184,8 +187,11 @@ def _json(actual: str, options: AssertionOptions) -> None:
 
 
 def _schema(actual: str, options: AssertionOptions) -> None:
-    schema = schema_of(options.expected)
-    found = violations(_read(actual), schema)
+    with needing_extra("terminal", "a JSON Schema"):
+        from reenact.terminal.matching import schema  # noqa: PLC0415 - most assertions need none, and it takes long to load
+
+    rules = schema.schema_of(options.expected)
+    found = schema.violations(_read(actual), rules)
     if listed := list(islice(found, _VIOLATIONS)):
         lines = [line for violation in listed for line in _told(violation)]
         message = _message("the JSON does not conform to the schema:", lines, found)

@@ -38,7 +38,11 @@ _PARTS: Final = re.compile(
 )
 
 
-class BadPatternError(ValueError):
+class UnusableError(ValueError):
+    """What is expected cannot be used, so that nothing is like it; the message says why."""
+
+
+class BadPatternError(UnusableError):
     """What was given is no regular expression."""
 
 
