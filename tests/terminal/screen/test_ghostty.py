@@ -135,16 +135,6 @@ def test_memory_is_bounded_whatever_never_ends(written: Iterator[bytes]) -> None
         assert engine.screen().rows == 24
 
 
-def test_an_error_while_an_answer_is_kept_stays_inside(engine: Engine, capfd: pytest.CaptureFixture[str]) -> None:
-    assert engine._live is not None
-    full = memoryview(engine._live._replies)  # it cannot grow while somebody looks at it
-
-    answer = engine.feed(b"\x1b[5nx")
-    full.release()
-
-    assert (answer, engine.text(), capfd.readouterr().err) == (b"", "x", "")
-
-
 def test_an_engine_that_is_forgotten_gives_everything_back() -> None:
     made = [Engine(10, 2) for _ in range(3)]
     screens = [engine.feed(b"1\r\n2\r\n3") or engine.screen() for engine in made]
