@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from reenact.terminal.ansi.parser import ANSIParser, ANSIStripper, ANSIToken, ANSITokenizer
     from reenact.terminal.ansi.style import ANSIStyle
-    from reenact.terminal.cases.case import TerminalTestCase, TestCategory
-    from reenact.terminal.cases.loading import CaseFile, load_cases, load_config
+    from reenact.terminal.cases.loading import CaseFile, TerminalTestCase, TestCategory, load_cases, load_config
     from reenact.terminal.cases.runner import run_cases
     from reenact.terminal.config import Parallel, Reporting, TerminalSize, TerminalTestConfig
     from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
         MockResponse,
         SkillDefinition,
     )
-    from reenact.terminal.fixture.programs import CommandLine, Terminals
-    from reenact.terminal.fixture.running import Completed
+    from reenact.terminal.fixture.programs import CommandLine, Completed, Terminals
     from reenact.terminal.matching.matcher import AssertionMatcher
     from reenact.terminal.matching.options import AssertionOptions, AssertionResult
     from reenact.terminal.report.generator import ReportGenerator, ReportOptions
@@ -122,7 +120,7 @@ _LATER: Final = {
     "Cell": "screen.model",
     "CommandDefinition": "fixture.options",
     "CommandLine": "fixture.programs",
-    "Completed": "fixture.running",
+    "Completed": "fixture.programs",
     "ConfigFixture": "fixture.options",
     "Cursor": "screen.model",
     "Engine": "screen.engine",
@@ -151,12 +149,12 @@ _LATER: Final = {
     "TerminalEmulator": "session.emulator",
     "TerminalSize": "config",
     "TerminalState": "session.emulator",
-    "TerminalTestCase": "cases.case",
+    "TerminalTestCase": "cases.loading",
     "TerminalTestConfig": "config",
     "TerminalTestError": "errors",
     "TerminalTestErrorType": "errors",
     "Terminals": "fixture.programs",
-    "TestCategory": "cases.case",
+    "TestCategory": "cases.loading",
     "TestFixture": "fixture.fixture",
     "TestResult": "report.results",
     "TestSuiteResult": "report.results",

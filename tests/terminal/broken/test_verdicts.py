@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import pytest
 
-from reenact.terminal.cases.case import TerminalTestCase
+from reenact.terminal.cases.loading import TerminalTestCase
 from reenact.terminal.cases.runner import run_cases
 from reenact.terminal.config import TerminalTestConfig
 from reenact.terminal.errors import TerminalTestErrorType as Kind

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.terminal.cases.case import TerminalTestCase, TestCategory
-from reenact.terminal.cases.loading import CaseFile, load_cases, load_config
+from reenact.terminal.cases.loading import CaseFile, TerminalTestCase, TestCategory, load_cases, load_config
 from reenact.terminal.config import Parallel, Reporting, TerminalSize, TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.fixture.options import (

@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from reenact.terminal.cases.case import TerminalTestCase, TestCategory
-from reenact.terminal.cases.loading import load_cases, load_config
+from reenact.terminal.cases.loading import TerminalTestCase, TestCategory, load_cases, load_config
 from reenact.terminal.cases.runner import run_cases
 from reenact.terminal.config import TerminalTestConfig
 from reenact.terminal.fixture.options import (

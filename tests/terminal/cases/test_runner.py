@@ -15,8 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.terminal.cases.case import TerminalTestCase
-from reenact.terminal.cases.loading import CaseFile
+from reenact.terminal.cases.loading import CaseFile, TerminalTestCase
 from reenact.terminal.cases.runner import attempt, run_cases
 from reenact.terminal.config import Parallel, TerminalSize, TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType

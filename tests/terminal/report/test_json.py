@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.matching.options import AssertionResult
-from reenact.terminal.report.jsons import from_json, to_json
+from reenact.terminal.report.generator import from_json, to_json
 from reenact.terminal.report.results import TestSuiteResult
 from tests.terminal.report.samples import broken, failing, passing, results, skipped, suite
 

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.terminal.cases.case import TerminalTestCase
-from reenact.terminal.cases.loading import CaseFile
+from reenact.terminal.cases.loading import CaseFile, TerminalTestCase
 from reenact.terminal.cases.runner import Attempt, Ongoing, attempt, run_cases
 from reenact.terminal.report.generator import ReportGenerator, ReportOptions
 from reenact.terminal.report.results import TestSuiteResult

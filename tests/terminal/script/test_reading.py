@@ -276,10 +276,9 @@ def test_what_is_no_step_is_refused_with_its_place(tmp_path: Path, steps: str, p
         ("a.yaml", b"\xff", "this is no text in UTF-8: invalid start byte at byte 0"),
         ("a.yaml", "steps: []\nstep: []", "line 2: step: unknown field step; expected one of description, name"),
         ("a.json", "[1,\n2", ": line 2, column 2: Expecting ',' delimiter"),
-        ("a.json", '{"steps": [], "steps": []}', "the key 'steps' comes twice in an object"),
+        ("a.json", '{"steps": [], "steps": []}', 'an object has the name "steps" twice'),
         ("a.json", '{"steps": NaN}', "NaN is no JSON"),
-        ("a.json", '{"steps": -1e999}', "the number '-1e999' is too large"),
-        ("a.json", '["\\ud800"]', "half of a surrogate pair is no character"),
+        ("a.json", '{"steps": -1e999}', "the number '-1E+999' is too large"),
         ("a.json", "[" * 100_000, "it is nested too deep"),
         ("a.json", "x" * 1_000_001, "it has 1,000,001 characters; 1,000,000 are read at most"),
         ("a.json", '[\n{"send": 5}]', "line 2: [0].send: expected text, got the number 5"),
@@ -386,7 +385,8 @@ def test_a_number_that_is_too_large_is_refused_where_it_stands(number: str) -> N
 
     for format_ in FORMATS:
         with pytest.raises(
-            TerminalTestError, match=r"^line 2, column 12: the number .*(is too large|are read at most)"
+            TerminalTestError,
+            match=r"^(line 2, column 12|\[1\]\.delay): the number .*(is too large|are read at most)",
         ) as refused:
             read_script(text, format=format_)
 

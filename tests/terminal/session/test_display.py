@@ -43,30 +43,6 @@ def test_who_looks_at_the_screen_has_a_turn_while_a_flood_is_taken_in(monkeypatc
     assert "looked at" not in happened[2:]
 
 
-def test_pieces_are_as_large_as_the_engine_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    now = 0.0
-    sizes: list[int] = []
-
-    class Slow(Blind):
-        def feed(self, data: bytes) -> bytes:
-            nonlocal now
-            now += len(data) * 1e-5
-            sizes.append(len(data))
-            return b""
-
-    noted: list[bytes] = []
-    data = bytes(number % 251 for number in range(50_000))
-    display = Display(Slow(80, 24))
-
-    with monkeypatch.context() as patch:
-        patch.setattr("time.monotonic", lambda: now)
-        list(display.taken(data, noted.append))
-
-    assert b"".join(noted) == data
-    assert [len(piece) for piece in noted] == sizes
-    assert max(sizes[5:]) * 1e-5 <= 0.0105
-
-
 def test_of_output_and_of_input_as_much_is_recorded_as_is_wanted() -> None:
     recording = Recording(80, 24)
     recorder = Recorder(recording, 10)

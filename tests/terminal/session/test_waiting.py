@@ -335,7 +335,7 @@ def test_when_all_was_matched_before_the_error_says_so_and_what_it_was(start: St
     with pytest.raises(WaitTimeoutError, match="nothing new was shown") as caught:
         terminal.wait_for("three", 0)
 
-    assert caught.value.seen == "one\ntwo\nthree"
+    assert caught.value.seen == "one\r\ntwo\r\nthree"
 
 
 def test_what_was_expected_of_the_screen_of_a_program_that_has_ended_is_an_expectation(start: Start) -> None:

@@ -17,13 +17,12 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from reenact.terminal.cases.case import TerminalTestCase
-from reenact.terminal.cases.loading import CaseFile
+from reenact.terminal.cases.loading import CaseFile, TerminalTestCase
 from reenact.terminal.config import TerminalTestConfig
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, invalid
 from reenact.terminal.fixture.fixture import TestFixture
 from reenact.terminal.fixture.options import FixtureContext, FixtureOptions
-from reenact.terminal.report.results import Status, TestResult, TestSuiteResult
+from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.screen.drawing import save_evidence
 from reenact.terminal.screen.model import Screen
 from reenact.terminal.screen.recording import Recording
@@ -95,40 +94,30 @@ class Ongoing:
 def attempt(case: TerminalTestCase, suite: CaseFile, ongoing: Ongoing) -> Attempt:
     """Try the test once. Whatever goes wrong is told in the result."""
     began = time.monotonic()
-    result = TestResult(name=case.name, suite=suite.name, status="error", duration=0)
-    made, failure = Attempt(result=result), None
+    made = Attempt(result=TestResult(name=case.name, suite=suite.name, status="error", duration=0))
+    error = kind = stack = None
     try:
-        fixture = TestFixture(_options(case, suite.config))
-        try:
-            made = _in_fixture(case, suite, fixture.setup(), ongoing)
-        finally:
-            failure = _torn_down(fixture)
-        result = made.result
-    except TerminalTestError as error:
-        result = msgspec.structs.replace(result, error=str(error), error_type=error.type)
-    except Exception as error:  # noqa: BLE001 - a test that fails in a way nobody thought of fails alone
-        said = f"{type(error).__name__}: {error}"
-        result = msgspec.structs.replace(result, error=said, stack=traceback.format_exc())
-    if failure is not None:
-        status: Status = "error" if result.status == "passed" else result.status
-        said = failure if result.error is None else f"{result.error}\n\n{failure}"
-        kind = result.error_type or TerminalTestErrorType.FIXTURE_TEARDOWN_FAILED
-        result = msgspec.structs.replace(result, status=status, error=said, error_type=kind)
+        with TestFixture(_options(case, suite.config)) as context:
+            made = _in_fixture(case, suite, context, ongoing)
+    except TerminalTestError as failure:
+        error, kind = "\n\n".join([str(failure), *getattr(failure, "__notes__", ())]), failure.type
+    except Exception as failure:  # noqa: BLE001 - a test that fails in a way nobody thought of fails alone
+        error, stack = f"{type(failure).__name__}: {failure}", traceback.format_exc()
+    result = made.result
+    if error is not None:
+        result = msgspec.structs.replace(
+            result,
+            status="error" if result.status == "passed" else result.status,
+            error=error if result.error is None else f"{result.error}\n\n{error}",
+            error_type=result.error_type or kind,
+            stack=stack,
+        )
     return msgspec.structs.replace(made, result=msgspec.structs.replace(result, duration=time.monotonic() - began))
 
 
 def _options(case: TerminalTestCase, config: TerminalTestConfig) -> FixtureOptions:
     options = case.fixture or FixtureOptions()
     return msgspec.structs.replace(options, env={**config.default_env, **options.env})
-
-
-def _torn_down(fixture: TestFixture) -> str | None:
-    """Take the fixture down; return what could not be."""
-    try:
-        fixture.teardown()
-    except TerminalTestError as error:
-        return str(error)
-    return None
 
 
 def _in_fixture(case: TerminalTestCase, suite: CaseFile, context: FixtureContext, ongoing: Ongoing) -> Attempt:

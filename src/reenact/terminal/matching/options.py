@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -25,7 +25,7 @@ class AssertionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     type: AssertionType
-    expected: Any
+    expected: object
     strip_ansi: bool = False
     ignore_case: bool = False
     ignore_whitespace: bool = False
@@ -36,7 +36,7 @@ class AssertionResult(msgspec.Struct, frozen=True, kw_only=True):
 
     passed: bool
     actual: str
-    expected: Any
+    expected: object
     type: AssertionType
     diff: str | None = None
     message: str | None = None

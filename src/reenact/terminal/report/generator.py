@@ -7,18 +7,21 @@ import os
 import secrets
 import sys
 from collections.abc import Sequence
+from math import isfinite
 from pathlib import Path
-from typing import TextIO
+from typing import Final, Literal, TextIO
 
 import msgspec
 
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.terminal.config import ReportFormat
 from reenact.terminal.errors import invalid
+from reenact.terminal.matching.patterns import is_pattern
 from reenact.terminal.report.console import console, wants_color, write_console
 from reenact.terminal.report.html import html
-from reenact.terminal.report.jsons import to_json
 from reenact.terminal.report.junit import junit
-from reenact.terminal.report.results import TestSuiteResult, selected
+from reenact.terminal.report.results import TestSuiteResult, Totals, selected, totals
+from reenact.terminal.text import encodable
 
 
 def write_report(path: Path, text: str) -> None:
@@ -135,3 +138,73 @@ def _made(format: ReportFormat, results: Sequence[TestSuiteResult], directory: P
             raise invalid(
                 f"there is no report format {format!r}; choose junit, html, json or console",
             )
+
+
+_DEEPEST: Final = 100
+_LARGEST_INTEGER: Final = 2**53
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """Results as JSON, a stable form for programs; `error_type` of a test is one of `TerminalTestErrorType`.
+
+        {"version": 1,
+         "totals": {"tests", "passed", "failed", "errors", "skipped", "duration"},
+         "suites": [{"name", "started", "duration", "tests": [
+            {"name", "suite", "status", "duration", "error", "error_type", "stack", "output", "screen", "attempts",
+             "attachments", "reason",
+             "assertions": [{"passed", "type", "actual", "expected", "diff", "message"}]}]}]}
+
+    Times are in seconds, `started` since 1970 in UTC; what is not known is null. Names may be added to version 1;
+    none is taken away, and none changes its meaning.
+    """
+
+    version: Literal[1] = 1
+    totals: Totals
+    suites: tuple[TestSuiteResult, ...]
+
+
+def to_json(results: Sequence[TestSuiteResult]) -> str:
+    """Return the results as strict JSON: no NaN, and nothing that is not Unicode."""
+    report = _fit(Report(totals=totals(results), suites=tuple(results)))
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
+
+
+def from_json(text: str | bytes) -> Report:
+    """Return the report that the text holds.
+
+    Raises:
+        TerminalTestError: `INVALID_CONFIG`: it holds none of this version.
+    """
+    try:
+        return msgspec.json.decode(text, type=Report)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise invalid(f"this is no JSON report of version 1: {error}", error) from error
+
+
+def _fit(value: object, depth: int = 0) -> object:
+    """Return the value as JSON has it: a pattern is its text, and what JSON cannot say is said in words."""
+    if isinstance(value, str):
+        return encodable(value)
+    if value is None or _is_number(value):
+        return value
+    if is_pattern(value):
+        return encodable(str(value.pattern))
+    if isinstance(value, msgspec.Struct):
+        value = msgspec.structs.asdict(value)
+    if is_mapping(value) and depth < _DEEPEST:
+        return {encodable(str(key)): _fit(item, depth + 1) for key, item in value.items()}
+    if is_sequence(value) and depth < _DEEPEST:
+        return [_fit(item, depth + 1) for item in value]
+    return _in_words(value)
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is a number, or true or false, that every reader of JSON takes for the same."""
+    return isfinite(value) if isinstance(value, float) else isinstance(value, int) and abs(value) <= _LARGEST_INTEGER
+
+
+def _in_words(value: object) -> str:
+    try:
+        return encodable(repr(value))
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deep"

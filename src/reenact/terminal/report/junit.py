@@ -10,11 +10,11 @@ in the output of the suite.
 from __future__ import annotations
 
 import platform
-import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
+from xml.etree import ElementTree as ET
 
 from reenact.terminal.report.results import TestResult, TestSuiteResult, unsaid
 from reenact.terminal.text import end_of, on_a_line, visible
@@ -22,24 +22,27 @@ from reenact.terminal.text import end_of, on_a_line, visible
 LARGEST: Final = 1_000_000
 """Characters of one text in the file: common parsers take no text of more than ten million bytes."""
 _MESSAGE: Final = 2000
-_ESCAPED: Final = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"}
-_IN_ATTRIBUTE: Final = re.compile('[&<>"\r\n\t]')
 
 
 def junit(results: Sequence[TestSuiteResult]) -> str:
     """Return the results as one XML document."""
-    suites = (_suite(number, suite) for number, suite in enumerate(results))
-    return "".join(('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites>\n', *suites, "</testsuites>\n"))
+    root = ET.Element("testsuites")
+    root.text = "\n"
+    for number, suite in enumerate(results):
+        _add_suite(root, number, suite)
+    text = ET.tostring(root, encoding="unicode", short_empty_elements=False).replace("\r", "&#13;")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
 
 
-def _suite(number: int, suite: TestSuiteResult) -> str:
+def _add_suite(root: ET.Element, number: int, suite: TestSuiteResult) -> None:
     name = _name(suite.name)
-    began = datetime.fromtimestamp(suite.started or 0, UTC)
-    attributes = _attributes(
+    element = _add(
+        root,
+        "testsuite",
         name=name,
         package=name,
         id=str(number),
-        timestamp=began.strftime("%Y-%m-%dT%H:%M:%S"),
+        timestamp=datetime.fromtimestamp(suite.started or 0, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
         hostname=_name(platform.node() or "localhost"),
         tests=str(len(suite.tests)),
         failures=str(suite.failed),
@@ -47,26 +50,22 @@ def _suite(number: int, suite: TestSuiteResult) -> str:
         skipped=str(suite.skipped),
         time=f"{suite.duration:.3f}",
     )
-    tests = "".join(_test(name, test) for test in suite.tests)
-    attached = _text("".join(_attached(test) for test in suite.tests))
-    return (
-        f"<testsuite{attributes}>\n<properties>{_retried(suite)}</properties>\n{tests}"
-        f"<system-out>{attached}</system-out>\n<system-err></system-err>\n</testsuite>\n"
-    )
-
-
-def _test(suite: str, test: TestResult) -> str:
-    attributes = _attributes(name=_name(test.name), classname=suite, time=f"{test.duration:.3f}")
-    if test.status == "passed":
-        return f"<testcase{attributes}/>\n"
-    if test.status == "skipped":
-        reason = (test.reason or "skipped")[:_MESSAGE]
-        return f"<testcase{attributes}><skipped{_attributes(message=reason)}/></testcase>\n"
-    element = "failure" if test.status == "failed" else "error"
-    kind = test.status if test.error_type is None else test.error_type.value
-    message = (test.error or "it is not known why")[:_MESSAGE]
-    why = f"<{element}{_attributes(message=message, type=kind)}>{_text(_account(test))}</{element}>"
-    return f"<testcase{attributes}>{why}</testcase>\n"
+    properties = _add(element, "properties")
+    for test in suite.tests:
+        if test.attempts > 1:
+            _add(properties, "property", name=f"attempts: {_name(test.name)}", value=str(test.attempts))
+        case = _add(element, "testcase", name=_name(test.name), classname=name, time=f"{test.duration:.3f}")
+        match test.status:
+            case "passed":
+                pass
+            case "skipped":
+                _add(case, "skipped", message=(test.reason or "skipped")[:_MESSAGE])
+            case "failed" | "error":
+                tag = "failure" if test.status == "failed" else "error"
+                kind = test.status if test.error_type is None else test.error_type.value
+                _add(case, tag, _account(test), message=(test.error or "it is not known why")[:_MESSAGE], type=kind)
+    _add(element, "system-out", "".join(map(_attached, suite.tests)))
+    _add(element, "system-err")
 
 
 def _account(test: TestResult) -> str:
@@ -95,32 +94,15 @@ def _attached(test: TestResult) -> str:
     return f"{on_a_line(test.name)}\n{''.join(lines)}"
 
 
-def _retried(suite: TestSuiteResult) -> str:
-    return "".join(
-        f"<property{_attributes(name=f'attempts: {_name(test.name)}', value=str(test.attempts))}/>"
-        for test in suite.tests
-        if test.attempts > 1
-    )
-
-
 def _name(text: str) -> str:
     """Return what can be the name of something: the schemas have no empty ones."""
     return on_a_line(text) if text.strip() else "unnamed"
 
 
-def _text(text: str) -> str:
+def _add(parent: ET.Element, tag: str, text: str = "", **attributes: str) -> ET.Element:
+    """Add an element, with the end of a text that is too long."""
+    element = ET.SubElement(parent, tag, {name: visible(value) for name, value in attributes.items()})
     end, missing = end_of(text, LARGEST)
-    note = f"({missing} characters are left out before this)\n" if missing else ""
-    text = note + visible(end)
-    for character, reference in _ESCAPED.items():
-        text = text.replace(character, reference)
-    return text
-
-
-def _attributes(**values: str) -> str:
-    """Return the attributes; white space in them survives the reading only as a reference to the character."""
-    return "".join(f' {name}="{_IN_ATTRIBUTE.sub(_reference, visible(value))}"' for name, value in values.items())
-
-
-def _reference(found: re.Match[str]) -> str:
-    return _ESCAPED.get(found[0]) or f"&#{ord(found[0])};"
+    element.text = (f"({missing} characters are left out before this)\n" if missing else "") + visible(end)
+    element.tail = "\n"
+    return element

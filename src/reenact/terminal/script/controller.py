@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import codecs
 import math
+import re
 import threading
 import time
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import Final
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.matching.matcher import AssertionMatcher
@@ -141,32 +142,29 @@ class InteractionController:
             self._terminal.start()
 
     def _do(self, step: InteractionStep, limit: TimeLimit) -> AssertionResult | None:
-        match step.type:
-            case "send":
-                self._terminal.write(step.value)
-            case "sendKey":
-                self._terminal.send_key(step.value)
-            case "wait":
-                patience = self._patience(step, limit)
-                wanted = step.value
-                if isinstance(wanted, Expression):
-                    wanted = _Hurried(wanted, time.monotonic() + patience)
-                self._terminal.wait_for(wanted, patience, scope=step.scope)
-            case "waitForExit":
-                self._terminal.wait_for_exit(self._patience(step, limit))
-            case "assert":
+        patience = min(self._terminal.timeout if step.timeout is None else step.timeout, limit.left)
+        match step.type, step.value:
+            case "send", str() | bytes() as data:
+                self._terminal.write(data)
+            case "sendKey", str(key):
+                self._terminal.send_key(key)
+            case "wait", Expression() as expression:
+                hurried = _Hurried(expression, time.monotonic() + patience)
+                self._terminal.wait_for(hurried, patience, scope=step.scope)
+            case "wait", str() | re.Pattern() as pattern:
+                self._terminal.wait_for(pattern, patience, scope=step.scope)
+            case "waitForExit", _:
+                self._terminal.wait_for_exit(patience)
+            case "assert", _:
                 assert step.assertion is not None
                 shown = self._terminal.get_output() if step.subject == "output" else self._terminal.screen.text
                 return self._matcher.assert_(shown, step.assertion, seconds=_for_search(limit.left))  # noqa: PT009 - not unittest
-            case "delay":
-                if not limit.pause(step.value):
+            case "delay", int() | float() as pause:
+                if not limit.pause(pause):
                     raise WaitTimeoutError("the pause was cut short")
             case _:
-                assert_never(step.type)
+                raise AssertionError(f"{step} was not checked")
         return None
-
-    def _patience(self, step: InteractionStep, limit: TimeLimit) -> float:
-        return min(self._terminal.timeout if step.timeout is None else step.timeout, limit.left)
 
     def _heard_since(self) -> str:
         output = self._terminal.get_output_bytes()

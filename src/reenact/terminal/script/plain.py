@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
-import re
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 from sys import float_info
 from typing import Final, Literal, TypeAlias, TypeGuard, TypeVar
@@ -19,6 +18,8 @@ from msgspec import inspect
 from reenact._yaml import LARGEST, MOST_DIGITS, InvalidYAMLError, Place, read_yaml, read_yaml_with_places
 from reenact.domain.plain import is_mapping
 from reenact.terminal.errors import TerminalTestError, invalid
+from reenact.terminal.matching import jsons
+from reenact.terminal.matching.jsons import InvalidJSONError
 from reenact.terminal.text import described, on_a_line, quoted
 
 T = TypeVar("T")
@@ -170,8 +171,6 @@ FORMATS: Final[Mapping[str, Format]] = {".yaml": "yaml", ".yml": "yaml", ".json"
 """How a file is read, by what its name ends with."""
 _LARGEST_FILE: Final = 4 * LARGEST + 3
 """Bytes that so many characters can have, with the mark that a file in UTF-8 may begin with."""
-_PARTS: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|(?P<number>-?[0-9][0-9.eE+-]*+)', re.DOTALL)
-"""What numbers are looked for in: texts of JSON are passed over."""
 
 
 def read_file(path: Path) -> Plain:
@@ -211,60 +210,35 @@ def read_text(text: str, format: Format, file: Path | None = None) -> Plain:  # 
     Raises:
         TerminalTestError: `INVALID_CONFIG`: it is not what it should be.
     """
-    where = "" if file is None else f"{file}: "
-    try:
-        value = read_yaml(text) if format == "yaml" else _read_json(text)
-    except (InvalidYAMLError, _InvalidJSONError) as error:
-        raise malformed(f"{where}{error}") from error
-    return Plain(value, Source(file, text))
-
-
-class _InvalidJSONError(ValueError):
-    """The text is no JSON by RFC 8259, or its keys are not unique."""
-
-
-def _read_json(text: str) -> object:
-    def unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        fields = dict(pairs)
-        if len(fields) < len(pairs):
-            names = [name for name, _ in pairs]
-            raise _InvalidJSONError(f"the key {max(names, key=names.count)!r} comes twice in an object")
-        return fields
-
-    def finite(number: str) -> float:
-        if math.isinf(value := float(number)):
-            raise _too_large(number, text)
-        return value
-
-    def whole(number: str) -> int:
-        if len(number) > MOST_DIGITS:
-            raise _too_large(number, text)
-        return int(number)
-
-    def no_number(name: str) -> object:
-        raise _InvalidJSONError(f"{name} is no JSON")
-
+    source = Source(file, text)
     if len(text) > LARGEST:
-        raise _InvalidJSONError(f"it has {len(text):,} characters; {LARGEST:,} are read at most")
-    try:
-        value: object = json.loads(
-            text, object_pairs_hook=unique, parse_constant=no_number, parse_float=finite, parse_int=whole
+        raise malformed(
+            f"{'' if file is None else f'{file}: '}it has {len(text):,} characters; {LARGEST:,} are read at most"
         )
-        json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        raise _InvalidJSONError(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
-    except UnicodeEncodeError as error:
-        raise _InvalidJSONError("half of a surrogate pair is no character") from error
+    try:
+        if format == "yaml":
+            return Plain(read_yaml(text), source)
+        return Plain(_numbers(Plain(jsons.read(text), source)), source)
+    except (InvalidYAMLError, InvalidJSONError) as error:
+        raise Plain(None, Source(file)).wrong(str(error)) from error
     except RecursionError as error:
-        raise _InvalidJSONError("it is nested too deep") from error
-    return value
+        raise Plain(None, Source(file)).wrong("it is nested too deep") from error
 
 
-def _too_large(number: str, text: str) -> _InvalidJSONError:
-    """Return the error about the first such number in the text, with where it is."""
-    at = next((found.start() for found in _PARTS.finditer(text) if found["number"] == number), 0)
-    line, column = text[:at].count("\n") + 1, at - text[:at].rfind("\n")
-    return _InvalidJSONError(f"line {line}, column {column}: the number {quoted(number)} is too large")
+def _numbers(plain: Plain) -> object:
+    """Return the value with the numbers that Python has for those of JSON."""
+    match plain.value:
+        case dict():
+            return {name: _numbers(item) for name, item in plain.named().items()}
+        case list():
+            return [_numbers(item) for item in plain.items()]
+        case Decimal() as number:
+            _, digits, power = number.as_tuple()
+            if len(digits) > MOST_DIGITS or math.isinf(float(number)):
+                raise plain.wrong(f"the number {described(str(number))} is too large")
+            return int(number) if power == 0 else float(number)
+        case value:
+            return value
 
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -335,7 +309,7 @@ def _value(info: inspect.Type, plain: Plain, base: object = None) -> object:
             return cls(plain.choice(str(one.value) for one in cls))
         case inspect.LiteralType(values=values):
             return plain.choice(str(one) for one in values)
-        case inspect.AnyType():
+        case inspect.CustomType():  # `object`
             return data_of(plain)
         case inspect.FloatType() if isinstance(value, int) and _fits(info, value):
             if abs(value) > float_info.max:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Final, Literal, TypeAlias, TypeGuard, get_args
+from typing import Final, Literal, TypeAlias, TypeGuard, get_args
 
 import msgspec
 
@@ -40,7 +40,7 @@ class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     type: StepType
-    value: Any = None
+    value: object = None
     timeout: float | None = None
     assertion: AssertionOptions | None = None
     scope: Scope = "new"
@@ -140,7 +140,7 @@ class InteractionResult(msgspec.Struct, frozen=True, kw_only=True):
 def _problem_of(step: InteractionStep) -> str | None:
     """Return what is wrong with the fields, of which the types of the language know little."""
     kind: str = step.type
-    value: object = step.value
+    value = step.value
     said = described(value)
     if step.timeout is not None and not is_time(step.timeout):
         return f"timeout is {_SECONDS}, not {described(step.timeout)}"

@@ -16,13 +16,10 @@ from reenact.terminal.status import ExitStatus
 if TYPE_CHECKING:
     from reenact.terminal.screen.engine import Engine
 
-_FIRST: Final = 4096
-_SMALLEST: Final = 256
-_LARGEST: Final = 65_536
-"""Bytes that an engine is given at once, at first, at least and at most."""
-_SHORT: Final = 0.002
+_PIECE: Final = 65_536
+"""Bytes that the engine is given at once: that takes a millisecond or two."""
 _LONG: Final = 0.01
-"""Seconds: what takes less is given in larger pieces then, what takes more in smaller ones."""
+"""Seconds for which others may have their turn."""
 _YIELD: Final = 0.0002
 _MOST_EVENTS: Final = 200_000
 """Events of a recording, some 40 MB."""
@@ -35,7 +32,6 @@ class Display:
         self._engine = engine
         self._lock = threading.RLock()
         self._waiting: deque[None] = deque()
-        self._piece = _FIRST
         self._drawn = 0
         self._screen: tuple[int, Screen] | None = None
         self._is_closed = False
@@ -43,13 +39,10 @@ class Display:
     def taken(self, data: bytes, note: Callable[[bytes], None]) -> Iterator[bytes]:
         """Take what the program wrote, in pieces, each noted in the same moment; yield what a terminal answers.
 
-        Others have their turn between two pieces, which take a few milliseconds each, however slow the engine is.
+        Others have their turn between two pieces.
         """
-        start = 0
-        while start < len(data):
-            piece = data[start : start + self._piece]
-            start += len(piece)
-            yield self._feed(piece, note)
+        for start in range(0, len(data), _PIECE):
+            yield self._feed(data[start : start + _PIECE], note)
 
     def _feed(self, piece: bytes, note: Callable[[bytes], None]) -> bytes:
         # A lock that is let go of and taken again at once is not given to who waits for it.
@@ -58,16 +51,10 @@ class Display:
             time.sleep(_YIELD)
         with self._lock:
             self._drawn += 1
-            begun = time.monotonic()
             try:
                 return self._engine.feed(piece)
             finally:
                 note(piece)
-                took = time.monotonic() - begun
-                if took > _LONG:
-                    self._piece = max(_SMALLEST, self._piece // 2)
-                elif took < _SHORT and len(piece) == self._piece:
-                    self._piece = min(_LARGEST, self._piece * 2)
 
     @contextmanager
     def held(self) -> Generator[None]:

@@ -36,7 +36,7 @@ from reenact.terminal.matching.options import AssertionOptions, AssertionResult,
 from reenact.terminal.matching.patterns import Finder
 from reenact.terminal.screen.model import Cell, Cursor, Screen
 from reenact.terminal.screen.recording import Recording
-from reenact.terminal.script.steps import Scope
+from reenact.terminal.script.steps import Scope, is_pattern
 from reenact.terminal.session import checking
 from reenact.terminal.session.display import Display, Recorder
 from reenact.terminal.session.ending import AT_ONCE, Family
@@ -53,7 +53,6 @@ T = TypeVar("T")
 _LOST: Final = (
     "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
 )
-_LAST_LINES: Final = 10
 MAX_OUTPUT: Final = 16 * 1024 * 1024
 
 
@@ -436,13 +435,20 @@ class AsyncTerminalEmulator(Session):
         what = repr(pattern) if isinstance(pattern, str) else f"a match of {compiled(pattern).pattern!r}"
 
         def new_output() -> str:
-            new = transcript.new_output()
-            return new if new.strip() else _last_lines(transcript.stripped_output())
+            return transcript.new_output() if transcript.new_output().strip() else transcript.stripped_output()
+
+        def note() -> str:
+            stripped, source = transcript.stripped_output(), pattern.pattern if is_pattern(pattern) else ""
+            if not transcript.new_output().strip() and stripped.strip():
+                return "; nothing new was shown behind the last match"
+            if ("\n" in source or r"\n" in source) and "\r\n" in stripped:
+                return r"; lines end with \r\n here, which \n in a compiled pattern does not match"
+            return ""
 
         match scope:
             case "new":
                 search = Search(transcript, pattern, only_new=True)
-                return await self._answer(search, what, timeout, new_output, note=lambda: _note_on(transcript, pattern))
+                return await self._answer(search, what, timeout, new_output, note=note)
             case "all":
                 search = Search(transcript, pattern, only_new=False)
                 return await self._answer(search, what, timeout, transcript.stripped_output)
@@ -664,21 +670,6 @@ def _clear_away(live: Live, name: str) -> None:
     live.abandon()
     if was_running:
         warnings.warn(f"the terminal of {name!r} was not disposed of", ResourceWarning, stacklevel=2)
-
-
-def _note_on(transcript: Transcript, pattern: Pattern | Finder) -> str:
-    r"""Return why nothing may have been found: nothing is new, or lines end with `\r\n`, which errors do not show."""
-    stripped = transcript.stripped_output()
-    if not transcript.new_output().strip() and stripped.strip():
-        return "; nothing new was shown behind the last match"
-    source = str(pattern.pattern) if isinstance(pattern, re.Pattern) else ""  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]  # of text, not of bytes
-    if ("\n" in source or r"\n" in source) and "\r\n" in stripped:
-        return r"; lines end with \r\n here, which \n in a compiled pattern does not match"
-    return ""
-
-
-def _last_lines(text: str) -> str:
-    return "\n".join(text.rstrip()[-_LAST_LINES * 200 :].splitlines()[-_LAST_LINES:])
 
 
 async def _rest(changes: Changes, pause: Pause) -> None:

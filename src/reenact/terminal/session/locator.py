@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import wraps
 from itertools import groupby
-from typing import Any, Concatenate, Final, ParamSpec, Protocol, Self, TypeAlias, TypedDict, Unpack
+from typing import Concatenate, Final, ParamSpec, Protocol, Self, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
@@ -23,6 +23,7 @@ from reenact.terminal.matching.options import Pattern
 from reenact.terminal.screen.model import Cell, Screen
 from reenact.terminal.session.waiting import blocking, run
 
+P = ParamSpec("P")
 _IN_VAIN: Final = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 _LISTED: Final = 10
 """Matches that an error lists at most."""
@@ -286,7 +287,7 @@ class AsyncLocator(_Located):
 
 
 def _chained(
-    method: Callable[Concatenate[AsyncLocator, P], Coroutine[Any, Any, AsyncLocator]],
+    method: Callable[Concatenate[AsyncLocator, P], Coroutine[object, None, AsyncLocator]],
 ) -> Callable[Concatenate[Locator, P], Locator]:
     """Return the method that blocks; it returns the locator, to be gone on with."""
     call = blocking(method)
@@ -437,9 +438,3 @@ def _listed(matches: tuple[Match, ...]) -> str:
     lines = [f"\n  {match}" for match in matches[:_LISTED]]
     more = len(matches) - len(lines)
     return "".join(lines) + (f"\n  and {more} more" if more else "")
-
-
-# ruff: noqa: ASYNC109 - the names and promises are those of the blocking one; the error says what was seen
-
-
-P = ParamSpec("P")

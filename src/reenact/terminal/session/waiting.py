@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Concatenate, Final, Generic, NamedTuple, ParamSpec, TypeAlias, TypeVar
+from typing import Concatenate, Final, Generic, NamedTuple, Never, ParamSpec, TypeAlias, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -138,7 +138,7 @@ def until(condition: Callable[[], bool], timeout: float) -> bool:
     return True
 
 
-def run(coroutine: Coroutine[Any, Any, T]) -> T:
+def run(coroutine: Coroutine[object, None, T]) -> T:
     """Return what a coroutine returns that waits for nothing but threads."""
     try:
         coroutine.send(None)
@@ -149,12 +149,14 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     raise RuntimeError("a blocking terminal cannot wait for an event loop")
 
 
-def blocking(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+def blocking(
+    method: Callable[Concatenate[Never, P], Coroutine[object, None, T]],
+) -> Callable[Concatenate[object, P], T]:
     """Return the method of the blocking twin: it blocks where the asyncio one awaits."""
 
     @wraps(method)
     def call(self: object, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run(method(self, *args, **kwargs))
+        return run(method(self, *args, **kwargs))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # twins have what the methods of the other need
 
     return call
 
