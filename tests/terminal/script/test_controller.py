@@ -226,7 +226,7 @@ def test_a_step_may_be_done_alone_and_the_state_looked_at(shell: Shell) -> None:
 def test_an_expression_that_would_be_searched_for_for_ever_is_a_timeout(
     shell: Shell, scope: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.terminal.script.controller._SHORTEST_SEARCH", 0.1)
+    monkeypatch.setattr("reenact.terminal.matching.patterns.SHORTEST_SEARCH", 0.1)
     terminal = shell(f"echo ready {'a' * 60}!; read line")
     hopeless = {"wait": {"regex": "(a|aa)+$", "timeout": 0, "scope": scope}}
 

@@ -280,7 +280,7 @@ def test_what_is_no_step_is_refused_with_its_place(tmp_path: Path, steps: str, p
         ("a.json", '{"steps": NaN}', "NaN is no JSON"),
         ("a.json", '{"steps": -1e999}', "the number '-1E+999' is too large"),
         ("a.json", "[" * 100_000, "it is nested too deep"),
-        ("a.json", "x" * 1_000_001, "it has 1,000,001 characters; 1,000,000 are read at most"),
+        ("a.json", "x" * 1_000_001, "it has more than 1,000,000 characters; so many are read at most"),
         ("a.json", '[\n{"send": 5}]', "line 2: [0].send: expected text, got the number 5"),
         ("a.toml", "", "the name of the file is to end with .yaml, .yml, .json"),
     ],

@@ -19,7 +19,7 @@ from reenact.terminal.errors import ExpectationError, TerminalTestError, Termina
 from reenact.terminal.matching.options import AssertionOptions
 from reenact.terminal.matching.patterns import Expression
 from reenact.terminal.session.emulator import TerminalEmulator
-from reenact.terminal.session.waiting import Changes, Pause, Question, asking, run
+from reenact.terminal.session.waiting import Changes, Pause, asking, run
 from reenact.terminal.status import ExitStatus
 from reenact.testing import wait_until
 from tests.examples import examples
@@ -297,7 +297,7 @@ def test_a_question_that_takes_long_rests_as_long(monkeypatch: pytest.MonkeyPatc
         changes.announce()  # as a flood would
         return None
 
-    questions = asking(changes, Question(ask=ask, ended=RuntimeError, too_late=TimeoutError), 20)
+    questions = asking(changes, 20, ask, ended=RuntimeError, too_late=TimeoutError)
 
     for _ in range(10):
         rests = next(questions)

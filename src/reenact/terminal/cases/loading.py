@@ -15,12 +15,11 @@ import msgspec
 from reenact.domain.plain import is_mapping
 from reenact.terminal.config import LONGEST, TerminalSize, TerminalTestConfig, is_time
 from reenact.terminal.errors import invalid
-from reenact.terminal.fixture.files import checked_prefix, files_of
+from reenact.terminal.fixture.files import check_options
 from reenact.terminal.fixture.options import FixtureOptions
 from reenact.terminal.script.plain import Plain, Readers, fields_of, know, read_file, struct_of
 from reenact.terminal.script.reading import script_in
 from reenact.terminal.script.steps import InteractionScript
-from reenact.terminal.session.checking import variables
 from reenact.terminal.text import described, quoted
 
 _LARGEST_CODE: Final = 255
@@ -205,15 +204,8 @@ def _read_case(plain: Plain, blank: TerminalTestCase, here: Path) -> TerminalTes
     if case.fixture is None or given is None:
         return case
     fixture = msgspec.structs.replace(case.fixture, env=_variables(case.fixture.env, here))
-    given.make(lambda: _check(fixture))
+    given.make(lambda: check_options(fixture))
     return msgspec.structs.replace(case, fixture=fixture)
-
-
-def _check(fixture: FixtureOptions) -> None:
-    """Refuse what could never be set up."""
-    variables(fixture.env)
-    checked_prefix(fixture.temp_dir_prefix)
-    files_of(fixture)
 
 
 def _variables(env: Mapping[str, str], here: Path) -> dict[str, str]:

@@ -17,9 +17,11 @@ in a pattern are never taken out: a pattern is no text of a terminal.
 
 from __future__ import annotations
 
+import math
 import re
+import time
 from ast import literal_eval
-from typing import TYPE_CHECKING, Final, Protocol, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
     import regex
 LONGEST_SEARCH: Final = 10.0
 """Seconds that a search may take."""
+SHORTEST_SEARCH: Final = 0.5
+"""Seconds that it may take even if there is no time left: what is there is looked at once more then."""
+Finder: TypeAlias = "re.Pattern[str] | Expression"
+"""What finds matches in texts."""
 _PARTS: Final = re.compile(
     r"\\N\{[^}]*+\}|\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?#[^)]*+\)"
     r"|(?P<brace>\{(?!(?:[0-9]++(?:,[0-9]*+)?|,[0-9]*+)\}))|\n",
@@ -50,31 +56,11 @@ class SlowSearchError(TimeoutError):
     """A search took longer than it may."""
 
 
-class Found(Protocol):
-    """A match."""
-
-    def end(self) -> int:
-        """Return where it ends in the text."""
-        ...
-
-
-class Finder(Protocol):
-    """What finds matches in texts, as a compiled pattern does."""
-
-    @property
-    def pattern(self) -> str:
-        """What it looks for, in writing."""
-        ...
-
-    def search(self, string: str, pos: int = 0, /) -> Found | None:
-        """Return the first match from the place `pos` on."""
-        ...
-
-
 class Expression(msgspec.Struct, frozen=True):
     r"""A regular expression of Python, with flags of `re`.
 
     It is searched for by the package `regex`, which does not hold the interpreter's lock meanwhile, and ends in time.
+    The search is given up at the moment `until` of the monotonic clock.
     With `any_line_end` a newline in it matches `\r\n` and `\r\r\n` as well, as a terminal may write it.
 
     Raises:
@@ -84,17 +70,19 @@ class Expression(msgspec.Struct, frozen=True):
     pattern: str
     flags: int = 0
     any_line_end: bool = False
+    until: float = math.inf
 
     def __post_init__(self) -> None:
         regular(self.pattern, self.flags)
         self._compiled()
 
-    def search(self, string: str, pos: int = 0, /, *, seconds: float = LONGEST_SEARCH) -> Found | None:
+    def search(self, string: str, pos: int = 0, /, *, seconds: float = LONGEST_SEARCH) -> regex.Match[str] | None:
         """Return the first match from the place `pos` on.
 
         Raises:
             SlowSearchError: that took so many seconds, of the time that this process had of its processors.
         """
+        seconds = min(seconds, max(self.until - time.monotonic(), SHORTEST_SEARCH))
         try:
             return self._compiled().search(string, pos, timeout=seconds, concurrent=True)
         except TimeoutError as error:

@@ -7,13 +7,14 @@ import math
 import re
 import threading
 import time
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec.structs import replace
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.matching.matcher import AssertionMatcher
 from reenact.terminal.matching.options import AssertionResult
-from reenact.terminal.matching.patterns import LONGEST_SEARCH, Expression, Found, SlowSearchError
+from reenact.terminal.matching.patterns import LONGEST_SEARCH, SHORTEST_SEARCH, Expression, SlowSearchError
 from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep, StepResult
 from reenact.terminal.session.emulator import TerminalEmulator, TerminalState
 
@@ -56,8 +57,6 @@ class TimeLimit:
 
 
 _NO_LIMIT: Final = TimeLimit(math.inf)
-_SHORTEST_SEARCH: Final = 0.5
-"""Seconds that a search may take even if there is no time left: what is there is looked at once more then."""
 _OF_TIME: Final = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 
 
@@ -118,6 +117,8 @@ class InteractionController:
             if limit.is_over:
                 raise WaitTimeoutError("the step was not begun")
             asserted = self._do(step, limit)
+        except SlowSearchError as error:
+            failure = WaitTimeoutError(str(error))
         except TerminalTestError as error:
             # When the time is over the program may be ended, and with it whatever is waited for.
             failure = _too_late(limit, error) if limit.is_over and error.type in _OF_TIME else error
@@ -149,8 +150,8 @@ class InteractionController:
             case "sendKey", str(key):
                 self._terminal.send_key(key)
             case "wait", Expression() as expression:
-                hurried = _Hurried(expression, time.monotonic() + patience)
-                self._terminal.wait_for(hurried, patience, scope=step.scope)
+                until = time.monotonic() + patience
+                self._terminal.wait_for(replace(expression, until=until), patience, scope=step.scope)
             case "wait", str() | re.Pattern() as pattern:
                 self._terminal.wait_for(pattern, patience, scope=step.scope)
             case "waitForExit", _:
@@ -177,26 +178,8 @@ class InteractionController:
         return self._terminal.dropped + len(output)
 
 
-@dataclass(frozen=True)
-class _Hurried:
-    """An expression that is searched for until a moment of the monotonic clock."""
-
-    expression: Expression
-    until: float
-
-    @property
-    def pattern(self) -> str:
-        return self.expression.pattern
-
-    def search(self, string: str, pos: int = 0, /) -> Found | None:
-        try:
-            return self.expression.search(string, pos, seconds=_for_search(self.until - time.monotonic()))
-        except SlowSearchError as error:
-            raise WaitTimeoutError(str(error)) from error
-
-
 def _for_search(left: float) -> float:
-    return min(max(left, _SHORTEST_SEARCH), LONGEST_SEARCH)
+    return min(max(left, SHORTEST_SEARCH), LONGEST_SEARCH)
 
 
 def _too_late(limit: TimeLimit, error: TerminalTestError) -> WaitTimeoutError:

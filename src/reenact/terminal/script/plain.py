@@ -179,29 +179,22 @@ def read_file(path: Path) -> Plain:
     Raises:
         TerminalTestError: `INVALID_CONFIG`: it cannot be read, or is neither.
     """
+    whole = Plain(None, Source(path))
     if (format_ := FORMATS.get(path.suffix.lower())) is None:
-        raise malformed(f"{path}: the name of the file is to end with {', '.join(FORMATS)}")
+        raise whole.wrong(f"the name of the file is to end with {', '.join(FORMATS)}")
     try:
-        text = _content(path).decode("utf-8-sig")
+        # What is no regular file may block, or never end.
+        opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        with os.fdopen(opened, "rb") as file:
+            is_regular, content = stat.S_ISREG(os.fstat(opened).st_mode), file.read(_LARGEST_FILE + 1)
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise malformed(f"{path}: this is no text in UTF-8: {error.reason} at byte {error.start}") from error
-    except OSError as error:
-        raise malformed(f"{path}: {error.strerror or error}") from error
-    except ValueError as error:  # a NUL in its name
-        raise malformed(f"{path}: {error}") from error
+        raise whole.wrong(f"this is no text in UTF-8: {error.reason} at byte {error.start}") from error
+    except (OSError, ValueError) as error:  # a NUL in its name
+        raise whole.wrong(str(getattr(error, "strerror", None) or error)) from error
+    if not is_regular:
+        raise whole.wrong("this is no regular file")
     return read_text(text.replace("\r\n", "\n").replace("\r", "\n"), format_, path)
-
-
-def _content(path: Path) -> bytes:
-    """Return what is in a regular file, as much as is read at most; others may block, or never end."""
-    opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    with os.fdopen(opened, "rb") as file:
-        if not stat.S_ISREG(os.fstat(opened).st_mode):
-            raise malformed(f"{path}: this is no regular file")
-        content = file.read(_LARGEST_FILE + 1)
-    if len(content) > _LARGEST_FILE:
-        raise malformed(f"{path}: it has more than {LARGEST:,} characters; so many are read at most")
-    return content
 
 
 def read_text(text: str, format: Format, file: Path | None = None) -> Plain:  # noqa: A002 - the word for it
@@ -210,19 +203,15 @@ def read_text(text: str, format: Format, file: Path | None = None) -> Plain:  # 
     Raises:
         TerminalTestError: `INVALID_CONFIG`: it is not what it should be.
     """
-    source = Source(file, text)
+    source, whole = Source(file, text), Plain(None, Source(file))
     if len(text) > LARGEST:
-        raise malformed(
-            f"{'' if file is None else f'{file}: '}it has {len(text):,} characters; {LARGEST:,} are read at most"
-        )
+        raise whole.wrong(f"it has more than {LARGEST:,} characters; so many are read at most")
     try:
-        if format == "yaml":
-            return Plain(read_yaml(text), source)
-        return Plain(_numbers(Plain(jsons.read(text), source)), source)
+        return Plain(read_yaml(text) if format == "yaml" else _numbers(Plain(jsons.read(text), source)), source)
     except (InvalidYAMLError, InvalidJSONError) as error:
-        raise Plain(None, Source(file)).wrong(str(error)) from error
+        raise whole.wrong(str(error)) from error
     except RecursionError as error:
-        raise Plain(None, Source(file)).wrong("it is nested too deep") from error
+        raise whole.wrong("it is nested too deep") from error
 
 
 def _numbers(plain: Plain) -> object:

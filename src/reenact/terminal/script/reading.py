@@ -23,6 +23,7 @@ from reenact.terminal.script.plain import (
     know,
     read_file,
     read_text,
+    struct_of,
 )
 from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject, is_pattern
 from reenact.terminal.session.keys import encode
@@ -150,14 +151,9 @@ def _assertion(plain: Plain) -> AssertionOptions:
         expected = fields[kind]
     else:
         raise plain.wrong(f"an assertion has one of {', '.join(_ASSERTIONS)}, or a type and what is expected")
-    flags = {name: _flag(fields[name]) for name in _FLAGS if name in fields}
-    return AssertionOptions(
-        type=msgspec.convert(kind, AssertionType),
-        expected=_expected(kind, expected),
-        strip_ansi=flags.get("stripAnsi", False),
-        ignore_case=flags.get("ignoreCase", False),
-        ignore_whitespace=flags.get("ignoreWhitespace", False),
-    )
+    flags = Plain({name: fields[name].value for name in _FLAGS if name in fields}, plain.source, plain.path)
+    base = AssertionOptions(type=msgspec.convert(kind, AssertionType), expected=_expected(kind, expected))
+    return struct_of(AssertionOptions, flags, base)
 
 
 def _expected(kind: str, plain: Plain) -> object:
@@ -180,12 +176,6 @@ def _compiled(plain: Plain) -> re.Pattern[str] | Expression:
         return Expression(plain.text())
     except BadPatternError as error:
         raise plain.wrong(str(error)) from error
-
-
-def _flag(plain: Plain) -> bool:
-    if not isinstance(plain.value, bool):
-        raise plain.wrong(f"expected true or false, got {called(plain.value)}")
-    return plain.value
 
 
 def _seconds(plain: Plain) -> float | None:

@@ -46,7 +46,7 @@ from reenact.terminal.session.locator import AsyncLocator, Locator, StyleFields
 from reenact.terminal.session.pty import Pair, unavailable
 from reenact.terminal.session.spawning import Process, Spawner, environment, explained, returncode, spawn, unserved
 from reenact.terminal.session.transcript import Search, Transcript, compiled
-from reenact.terminal.session.waiting import Asking, Changes, Pause, Question, asking, blocking, wait
+from reenact.terminal.session.waiting import Asking, Changes, Pause, asking, blocking, wait
 from reenact.terminal.status import ExitStatus
 
 T = TypeVar("T")
@@ -308,8 +308,10 @@ class Session:
                 f"timed out after {limit:g} s waiting for {what} from {self.command[0]!r}{note()}", seen=shown()
             )
 
-        question = Question(ask=ask, ended=error or ended, too_late=error or too_late, again=again)
-        return await self._wait(asking(self._started().changes, question, limit))
+        changes = self._started().changes
+        return await self._wait(
+            asking(changes, limit, ask, ended=error or ended, too_late=error or too_late, again=again)
+        )
 
     def _writing(self, data: object) -> Asking[None]:
         live = self._started()
@@ -322,16 +324,20 @@ class Session:
         def progress() -> str:
             return f"{outgoing.sent} of {len(outgoing.data)} bytes went"
 
-        question = Question(
-            ask=lambda: outgoing.is_sent or None,
-            ended=lambda: self._ended(f"before all was written; {progress()}", None),
-            too_late=lambda: WaitTimeoutError(
+        def too_late() -> WaitTimeoutError:
+            return WaitTimeoutError(
                 f"timed out after {self.timeout:g} s waiting for {self.command[0]!r} to read: {progress()}"
-            ),
-        )
+            )
+
         live.send(outgoing)
         try:
-            yield from asking(live.changes, question, self.timeout)
+            yield from asking(
+                live.changes,
+                self.timeout,
+                lambda: outgoing.is_sent or None,
+                ended=lambda: self._ended(f"before all was written; {progress()}", None),
+                too_late=too_late,
+            )
         finally:
             live.take_back(outgoing)
 

@@ -14,6 +14,7 @@ import functools
 import math
 import operator
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -86,19 +87,12 @@ def vforked(
 
 
 def _spawned(argv: tuple[str, ...], env: dict[str, str], actions: list[tuple[object, ...]], restored: set[int]) -> int:
-    """Start the first program of that name on the path; raise what most tells why there is none."""
+    """Start the first program of that name on the path."""
     name = argv[0]
-    paths = [name] if "/" in name else [f"{folder}/{name}" for folder in os.get_exec_path(env)]
-    found: OSError | None = None
-    for path in paths:
-        try:
-            return os.posix_spawn(path, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=restored)
-        except (FileNotFoundError, NotADirectoryError) as error:
-            found = found or error
-        except OSError as error:
-            if found is None or isinstance(found, (FileNotFoundError, NotADirectoryError)):
-                found = error
-    raise found or FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    path = name if "/" in name else shutil.which(name, path=os.pathsep.join(os.get_exec_path(env)))
+    if path is None:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+    return os.posix_spawn(path, argv, env, file_actions=actions, setsid=True, setsigmask=(), setsigdef=restored)
 
 
 def _actions(path: str) -> list[tuple[object, ...]]:

@@ -8,6 +8,8 @@ import threading
 from collections import deque
 from typing import AnyStr, Final, Generic
 
+import msgspec
+
 from reenact.terminal.ansi.parser import ANSIStripper
 from reenact.terminal.errors import invalid
 from reenact.terminal.matching.options import Pattern
@@ -154,7 +156,7 @@ def compiled(pattern: Pattern | Finder) -> Finder:
     if isinstance(pattern, str) and pattern:
         return re.compile("\r{0,2}\n".join(re.escape(line) for line in pattern.split("\n")))
     if isinstance(pattern, Expression):
-        return Expression(pattern.pattern, pattern.flags, any_line_end=True)
+        return msgspec.structs.replace(pattern, any_line_end=True)
     if not isinstance(pattern, str) and isinstance(getattr(pattern, "pattern", None), str):
         return pattern
     raise invalid(

@@ -7,9 +7,8 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import wraps
-from typing import Concatenate, Final, Generic, NamedTuple, Never, ParamSpec, TypeAlias, TypeVar
+from typing import Concatenate, Final, NamedTuple, Never, ParamSpec, TypeAlias, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -77,41 +76,40 @@ class Changes:
             self._changed.wait_for(lambda: self._moment.over, _left(pause.earliest))
 
 
-@dataclass(frozen=True, kw_only=True)
-class Question(Generic[T]):
-    """Something to wait for.
+def asking(
+    changes: Changes,
+    timeout: float,
+    ask: Callable[[], T | None],
+    *,
+    ended: Callable[[], Exception],
+    too_late: Callable[[], Exception],
+    again: Callable[[], float] = lambda: math.inf,
+) -> Asking[T]:
+    """Ask until there is an answer, and return it.
 
-    Attributes:
+    A question that takes long to ask rests for as long again, so that a flood of output cannot keep it busy for ever:
+    what it is asked about has grown in proportion by then. It is asked for the last time when the time is over.
+
+    Args:
+        changes: what says that there may be an answer.
+        timeout: seconds.
         ask: returns the answer, or None as long as there is none.
         ended: makes the error for when all is over without an answer.
         too_late: likewise for when the time is over.
         again: the moment, on the monotonic clock, at which time alone may bring the answer.
     """
-
-    ask: Callable[[], T | None]
-    ended: Callable[[], Exception]
-    too_late: Callable[[], Exception]
-    again: Callable[[], float] = lambda: math.inf
-
-
-def asking(changes: Changes, question: Question[T], timeout: float) -> Asking[T]:
-    """Ask until there is an answer, and return it.
-
-    A question that takes long to ask rests for as long again, so that a flood of output cannot keep it busy for ever:
-    what it is asked about has grown in proportion by then. It is asked for the last time when the time is over.
-    """
     deadline = time.monotonic() + timeout
     while True:
         moment, begun = changes.moment, time.monotonic()
-        answer = question.ask()
+        answer = ask()
         if answer is not None:
             return answer
         now = time.monotonic()
         if moment.over:
-            raise question.ended()
+            raise ended()
         if now >= deadline:
-            raise question.too_late()
-        yield Pause(moment.happened, min(deadline, now + (now - begun)), min(deadline, question.again()))
+            raise too_late()
+        yield Pause(moment.happened, min(deadline, now + (now - begun)), min(deadline, again()))
 
 
 def wait(changes: Changes, asking: Asking[T]) -> T:
