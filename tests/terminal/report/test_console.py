@@ -48,6 +48,7 @@ def test_requirement_10_3_a_failure_is_reported_with_what_the_program_showed() -
     assert greets.splitlines() == [
         "FAILED chat: it greets",
         "    waited 1 s for 'Hello'",
+        "    assertion (exact):",
         "    not alike",
         "    what is different (exact):",
         "    -b",
@@ -57,7 +58,7 @@ def test_requirement_10_3_a_failure_is_reported_with_what_the_program_showed() -
         "    | Bye",
         "    kept: kept/it.cast",
     ]
-    assert speaks.splitlines()[2:] == ["    the last of the output:", "    | no", "    | prompt"]
+    assert speaks.splitlines()[2:] == ["    the output:", "    | no", "    | prompt"]
 
 
 @given(results)

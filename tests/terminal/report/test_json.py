@@ -5,15 +5,20 @@ import math
 import re
 from typing import NoReturn
 
+import msgspec
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 from reenact.terminal.matching.options import AssertionResult
-from reenact.terminal.report.generator import from_json, to_json
+from reenact.terminal.report.generator import Report, to_json
 from reenact.terminal.report.results import TestSuiteResult
 from tests.terminal.report.samples import broken, failing, passing, results, skipped, suite
+
+
+def read_back(text: str | bytes) -> Report:
+    report: Report = msgspec.json.decode(text, type=Report)
+    return report
 
 
 def no_number(text: str) -> NoReturn:
@@ -51,7 +56,7 @@ def test_a_report_for_programs_has_a_version_the_sums_and_each_test() -> None:
 def test_any_results_are_strict_json_and_are_read_back_as_they_were(some: tuple[TestSuiteResult, ...]) -> None:
     document = to_json(some)
 
-    report = from_json(document)
+    report = read_back(document)
     assert json.loads(document.encode(), parse_constant=no_number)["version"] == 1
     assert to_json(report.suites) == document
     if "\\ud" not in repr(some):  # which is how halves of pairs are written there
@@ -60,13 +65,13 @@ def test_any_results_are_strict_json_and_are_read_back_as_they_were(some: tuple[
 
 @pytest.mark.parametrize("output", ["\x00\x1b[31m\x7f\x9b", "]]>\r\n\t", "\u2028\ufffe🙂", '"\\'])
 def test_output_is_read_back_character_by_character(output: str) -> None:
-    report = from_json(to_json([suite(failing(output=output))]))
+    report = read_back(to_json([suite(failing(output=output))]))
 
     assert report.suites[0].tests[0].output == output
 
 
 def test_halves_of_pairs_are_made_visible() -> None:
-    report = from_json(to_json([suite(failing(output="a\ud800b\udcffc"))]))
+    report = read_back(to_json([suite(failing(output="a\ud800b\udcffc"))]))
 
     assert report.suites[0].tests[0].output == r"a\ud800b\udcffc"
 
@@ -88,7 +93,7 @@ class Odd:
     ],
 )
 def test_what_was_expected_is_said_as_json_can_say_it(expected: object, written: object) -> None:
-    report = from_json(to_json([expecting(expected)]))
+    report = read_back(to_json([expecting(expected)]))
 
     assert report.suites[0].tests[0].assertions[0].expected == written
 
@@ -100,11 +105,3 @@ def test_a_value_without_bottom_is_said_in_words() -> None:
     report = to_json([expecting(endless)])
 
     assert "[[...]]" in report
-
-
-@pytest.mark.parametrize("text", ["", "{}", "[1", '{"version": 2, "suites": []}', '{"version": 1, "suites": 1}'])
-def test_what_is_no_report_is_refused(text: str) -> None:
-    with pytest.raises(TerminalTestError, match="no JSON report of version 1") as caught:
-        from_json(text)
-
-    assert caught.value.type == TerminalTestErrorType.INVALID_CONFIG

@@ -54,14 +54,14 @@ def test_requirement_10_4_a_report_for_continuous_integration_says_of_each_test_
 def test_whatever_a_program_showed_is_in_the_report_of_its_failure_and_says_the_same(output: str) -> None:
     read_back = only(read(suite(failing(output=f"[{output}]"))), ".//failure").text or ""
 
-    assert f"--- output\n[{visible(output)}]" in read_back
+    assert f"--- the output\n[{visible(output)}]" in read_back
 
 
 @pytest.mark.parametrize("output", ["]]>", "<b>&amp;</b>", "a\r\nb\rc\td", "--> <!--", " leading and trailing  \n\n"])
 def test_text_that_xml_can_say_is_read_back_character_by_character(output: str) -> None:
     read_back = only(read(suite(failing(output=output))), ".//failure").text or ""
 
-    assert read_back.endswith(f"--- output\n{output}")
+    assert read_back.endswith(f"--- the output\n{output}")
 
 
 def test_a_message_keeps_its_lines_and_its_quotes() -> None:
@@ -81,15 +81,16 @@ def test_a_failure_tells_its_diff_screen_stack_and_output() -> None:
     assert said.splitlines() == [
         "waited 1 s for 'Hello'",
         "tried 3 times",
-        "--- assertion: exact",
+        "--- assertion (exact)",
         "not the same",
+        "--- what is different (exact)",
         "-b",
         "+a",
-        "--- stack",
+        "--- where",
         "at line 3",
-        "--- screen",
+        "--- the last screen",
         "$ _",
-        "--- output",
+        "--- the output",
         "out",
     ]
 

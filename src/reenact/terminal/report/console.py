@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TextIO
 
 from reenact.terminal.ansi.parser import ANSIParser
-from reenact.terminal.report.results import TestResult, TestSuiteResult, failures, holds_a_diff, spoken, totals, unsaid
+from reenact.terminal.report.results import TestResult, TestSuiteResult, account, failures, spoken, totals
 from reenact.terminal.text import end_of, on_a_line, plain_lines, start_of
 
 LARGEST: Final = 4000
@@ -87,23 +87,19 @@ def _reason(test: TestResult) -> str:
 
 
 def _details(test: TestResult, ink: _Ink) -> Iterator[str]:
-    why = _beginning(test.error or "it is not known why")
-    yield _painted_diff(why, ink) if holds_a_diff(test) else why
-    for assertion, message, diff in unsaid(test):
-        if message:
-            yield _beginning(message)
-        if diff:
-            yield _heading(f"what is different ({assertion.type}):", ink)
-            yield _painted_diff(_beginning(diff), ink)
-    if test.stack:
-        yield _heading("where:", ink)
-        yield _beginning(test.stack)
-    if test.screen is not None:
-        yield _heading("the last screen:", ink)
-        yield _framed(_beginning(test.screen) if test.screen.strip() else "    (empty)", ink)
-    elif test.output:
-        yield _heading("the last of the output:", ink)
-        yield _framed(_end(test.output), ink)
+    for part in account(test):
+        if part.title != "why" and not (part.kind == "output" and test.screen is not None):
+            yield _heading(f"{part.title}:", ink)
+        match part.kind:
+            case "text":
+                yield _beginning(part.text)
+            case "diff":
+                yield _painted_diff(_beginning(part.text), ink)
+            case "screen":
+                yield _framed(_beginning(part.text) if part.text.strip() else "    (empty)", ink)
+            case "output":
+                if test.screen is None:
+                    yield _framed(_end(part.text), ink)
     for path in test.attachments:
         yield f"    kept: {on_a_line(path)}"
 

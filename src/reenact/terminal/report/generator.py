@@ -169,18 +169,6 @@ def to_json(results: Sequence[TestSuiteResult]) -> str:
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"
 
 
-def from_json(text: str | bytes) -> Report:
-    """Return the report that the text holds.
-
-    Raises:
-        TerminalTestError: `INVALID_CONFIG`: it holds none of this version.
-    """
-    try:
-        return msgspec.json.decode(text, type=Report)
-    except (msgspec.DecodeError, UnicodeError) as error:
-        raise invalid(f"this is no JSON report of version 1: {error}", error) from error
-
-
 def _fit(value: object, depth: int = 0) -> object:
     """Return the value as JSON has it: a pattern is its text, and what JSON cannot say is said in words."""
     if isinstance(value, str):

@@ -16,14 +16,14 @@ from urllib.parse import quote
 from reenact.terminal.ansi.parser import ANSIParser, ANSIToken
 from reenact.terminal.ansi.style import ANSIStyle
 from reenact.terminal.report.results import (
+    Part,
     Status,
     TestResult,
     TestSuiteResult,
     Totals,
-    holds_a_diff,
+    account,
     spoken,
     totals,
-    unsaid,
 )
 from reenact.terminal.screen.drawing import BACKGROUND, FOREGROUND, shown_color, shown_colors
 from reenact.terminal.text import encodable, end_of, on_a_line, plain_lines, with_newlines
@@ -146,36 +146,28 @@ class _Page:
         kind = "" if test.error_type is None else f" ({escape(test.error_type.value)})"
         tried = f", tried {test.attempts} times" if test.attempts > 1 else ""
         yield f'<p><span class="{test.status}">{test.status}</span>{kind} in {spoken(test.duration)}{tried}</p>\n'
-        yield self._block("Why", test.error or "It is not known why.", diff=holds_a_diff(test))
-        for assertion, message, diff in unsaid(test):
-            if message:
-                yield self._block(f"Assertion ({assertion.type})", message)
-            if diff:
-                yield self._block(f"What is different ({assertion.type})", diff, diff=True)
-        if test.stack:
-            yield self._block("Where", test.stack)
-        if test.screen is not None:
-            yield self._block("The last screen", test.screen, "terminal")
-        if test.output:
-            yield self._block("Output", test.output, "terminal", painted=True)
+        for part in account(test):
+            yield self._block(part)
         if test.attachments:
             yield f"<h4>Attachments</h4>\n<ul>\n{''.join(f'<li>{link}</li>' for link in self._links(test))}\n</ul>\n"
         yield "</article>\n"
 
-    def _block(self, title: str, text: str, kind: str = "text", *, painted: bool = False, diff: bool = False) -> str:
-        end, missing = end_of(text, min(LARGEST, self._left))
+    def _block(self, part: Part) -> str:
+        end, missing = end_of(part.text, min(LARGEST, self._left))
         self._left -= len(end)
         note = f"<p>{missing} characters before this are left out.</p>\n" if missing else ""
-        if painted:
-            shown = styled(end)
-        elif diff:
-            shown = "\n".join(_diff_line(line) for line in plain_lines(end).split("\n"))
-        else:
-            shown = escape(plain_lines(end))
+        match part.kind:
+            case "output":
+                shown = styled(end)
+            case "diff":
+                shown = "\n".join(_diff_line(line) for line in plain_lines(end).split("\n"))
+            case _:
+                shown = escape(plain_lines(end))
         # A reader drops a line break that comes first in `pre`. It can be scrolled, so it must be reached by keyboard.
-        heading = escape(title)
+        heading = escape(part.title.capitalize())
+        look = "terminal" if part.kind in {"screen", "output"} else "text"
         return (
-            f'<h4>{heading}</h4>\n{note}<pre class="{kind}" tabindex="0" role="region" aria-label="{heading}">'
+            f'<h4>{heading}</h4>\n{note}<pre class="{look}" tabindex="0" role="region" aria-label="{heading}">'
             f"\n{shown}</pre>\n"
         )
 

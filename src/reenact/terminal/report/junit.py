@@ -10,13 +10,13 @@ in the output of the suite.
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from reenact.terminal.report.results import TestResult, TestSuiteResult, unsaid
+from reenact.terminal.report.results import TestResult, TestSuiteResult, account
 from reenact.terminal.text import end_of, on_a_line, visible
 
 LARGEST: Final = 1_000_000
@@ -63,28 +63,17 @@ def _add_suite(root: ET.Element, number: int, suite: TestSuiteResult) -> None:
             case "failed" | "error":
                 tag = "failure" if test.status == "failed" else "error"
                 kind = test.status if test.error_type is None else test.error_type.value
-                _add(case, tag, _account(test), message=(test.error or "it is not known why")[:_MESSAGE], type=kind)
+                _add(case, tag, _told(test), message=(test.error or "it is not known why")[:_MESSAGE], type=kind)
     _add(element, "system-out", "".join(map(_attached, suite.tests)))
     _add(element, "system-err")
 
 
-def _account(test: TestResult) -> str:
+def _told(test: TestResult) -> str:
     """Return all that is known of a failure, as text."""
-    return "\n".join(
-        part if not title else f"--- {title}\n{part}" for title, part in _parts(test) if part is not None and part != ""
-    )
-
-
-def _parts(test: TestResult) -> Iterator[tuple[str, str | None]]:
-    yield "", test.error
-    if test.attempts > 1:
-        yield "", f"tried {test.attempts} times"
-    for assertion, message, diff in unsaid(test):
-        yield f"assertion: {assertion.type}", "\n".join(filter(None, (message, diff)))
-    yield "stack", test.stack
-    yield "attachments", "\n".join(test.attachments)
-    yield "screen", test.screen
-    yield "output", test.output
+    why, *parts = account(test)
+    tried = [f"tried {test.attempts} times"] if test.attempts > 1 else []
+    kept = ["--- attachments", *test.attachments] if test.attachments else []
+    return "\n".join([why.text, *tried, *kept, *(f"--- {part.title}\n{part.text}" for part in parts)])
 
 
 def _attached(test: TestResult) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from math import isfinite
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -157,19 +157,30 @@ def failures(suite: TestSuiteResult) -> tuple[TestResult, ...]:
     return tuple(test for test in suite.tests if test.status in {"failed", "error"})
 
 
-def unsaid(test: TestResult) -> Iterator[tuple[AssertionResult, str | None, str | None]]:
-    """Yield each failed assertion, with its message and its diff as far as the error does not hold them already."""
-    said = test.error or ""
-    for assertion in test.assertions:
-        if not assertion.passed:
-            message, diff = (None if not text or text in said else text for text in (assertion.message, assertion.diff))
-            if message is not None or diff is not None:
-                yield assertion, message, diff
+class Part(NamedTuple):
+    """A part of what is known of a failure."""
+
+    title: str
+    text: str
+    kind: Literal["text", "diff", "screen", "output"] = "text"
 
 
-def holds_a_diff(test: TestResult) -> bool:
-    """Return whether the diff of an assertion is a part of the error."""
-    return any(assertion.diff and assertion.diff in (test.error or "") for assertion in test.assertions)
+def account(test: TestResult) -> Iterator[Part]:
+    """Yield all that is known of a failure: why, then failed assertions as far as that does not tell them already."""
+    why = test.error or "it is not known why"
+    failed = [assertion for assertion in test.assertions if not assertion.passed]
+    yield Part("why", why, "diff" if any(one.diff and one.diff in why for one in failed) else "text")
+    for one in failed:
+        if one.message and one.message not in why:
+            yield Part(f"assertion ({one.type})", one.message)
+        if one.diff and one.diff not in why:
+            yield Part(f"what is different ({one.type})", one.diff, "diff")
+    if test.stack:
+        yield Part("where", test.stack)
+    if test.screen is not None:
+        yield Part("the last screen", test.screen, "screen")
+    if test.output:
+        yield Part("the output", test.output, "output")
 
 
 def _selected(test: TestResult, include_output: bool, include_stack: bool) -> TestResult:  # noqa: FBT001 - as above
