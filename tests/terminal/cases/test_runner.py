@@ -140,7 +140,7 @@ class _NotRemovable(TestFixture):
     """Cannot be taken down once it was set up, or says so."""
 
     def teardown(self) -> None:
-        was_set_up = self._live is not None
+        was_set_up = self._context is not None
         super().teardown()
         if was_set_up:
             raise TerminalTestError(TerminalTestErrorType.FIXTURE_TEARDOWN_FAILED, "this could not be removed: x")

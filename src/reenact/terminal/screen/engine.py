@@ -55,23 +55,24 @@ class Engine:
             application_cursor=terminal.mode(_CURSOR_KEYS),
             application_keypad=terminal.mode(_KEYPAD),
             bracketed_paste=terminal.mode(_PASTE),
-            alternate_screen=terminal.state().alternate,
+            alternate_screen=bool(terminal.get("active_screen", "GhosttyTerminalScreen")),
         )
 
     def screen(self) -> Screen:
         """Return the screen as it is now."""
         self._look()
         terminal = self._terminal
-        state = terminal.state()
+        columns, rows = terminal.size
+        get = terminal.get
         return Screen(
-            columns=state.columns,
-            rows=state.rows,
+            columns=columns,
+            rows=rows,
             lines=tuple(self._lines),
             cells=tuple(self._cells),
-            cursor=Cursor(row=state.row, column=state.column, visible=state.visible),
+            cursor=Cursor(get("cursor_y"), get("cursor_x"), visible=bool(get("cursor_visible", "bool"))),
             title=terminal.title(),
             modes=self.modes(),
-            scrollback=self._history.lines(state.history, state.columns),
+            scrollback=self._history.lines(get("scrollback_rows", "size_t"), columns),
         )
 
     def close(self) -> None:
@@ -89,7 +90,7 @@ class Engine:
     def _look(self) -> None:
         """Read the rows that have changed."""
         terminal = self._terminal
-        rows = terminal.state().rows
+        _, rows = terminal.size
         if len(self._lines) != rows:
             self._lines, self._cells = [""] * rows, [()] * rows
         if len(self._known) > _REMEMBERED or len(self._styles) > _REMEMBERED:

@@ -50,19 +50,6 @@ class Glyph(NamedTuple):
     """There are more characters in the cell."""
 
 
-class State(NamedTuple):
-    """Where things stand, apart from the cells."""
-
-    columns: int
-    rows: int
-    row: int
-    column: int
-    visible: bool
-    alternate: bool
-    history: int
-    """Rows that have left the screen at its top."""
-
-
 class Terminal:
     """A terminal of the library. The cells of a row are asked for while `changes` stands there."""
 
@@ -113,20 +100,15 @@ class Terminal:
         """Give everything back to the library."""
         self._end()
 
-    def state(self) -> State:
-        """Return where things stand."""
-        get = self._terminal.get
-        columns, rows = self._size
-        column, row = self._terminal.cursor
-        return State(
-            columns=columns,
-            rows=rows,
-            row=row,
-            column=column,
-            visible=bool(get("cursor_visible", "bool")),
-            alternate=bool(get("active_screen", "GhosttyTerminalScreen")),
-            history=get("scrollback_rows", "size_t"),
-        )
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows."""
+        return self._size
+
+    def get(self, name: str, kind: str = "uint16_t") -> int:
+        """Return a number by the library's name for it, as `cursor_x`."""
+        number: int = self._terminal.get(name, kind)
+        return number
 
     def mode(self, number: int) -> bool:
         """Tell whether a private mode is set."""
