@@ -94,7 +94,7 @@ if TYPE_CHECKING:
         waiting,
     )
     from reenact.audit import Audit
-    from reenact.client.reconnect import Reconnect
+    from reenact.client.dialing import Reconnect
     from reenact.client.runtime import RemoteRuntime
     from reenact.client.subscription import RemoteSubscription
     from reenact.domain.agent import AgentInfo
@@ -330,7 +330,7 @@ _LATER: Final = {
     "ReadModelBehindError": "reenact.projections.errors",
     "ReadModelError": "reenact.projections.errors",
     "Receptor": "reenact.actors.environment.api",
-    "Reconnect": "reenact.client.reconnect",
+    "Reconnect": "reenact.client.dialing",
     "Reference": "reenact.actors.kernel",
     "Remembered": "reenact.actors.journal.api",
     "RemoteRuntime": "reenact.client.runtime",

@@ -33,7 +33,7 @@ from reenact.projections.runner import Runner
 from reenact.projections.views.projections import Projections
 
 if TYPE_CHECKING:
-    from reenact.client.reconnect import Reconnect
+    from reenact.client.dialing import Reconnect
     from reenact.client.runtime import RemoteRuntime
     from reenact.projections.views.declared import Projection
 

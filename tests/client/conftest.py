@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from reenact import Image, Runtime
-from reenact.client.reconnect import Reconnect
+from reenact.client.dialing import Reconnect
 from reenact.client.runtime import RemoteRuntime
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory

@@ -6,7 +6,7 @@ import json
 
 from reenact import Runtime
 from reenact.client import subscription as module
-from reenact.client.reconnect import Reconnect
+from reenact.client.dialing import Reconnect
 from reenact.client.subscription import RemoteSubscription
 from tests.client.conftest import Waits
 from tests.client.scripted import Beyond, Line, Scripted, event

@@ -12,9 +12,8 @@ from typing import TypeAlias
 import pytest
 
 from reenact import AsyncRuntime, Runtime, RuntimeClosedError
-from reenact.client.dialing import Dialer
+from reenact.client.dialing import Dialer, Reconnect
 from reenact.client.link import Link
-from reenact.client.reconnect import Reconnect
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.errors import AuthenticationError, ProtocolError, ReenactError, ServerUnreachableError
 from reenact.domain.frames import NOT_ALLOWED

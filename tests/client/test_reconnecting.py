@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.client.reconnect import Reconnect
+from reenact.client.dialing import Reconnect
 
 
 def test_without_chance_a_wait_is_twice_as_long_after_each_failure_up_to_the_longest() -> None:

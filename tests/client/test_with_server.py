@@ -21,7 +21,7 @@ from reenact import (
     tool,
 )
 from reenact.client import subscription as module
-from reenact.client.reconnect import Reconnect
+from reenact.client.dialing import Reconnect
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.errors import AuthenticationError, RequestReusedError, ServerUnreachableError
 from reenact.domain.events import Envelope

@@ -14,12 +14,11 @@ from reenact.actors.asking import Asker, Asking
 from reenact.actors.kernel.at_exit import AtExit
 from reenact.client.address import check_token, websocket_address
 from reenact.client.asking import Answer, Asked
-from reenact.client.dialing import Dialer
+from reenact.client.dialing import Dialer, Reconnect
 from reenact.client.events import RemoteEvents
 from reenact.client.handlers import Handlers
 from reenact.client.incoming import read_envelope
 from reenact.client.link import Link
-from reenact.client.reconnect import Reconnect
 from reenact.domain.commands import REQUESTS, ImageContent, Request
 from reenact.domain.content import plain_content
 from reenact.domain.errors import (
