@@ -611,7 +611,7 @@ def test_what_comes_in_the_very_moment_of_unsubscribing_is_dropped(follow: Follo
     subscription, _, _ = follow()
     subscription.unsubscribe()
 
-    assert subscription._buffer.offer((1, b""), 0) is True
+    assert subscription._buffer.offer((1, "", b""), 0) is True
 
     assert subscription.take() == []
 

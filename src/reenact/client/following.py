@@ -30,7 +30,7 @@ class Following(Follower):
     """
 
     def __init__(
-        self, link: Link, topic: str, client_id: str | None, after: int | None, buffer: Buffer[tuple[int, bytes]]
+        self, link: Link, topic: str, client_id: str | None, after: int | None, buffer: Buffer[tuple[int, str, bytes]]
     ) -> None:
         super().__init__(link)
         self.standing: Future[int] = Future()
@@ -166,7 +166,7 @@ class Following(Follower):
                 return
             if cursor is None:
                 continue
-            if not self._buffer.offer((cursor, bytes(event)), len(bytes(event))):
+            if not self._buffer.offer((cursor, head.type, bytes(event)), len(bytes(event))):
                 self._deaf = self._full = True
                 self._link.speak(self)
                 return

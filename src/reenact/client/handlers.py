@@ -153,7 +153,7 @@ class Handlers:
             if not listeners:
                 continue
             try:
-                envelope = read_envelope(event)
+                envelope = read_envelope(event, type_)
             except ProtocolError:
                 _log.exception("an event of the type %r could not be read", type_)
                 continue

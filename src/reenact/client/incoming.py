@@ -56,6 +56,10 @@ class Head(FrozenByName):
     cursor: int | None = None
 
 
+class _Type(Frozen):
+    type: str
+
+
 class _Range(Frozen):
     first_cursor: int
 
@@ -78,6 +82,7 @@ class Response(Frozen):
 
 
 _FRAMES: Final[msgspec.json.Decoder[FromServer]] = msgspec.json.Decoder(FromServer)
+_TYPES: Final = msgspec.json.Decoder(_Type)
 _HEADS: Final = msgspec.json.Decoder(Head)
 _GAPS: Final = msgspec.json.Decoder(_Gap)
 _RESPONSES: Final = msgspec.json.Decoder(Response)
@@ -89,7 +94,7 @@ def read_frame(message: str | bytes) -> FromServer:
     return _read(_FRAMES, message, "what is no frame of its own")
 
 
-def read_head(event: bytes | msgspec.Raw) -> Head:
+def read_head(event: msgspec.Raw) -> Head:
     """Return what stands in the head of an event, or raise `ProtocolError`."""
     return _read(_HEADS, event, _NO_EVENT)
 
@@ -99,9 +104,9 @@ def read_outcome(response: msgspec.Raw) -> Outcome:
     return _read(_RESPONSES, response, "a malformed response").data
 
 
-def read_envelope(event: bytes | msgspec.Raw) -> RuntimeEvent:
+def read_envelope(event: bytes | msgspec.Raw, type_: str | None = None) -> RuntimeEvent:
     """Return the event, its data in its own type, or as JSON has it if that is not known; or raise `ProtocolError`."""
-    return _read(_envelopes(read_head(event).type), event, _NO_EVENT)
+    return _read(_envelopes(type_ or _read(_TYPES, event, _NO_EVENT).type), event, _NO_EVENT)
 
 
 @cache

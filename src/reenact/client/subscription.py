@@ -54,7 +54,7 @@ class RemoteSubscription:
         self._auto_ack = auto_ack and client_id is not None
         self._timeout = timeout
         self._late = f"no answer came within {timeout} s; it may be acknowledged all the same"
-        self._buffer: Buffer[tuple[int, bytes]] = Buffer(MOST, MOST_BYTES)
+        self._buffer: Buffer[tuple[int, str, bytes]] = Buffer(MOST, MOST_BYTES)
         self._unsaid = 0
         self._said_at = time.monotonic()
         self._restless = 0
@@ -190,9 +190,9 @@ class RemoteSubscription:
             raise type(error)(*error.args)
         return self._buffer.is_done
 
-    def _hand_out(self, event: tuple[int, bytes]) -> RuntimeEvent:
+    def _hand_out(self, event: tuple[int, str, bytes]) -> RuntimeEvent:
         try:
-            envelope = read_envelope(event[1])
+            envelope = read_envelope(event[2], event[1])
         except ProtocolError as error:
             self.unsubscribe()
             self._buffer.error = error
