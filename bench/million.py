@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from statistics import fmean, median
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from bench.live import resident
 from bench.measure import must
@@ -80,7 +80,7 @@ def _write(path: Path, count: int) -> tuple[list[str], list[float], int, Written
     seconds: list[float] = []
     memory: list[int] = []
     new_id = TimeOrderedIds(microseconds)
-    waiting: deque[list[PooledFuture[object]]] = deque()
+    waiting: deque[list[PooledFuture[Any]]] = deque()
     with SqliteJournal.open(path, codec()) as journal, ActorSystem(journal, max_live=LIVE) as system:
         before = journal.head()
         journal.watch(commits.append)
@@ -104,7 +104,7 @@ def _creation(session_id: str) -> CreateSession:
     return CreateSession(session_id=session_id, container_id="bench", image_id="bench", image_revision=1)
 
 
-def _settle(futures: Sequence[PooledFuture[object]]) -> None:
+def _settle(futures: Sequence[PooledFuture[Any]]) -> None:
     for future in futures:
         future.get()
 

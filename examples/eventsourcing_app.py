@@ -46,7 +46,8 @@ def demonstrate(path: Path) -> None:
     for _ in range(3):
         ann.deposit(100)
         application.save(ann)
-    print(f"ann has {application.repository.get(ann.id).balance}")
+    saved: Account = application.repository.get(ann.id)
+    print(f"ann has {saved.balance}")
     application.close()
     with Audit.open(path) as audit:
         print(f"nothing is wrong: {audit.verify().events} events")

@@ -122,7 +122,8 @@ class SqliteStore:
         if self._end is not None:
             return *self._end, True
         last: tuple[int, int] | None = self.connection.execute(LAST_OF_ALL).fetchone()
-        return *(last or (0, 0)), False
+        number, position = last or (0, 0)
+        return number, position, False
 
     def stream_ends(self, streams: Sequence[str]) -> Iterator[tuple[str, End]]:
         """Yield streams with where they end."""

@@ -203,7 +203,7 @@ def _of_block(block: object) -> list[str]:
     match block:
         case {"type": "text", "text": str(text)}:
             return text.splitlines()
-        case {"type": "tool_use", "id": str(id_), "name": str(name), "input": arguments}:
+        case {"type": "tool_use", "id": str(id_), "name": str(name), "input": object() as arguments}:
             return [f"-> {name} {msgspec.json.encode(arguments).decode()}  call {id_}"]
         case {"type": "tool_result", "tool_use_id": str(id_), "content": str(content)}:
             return f"<- call {id_}: {content}".splitlines()

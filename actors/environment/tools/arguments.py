@@ -304,9 +304,10 @@ def schema_of(
     del schema["title"]
     inline = {name: of for name, of in definitions.items() if name not in _reachable(_references(of), definitions)}
     needed = sorted(_reachable(_references(schema), definitions) - inline.keys())
-    return _inlined(schema, inline) | (
-        {"$defs": {name: _inlined(definitions[name], inline) for name in needed}} if needed else {}
-    )
+    made = _inlined(schema, inline)
+    if needed:
+        made["$defs"] = {name: _inlined(definitions[name], inline) for name in needed}
+    return made
 
 
 def _complete(field: Json, text: str | None, default: object) -> None:

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import Self, TypeAlias
+from typing import Final, Self, TypeAlias
 
 import msgspec
 
@@ -42,6 +42,9 @@ class FakeRequest(msgspec.Struct, frozen=True):
 
 class _ClientHungUpError(Exception):
     """The client has closed the connection."""
+
+
+_reply: Final[Callable[..., FakeReply]] = FakeReply
 
 
 class FakeMessagesAPI:
@@ -88,8 +91,7 @@ class FakeMessagesAPI:
 
     def reply(self, text: str | None = None, **fields: object) -> None:
         """Answer one more request with a `FakeReply` of these fields."""
-        make: Callable[..., FakeReply] = FakeReply
-        self.script([make(**fields) if text is None else make(text=text, **fields)])
+        self.script([_reply(**fields) if text is None else _reply(text=text, **fields)])
 
     def error(
         self,

@@ -73,7 +73,7 @@ class ReplayMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         # An `evolve` that changes its state may have changed the class's: each example begins with a copy of the first.
-        type(self).actor.initial = deepcopy(_initial(type(self)))
+        type(self).actor.initial = deepcopy(_initial(type(self)))  # pyright: ignore[reportGeneralTypeIssues] - its own type's
         self.clock = ManualClock()
         self.stage = Stage(
             type(self).actor, self.make, clock=self.clock, effects=self.effects, snapshot_every=self.snapshot_every
@@ -244,7 +244,7 @@ class ReplayMachine(RuleBasedStateMachine):
 
 @cache
 def _initial(machine: type[ReplayMachine]) -> object:
-    return deepcopy(machine.actor.initial)
+    return deepcopy(machine.actor.initial)  # pyright: ignore[reportGeneralTypeIssues] - as above
 
 
 class _Asked(NamedTuple):

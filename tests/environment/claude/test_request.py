@@ -262,7 +262,7 @@ def test_marks_of_the_user_s_own_count(tools: list[Json], extra: Json, expected:
 
 
 def test_a_full_request_gets_no_more_marks() -> None:
-    block = {"type": "search_result", "source": "s", "title": "t", "content": [], "cache_control": MARK}
+    block: Json = {"type": "search_result", "source": "s", "title": "t", "content": [], "cache_control": MARK}
 
     request = asked(messages=[Said("user", (OpaqueBlock(block),) * MOST_MARKS)], system="x", tools=[BASH])
 

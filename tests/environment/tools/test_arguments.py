@@ -87,7 +87,7 @@ NAMES = ", ".join(f"`{name}`" for name in look.spec.input_schema["properties"])
 
 def run(arguments: object) -> Given:
     """Return what the tool was given."""
-    result: Given = asyncio.run(look.run(arguments))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - a model may give anything
+    result: Given = asyncio.run(look.run(arguments))  # type: ignore[arg-type] # pyright: ignore[reportArgumentType, reportAssignmentType] - a model may give anything
     return result
 
 

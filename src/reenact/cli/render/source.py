@@ -52,8 +52,8 @@ _Token: TypeAlias = tuple[int, object, str]
 class _Lexer(Protocol):
     """What is used of the lexers of Pygments, which has no types."""
 
-    name: str
-
+    @property
+    def name(self) -> str: ...
     def get_tokens_unprocessed(self, text: str) -> Iterable[_Token]: ...
 
 
