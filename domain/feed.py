@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, repeat
-from typing import Any, Final, TypeAlias
+from typing import Annotated, Any, Final, TypeAlias
 
 import msgspec
 
@@ -56,7 +56,7 @@ class _Stored(msgspec.Struct, array_like=True, gc=False):
     data: Any
 
 
-_StoredContext: TypeAlias = dict[str, str] | list[str | int | None]
+_StoredContext: TypeAlias = dict[str, str] | list[str | Annotated[int, msgspec.Meta(ge=0)] | None]
 
 
 class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -105,25 +105,22 @@ def _stored(context: Mapping[str, str], own: str) -> Mapping[str, str] | list[st
         return context
     stored: list[str | int | None] = []
     for place, value in enumerate(values):
-        if value == own:
-            stored.append(0)
-        elif value is None or value not in values[:place]:
-            stored.append(value)
-        else:
-            stored.append(values.index(value) + 1)
+        first = place if value is None else values.index(value)
+        stored.append(0 if value == own else value if first == place else first + 1)
     return stored
 
 
 def _context(stored: _StoredContext, own: str) -> dict[str, str]:
     if isinstance(stored, dict):
         return stored
-    values: list[str | None] = [own]
-    for value in stored:
-        if isinstance(value, int) and not 0 <= value < len(values):
-            raise msgspec.ValidationError(f"the context of a segment has no value at place {value}")
-        values.append(values[value] if isinstance(value, int) else value)
     if len(stored) > len(_ABOUT):
         raise msgspec.ValidationError(f"the context of a segment has {len(stored)} values")
+    values: list[str | None] = [own]
+    try:
+        for value in stored:
+            values.append(values[value] if isinstance(value, int) else value)
+    except IndexError:
+        raise msgspec.ValidationError("the context of a segment repeats a value that it does not have") from None
     return {name: value for name, value in zip(_ABOUT, values[1:], strict=False) if value is not None}
 
 

@@ -49,15 +49,15 @@ _BISECTION: Final = """(
         SELECT CAST(0 AS bigint), (SELECT max({key}) FROM steps WHERE {of})
         UNION ALL
         SELECT low + CASE WHEN (
-            SELECT {value} FROM steps WHERE {of} AND {key} >= low + (size + 1) / 2 ORDER BY {key}, {value} LIMIT 1
+            SELECT {value} FROM steps WHERE {of} AND {key} >= low + (size + 1) / 2 ORDER BY {order} LIMIT 1
         ) <= ? THEN (size + 1) / 2 ELSE 0 END, size / 2
         FROM halves WHERE size > 0
     )
     SELECT max(low) FROM halves
 )"""
-NUMBER_AT: Final = _BISECTION.format(key="number", value="position", of="true")
+NUMBER_AT: Final = _BISECTION.format(key="number", value="position", of="true", order="number")
 """The number of the last row that begins up to a position, the only parameter; 0 if none does."""
-_VERSION_AT: Final = _BISECTION.format(key="version", value="cursor", of="stream = ?")
+_VERSION_AT: Final = _BISECTION.format(key="version", value="cursor", of="stream = ?", order="version, cursor")
 HEARD_AT: Final = f"""(
     SELECT coalesce(max(version), 0), coalesce(max(cursor), 0) FROM steps
     WHERE stream = ? AND version = {_VERSION_AT} AND cursor <= ?
