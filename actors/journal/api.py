@@ -153,7 +153,7 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     stream: str
     after: int | None
     recorded_at: int
-    events: tuple[Any, ...] = ()
+    events: tuple[object, ...] = ()
     kept: Kept = ()
     passing: tuple[Segment, ...] = ()
     snapshot: Snapshot | None = None

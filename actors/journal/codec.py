@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Recorded
-from reenact.actors.journal.seeking import unpack
+from reenact.actors.journal.seeking import Cells, unpack
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.feed import FeedPart, Segment
 
@@ -20,7 +20,7 @@ Fields: TypeAlias = list[Any]
 Upcast: TypeAlias = Callable[[Fields], Fields]
 """Turns the fields of one version into those of the next."""
 
-Derive: TypeAlias = Callable[[FeedPart, str, int, Sequence[Any], str], tuple[Segment, ...]]
+Derive: TypeAlias = Callable[[FeedPart, str, int, Sequence[object], str], tuple[Segment, ...]]
 """Returns what is derived of the events of a step: of its feed, its stream, when it was recorded, and the row's name.
 
 Raises `LogTooNewError` if the version that is to derive it is unknown.
@@ -133,7 +133,7 @@ class EventCodec:
             # An upcaster may raise anything when it is given fields that it does not expect.
             raise LogUnusableError(self._why_not(topic, state, error)) from error
 
-    def recorded(self, cells: tuple[Any, ...]) -> Recorded:
+    def recorded(self, cells: Cells) -> Recorded:
         """Return an event: stream, version, position, topic, state and cause, which can be anything in a file.
 
         Raises:
@@ -258,7 +258,7 @@ class EventCodec:
 
 def _is_packed(state: bytes) -> bool:
     try:
-        msgspec.msgpack.decode(state, type=tuple[int, Any])
+        msgspec.msgpack.decode(state, type=tuple[int, object])
     except (ValueError, RecursionError):  # also of text that is no UTF-8
         return False
     return True

@@ -13,11 +13,10 @@ import msgspec
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.schema import FORMAT_VERSION, refuse_from_before_release
-from reenact.actors.journal.seeking import Cells as Packed
-from reenact.actors.journal.seeking import cells_of, rows_of, seek
+from reenact.actors.journal.seeking import Cells, cells_of, rows_of, seek
 from reenact.actors.journal.store import NEWEST_FIRST
 from reenact.actors.journal.structure import structure_of
-from reenact.actors.journal.walk import Cells, Text, text_of
+from reenact.actors.journal.walk import Text, text_of
 from reenact.domain.chain import Row
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
@@ -145,7 +144,7 @@ class Evidence:
         """Return whether the stream has events."""
         return self._has_rows and bool(self._ask(_ANY, (stream,)))
 
-    def events(self, after: int, stream: str | None = None) -> Iterator[Packed]:
+    def events(self, after: int, stream: str | None = None) -> Iterator[Cells]:
         """Yield the events behind a position, or behind a version of the stream; raises as `seek` does."""
         return seek(self._named, after=after, stream=stream) if self._has_rows else iter(())
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from reenact.actors.journal.api import Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.ends import End
 from reenact.actors.journal.evidence import Evidence
 from reenact.actors.journal.requests import UNDER_WAY
-from reenact.actors.journal.walk import Cells, Finding, Kind, StreamWalk, Text, text_of
+from reenact.actors.journal.seeking import Cells
+from reenact.actors.journal.walk import Finding, Kind, StreamWalk, Text, text_of
 from reenact.domain.chain import Passed, request_proof
 
 Deviation: TypeAlias = tuple[Kind, int, str, int | None]
@@ -96,7 +97,7 @@ def check_faults(evidence: Evidence) -> Iterator[Finding]:
 Report: TypeAlias = Callable[[str, int, int | None], None]
 """Told of the phase, and how much of how much of it is done."""
 
-_Counted: TypeAlias = Callable[[Iterator[Any]], Iterator[Any]]
+_Counted: TypeAlias = Callable[[Iterator[Cells]], Iterator[Cells]]
 
 _STEP: Final = 0x3FFF
 
@@ -155,12 +156,12 @@ class Examination:
             sources.leave(name)
         yield from sources.findings()
 
-    def _counted(self, rows: Iterator[Any]) -> Iterator[Any]:
+    def _counted(self, rows: Iterator[Cells]) -> Iterator[Cells]:
         report = self._report
         if report is None:
             return rows
 
-        def counted() -> Iterator[Any]:
+        def counted() -> Iterator[Cells]:
             total = self._evidence.counts().rows
             number = 0
             report("streams", number, total)
@@ -269,17 +270,17 @@ class _Sources:
 class _Groups:
     """Rows that come by their names, one name at a time."""
 
-    def __init__(self, rows: Iterator[Any], kind: Kind, text: type) -> None:
+    def __init__(self, rows: Iterator[Cells], kind: Kind, text: type) -> None:
         self.name: bytes | None = None
         """The name that is next."""
         self.findings: list[Finding] = []
         self._groups = groupby(rows, itemgetter(0))
         self._kind: Kind = kind
         self._text = text
-        self._rows: Iterator[Any] = iter(())
+        self._rows: Iterator[Cells] = iter(())
         self._advance()
 
-    def of(self, name: bytes) -> Iterator[Any]:
+    def of(self, name: bytes) -> Iterator[Cells]:
         """Return the rows of the name, of which there may be none."""
         return self._rows if name == self.name else iter(())
 

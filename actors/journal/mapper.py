@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic
+from typing import ClassVar, Generic
 
 import msgspec
 from eventsourcing.domain import DomainEventProtocol, TAggregateID
@@ -27,7 +27,7 @@ class JournalEvent(msgspec.Struct, Generic[TAggregateID], frozen=True):
     originator_id: TAggregateID
     originator_version: int
     recorded_at: int
-    event: Any
+    event: object
 
 
 class MsgspecMapper(Mapper[TAggregateID]):

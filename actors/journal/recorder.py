@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
 from uuid import UUID
 
@@ -33,7 +33,7 @@ from reenact.actors.journal.api import Committed, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.requests import Encoded, Foreign
-from reenact.actors.journal.seeking import MOST, seek
+from reenact.actors.journal.seeking import MOST, Cells, seek
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConflictError, ReenactError
@@ -81,7 +81,7 @@ class _Recorder:
             case _:
                 raise OperationalError(str(outcome)) from outcome
 
-    def _select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
+    def _select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
         try:
             return self._journal.select(query, parameters)
         except ReenactError as error:

@@ -8,12 +8,13 @@ import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.schema import CELLS, check_file, check_format
+from reenact.actors.journal.seeking import Cells
 from reenact.actors.journal.sqlite_reader import connect_to_read
 from reenact.domain.chain import Row, Timer
 from reenact.domain.errors import LogUnusableError
@@ -25,7 +26,7 @@ _TIMERS = "SELECT stream, due FROM timers {which} ORDER BY stream"
 _HEAD = "SELECT coalesce(max(position + count - 1), 0) FROM steps WHERE number = (SELECT max(number) FROM steps)"
 _THESE = "WHERE stream IN (SELECT value FROM json_each(?))"
 
-Select: TypeAlias = Callable[[str, Sequence[str] | None], Iterator[tuple[Any, ...]]]
+Select: TypeAlias = Callable[[str, Sequence[str] | None], Iterator[Cells]]
 """Returns the rows of a query, of which `{which}` leaves those of the streams, `{cells}` being what a `Row` is of."""
 
 
@@ -92,9 +93,7 @@ def open_records(log: str | os.PathLike[str]) -> Generator[Records]:
         yield Records(path, partial(_select, connection, path))
 
 
-def _select(
-    connection: sqlite3.Connection, path: str, query: str, streams: Sequence[str] | None
-) -> Iterator[tuple[Any, ...]]:
+def _select(connection: sqlite3.Connection, path: str, query: str, streams: Sequence[str] | None) -> Iterator[Cells]:
     which = "" if streams is None else _THESE
     parameters = () if streams is None else (json.dumps(list(streams)),)
     with translated(path):

@@ -11,7 +11,10 @@ import msgspec
 from reenact.domain.errors import LogUnusableError
 
 Cells: TypeAlias = tuple[Any, ...]
-"""Of an event the stream, version, position, topic, state, and what caused it; a file can hold anything in some."""
+"""A row of a query; a file can hold anything in its cells.
+
+Of an event: stream, version, position, topic, state, and what caused it.
+"""
 
 EVENTS: Final = "SELECT stream, version, position, cause, events FROM steps"
 """Reads the rows that hold events, for `cells_of`."""
@@ -19,7 +22,7 @@ EVENTS: Final = "SELECT stream, version, position, cause, events FROM steps"
 unpack: Final = msgspec.msgpack.Decoder(Annotated[list[tuple[str, bytes]], msgspec.Meta(min_length=1)]).decode
 
 
-def cells_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[Cells]:
+def cells_of(rows: Iterable[Cells]) -> Iterator[Cells]:
     """Yield the events of rows, in their order; what caused those of a row comes with the first of them.
 
     Raises:
@@ -36,7 +39,7 @@ def cells_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[Cells]:
 
 
 Parameters: TypeAlias = tuple[str | int | bytes, ...]
-Select: TypeAlias = Callable[[str, Parameters], list[Any]]
+Select: TypeAlias = Callable[[str, Parameters], list[Cells]]
 """Returns the rows of a query in SQLite's words."""
 
 PAGE: Final = 96

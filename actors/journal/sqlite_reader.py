@@ -6,10 +6,10 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from reenact.actors.journal.faults import fault, translated
 from reenact.actors.journal.pool import ReadPool
+from reenact.actors.journal.seeking import Cells
 from reenact.domain.errors import LogUnusableError
 
 BUSY_TIMEOUT = 10.0
@@ -23,7 +23,7 @@ class SqliteReader(ReadPool[sqlite3.Connection]):
         """Read the log at `path`; connections are opened when they are needed."""
         super().__init__(lambda: connect_to_read(path), path, translated=translated)
 
-    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
         """Return the rows of the query."""
         # As `connection` does, without the cost of two context managers: each start of an actor reads its stream.
         connection = self.borrow()

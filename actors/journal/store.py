@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.seeking import HEARD_AT, Parameters, heard_at
+from reenact.actors.journal.seeking import HEARD_AT, Cells, Parameters, heard_at
 from reenact.domain.chain import End, Row
 from reenact.domain.errors import StorageError
 
@@ -20,7 +20,7 @@ class Reader(Protocol):
         """What messages call the log."""
         ...
 
-    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
         """Return the rows as tuples. The query is in SQLite's words; what keeps the log may have to spell it its way.
 
         Raises:

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import islice
-from typing import Any, Self
+from typing import Self
 
 from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
@@ -274,7 +274,7 @@ class StoredJournal(StoredFeeds):
         """Have it called no more. Idempotent."""
         self.writer.unwatch(watcher)
 
-    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
         """Return rows of the log's tables, as they stand; the query is in SQLite's words.
 
         Raises:
@@ -294,7 +294,7 @@ class StoredJournal(StoredFeeds):
         return map(self._codec.recorded, seek(self._reader.select, after=after, until=until, stream=stream))
 
     def _link(self, query: str, stream: str, fits: Callable[[Cells], bool], number: int) -> Link | None:
-        rows: list[tuple[Any, Any, Any, Any]] = self._reader.select(query, (stream, number))
+        rows: list[Cells] = self._reader.select(query, (stream, number))
         if not rows:
             return None
         version, position, events, digest = rows[0]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import partial
-from typing import Any
 
 import msgspec
 
 from reenact.actors.journal.api import Done, FeedRow, Mark, Outcome, Remembered, Segment
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.requests import Deleted, MarkDeletion, Marking, Replacement, RequestDeletion
-from reenact.actors.journal.seeking import HEARD_AT, MOST, heard_at
+from reenact.actors.journal.seeking import HEARD_AT, MOST, Cells, heard_at
 from reenact.actors.journal.store import LAST, NEWEST_FIRST, Reader
 from reenact.actors.journal.writer import Writer
 from reenact.domain.chain import End
@@ -162,7 +161,7 @@ class StoredFeeds:
         """Return up to `limit` feed rows behind a place that are not sealed, as `api.FeedJournal` promises."""
         return self._reader.select(_READ_STALE, (after, limit))
 
-    def _row(self, cells: tuple[Any, ...]) -> FeedRow:
+    def _row(self, cells: Cells) -> FeedRow:
         topic, first_cursor, recorded_at, count, events, feed = cells
         what = f"{self.name}: row {first_cursor!r} of the feed of {topic!r}"
         with reading(what):

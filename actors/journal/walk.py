@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.ends import End, Places, Sealed
-from reenact.actors.journal.seeking import unpack
+from reenact.actors.journal.seeking import Cells, unpack
 from reenact.domain.chain import GENESIS, Passed, Row, part_digest
 from reenact.domain.errors import LogUnusableError
 
 Text: TypeAlias = bytes | bytearray
 """Text as it is stored; whoever has damaged it need not have left text."""
 
-Cells: TypeAlias = tuple[Any, ...]
-"""The name of a stream, and the cells of a row, in the order of `Row`; a file can hold anything in place of them."""
-
 Kind: TypeAlias = Literal[
     "stream", "feed", "snapshot", "timer", "request", "consumer", "reader", "log", "file", "read model"
 ]
 
-Decode: TypeAlias = Callable[[str, bytes], tuple[int, Any]]
+Decode: TypeAlias = Callable[[str, bytes], tuple[int, object]]
 """Returns when an event was recorded, and the event, or raises `LogUnusableError`."""
 
 _NO_ROW: Final = "the row holds what no row holds"
@@ -50,7 +47,10 @@ class StreamWalk:
     def __init__(
         self, stream: bytes, rows: Iterable[Cells], decode: Decode | None = None, *, text: type[Text] = bytes
     ) -> None:
-        """Walk over the rows of the stream, in the order in which they were written; `text` is what text comes as."""
+        """Walk over the rows of the stream, in the order in which they were written; `text` is what text comes as.
+
+        A row is the name of its stream, and the cells of a `Row` in their order.
+        """
         self.name = text_of(stream)
         self.finding: Finding | None = None
         self.first = 0

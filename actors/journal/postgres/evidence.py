@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import Any, Final
+from typing import Final
 
 from psycopg.types.string import ByteaBinaryLoader
 
@@ -14,7 +14,7 @@ from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.schema import TABLES, check_format, relations_of
-from reenact.actors.journal.walk import Cells
+from reenact.actors.journal.seeking import Cells
 from reenact.domain.errors import LogUnusableError
 
 _COUNTS: Final = """
@@ -47,7 +47,7 @@ def postgres_evidence(url: str) -> Generator[Evidence]:
             with connection.cursor(name=f"walk_{next(numbers)}", binary=True) as cursor:
                 yield from cursor.execute(spelled(query, address.schema))
 
-        def ask(query: str, parameters: Sequence[str | int | bytes]) -> list[tuple[Any, ...]]:
+        def ask(query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
             return connection.execute(spelled(query, address.schema), parameters, binary=True).fetchall()
 
         yield Evidence(

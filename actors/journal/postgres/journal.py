@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -22,6 +21,7 @@ from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.listening import Listening
 from reenact.actors.journal.postgres.schema import check_format, create_tables
 from reenact.actors.journal.postgres.store import PostgresStore
+from reenact.actors.journal.seeking import Cells
 from reenact.actors.journal.store import Reader
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.writer import Writer
@@ -41,7 +41,7 @@ class PostgresReader(ReadPool[Connection]):
         )
         self._schema = address.schema
 
-    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Any]:
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
         """Return the rows of the query."""
         spelling = spelled(query, self._schema)
         with self.connection() as connection:
@@ -56,7 +56,7 @@ class PostgresReader(ReadPool[Connection]):
             return _fetch(connection, spelling, parameters)
 
 
-def _fetch(connection: Connection, query: bytes, parameters: Sequence[str | int | bytes]) -> list[Any]:
+def _fetch(connection: Connection, query: bytes, parameters: Sequence[str | int | bytes]) -> list[Cells]:
     return connection.execute(query, parameters, binary=True).fetchall()
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
 
 from reenact.actors.journal.postgres.address import Address, address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.schema import check_format
 from reenact.actors.journal.records import Records
+from reenact.actors.journal.seeking import Cells
 from reenact.domain.chain import Row
 from reenact.domain.errors import LogUnusableError
 
@@ -32,9 +32,7 @@ def open_postgres_records(url: str) -> Generator[Records]:
         yield Records(address.name, partial(_select, connection, address))
 
 
-def _select(
-    connection: Connection, address: Address, query: str, streams: Sequence[str] | None
-) -> Iterator[tuple[Any, ...]]:
+def _select(connection: Connection, address: Address, query: str, streams: Sequence[str] | None) -> Iterator[Cells]:
     which = "" if streams is None else "WHERE stream = ANY (?::text[])"
     parameters = () if streams is None else (list(streams),)
     with translated(address.name), connection.cursor(name="records", binary=True) as cursor:
