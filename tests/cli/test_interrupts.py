@@ -20,6 +20,7 @@ from reenact.cli.interrupts import (
     interrupting,
     interrupts_are_for_others,
     leaving_first,
+    stopping,
 )
 from reenact.cli.output.failures import TerminatedError, problem_of
 
@@ -56,6 +57,25 @@ def test_who_cannot_wait_for_the_end_ends_the_process(
         signal.raise_signal(number)
 
     assert codes == [code]
+
+
+def test_only_the_first_of_many_signals_stops_what_is_ending_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reenact.cli.interrupts._over", set())
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    before = {number: signal.getsignal(number) for number in numbers}
+    stopped: list[None] = []
+
+    try:
+        with stopping(lambda: stopped.append(None)):
+            signal.raise_signal(signal.SIGTERM)
+            within = {signal.getsignal(number) for number in numbers}
+            signal.raise_signal(signal.SIGINT)
+        behind = {signal.getsignal(number) for number in numbers}
+    finally:
+        for number, act in before.items():
+            signal.signal(number, act)
+
+    assert (len(stopped), within, behind) == (1, {signal.SIG_IGN}, {signal.SIG_IGN})
 
 
 def test_signals_are_handled_as_before_when_all_is_over() -> None:

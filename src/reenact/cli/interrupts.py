@@ -76,24 +76,19 @@ def leaving_first(leave: Callable[[], object]) -> Generator[None]:
 
 @contextmanager
 def stopping(stop: Callable[[], object]) -> Generator[None]:
-    """Let Ctrl+C, and any request to end, call `stop`, as often as they come.
+    """Let the first of Ctrl+C and the requests to end call `stop`; later ones are ignored, to the end of the process.
 
-    After the first one they are ignored when this is left, to the end of the process: it is ending already.
+    They may come faster than a handler ends, which would be interrupted by the next one, and so on.
     """
-    asked: list[int] = []
 
-    def end(number: int, _frame: FrameType | None) -> None:
-        asked.append(number)
+    def end(_signal: int, _frame: FrameType | None) -> None:
+        _over.update(_ALL)
+        for number in _ALL:
+            signal.signal(number, signal.SIG_IGN)
         stop()
 
     with _handling(end, *_ALL):
-        try:
-            yield
-        finally:
-            if asked:
-                _over.update(_ALL)
-                for number in _ALL:
-                    signal.signal(number, signal.SIG_IGN)
+        yield
 
 
 @contextmanager

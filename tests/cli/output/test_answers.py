@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import signal
 import sys
+from collections.abc import Iterator
 
 import pytest
 
@@ -269,6 +270,22 @@ def test_ctrl_c_ends_a_list_of_prompts(run: Run, monkeypatch: pytest.MonkeyPatch
 
     assert done.code == 130
     assert len(run("log", "--type", "message-accepted").out.splitlines()) == 1
+
+
+def test_no_line_is_read_behind_ctrl_c(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+
+    def lines(_: Console) -> Iterator[bytes]:
+        for line in (b"one\n", b"two\n"):
+            read.append(line)
+            yield line
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", InterruptingOutput())
+        patch.setattr(Console, "input", lines)
+        done = run(MOCK_SCENARIO="long-stream")
+
+    assert (done.code, read) == (130, [b"one\n"])
 
 
 class NobodyReads(io.StringIO):
