@@ -45,9 +45,6 @@ class _Formatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
         self._conceal = conceal
 
-    def traceback(self, record: LogRecord) -> str:
-        return self.formatException(record.exc_info) if record.exc_info else ""
-
 
 class Words(_Formatter):
     """For people: words that a terminal shows and does not obey, and the traceback only if they ask for it.
@@ -67,7 +64,9 @@ class Words(_Formatter):
         lines = [message, getattr(record, "hint", None)]
         if record.exc_info:
             lines.append(
-                self._conceal(self.traceback(record)) if self._debug else f"{self._errors} says where; so does --debug"
+                self._conceal(self.formatException(record.exc_info))
+                if self._debug
+                else f"{self._errors} says where; so does --debug"
             )
         return f"\n{_MARGIN}".join(map(harmless, "\n".join(filter(None, lines)).split("\n")))
 
@@ -84,7 +83,7 @@ class Lines(_Formatter):
         }
         fields |= {name: vars(record)[name] for name in _FACTS if vars(record).get(name) is not None}
         if record.exc_info:
-            fields["traceback"] = self.traceback(record)
+            fields["traceback"] = self.formatException(record.exc_info)
         return as_line({name: self._told(value) for name, value in fields.items()}).removesuffix("\n")
 
     def _told(self, value: object) -> object:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Self, TypeAlias
 
 from rich.console import Console as Screen
 from rich.text import Text
@@ -49,14 +49,6 @@ _CHARACTERS: Final = 4
 """So many characters are taken for a token while a message is being written."""
 
 
-class _Sink(Protocol):
-    """Where text goes that comes in pieces."""
-
-    def write(self, text: str) -> None: ...
-
-    def end(self) -> None: ...
-
-
 @dataclass
 class _Raw:
     """Text as it comes, without what a terminal would obey."""
@@ -69,6 +61,10 @@ class _Raw:
 
     def end(self) -> None:
         self._write("\n")
+
+
+_Sink: TypeAlias = StreamedMarkdown | Plain | _Raw
+"""Where text goes that comes in pieces."""
 
 
 class Page:
