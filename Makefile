@@ -2,6 +2,7 @@
 #
 #   make run          set up what the chat needs and open it; ARGS='-p "Hello"' is passed on
 #   make test         every test; ARGS=tests/house runs a part; COVER=1 tries more examples, measures what they cover
+#   make soak         random histories, crashes and kills for 10 minutes; SOAK=60 takes an hour, SEED=7 repeats a round
 #   make check        format, lint, types, layers, dependencies, packaging
 #   make format       write what the formatter and the linter can fix
 #   make typescript   what a test of docs/protocol.md compiles its client with; needs npm's registry
@@ -19,6 +20,7 @@ ARGS ?=
 WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 ALL = --numprocesses $(WORKERS) --dist worksteal
 JOBS ?= 2
+SOAK ?= 10
 
 OLDEST := $(VENV)/oldest
 OF_TABLES = tests/projections tests/views $(wildcard tests/*/test_projections.py)
@@ -26,7 +28,7 @@ OF_TABLES = tests/projections tests/views $(wildcard tests/*/test_projections.py
 # The longest first: two run at a time.
 CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies
 
-.PHONY: help run test check format typescript oldest conformance bench clean $(CHECKS)
+.PHONY: help run test soak check format typescript oldest conformance bench clean $(CHECKS)
 .DEFAULT_GOAL := help
 # A virtual environment that could not be completed is not taken for one.
 .DELETE_ON_ERROR:
@@ -44,6 +46,9 @@ ifneq ($(COVER),)
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='domain/*'
 endif
+
+soak: $(VENV)/ready-to-develop
+	$(BIN)/python scripts/soak.py --minutes $(SOAK) --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
 # What each of them says is shown as a whole, by a make that can.
 check: $(VENV)/ready-to-develop

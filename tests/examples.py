@@ -1,8 +1,9 @@
-"""How many examples the property tests try."""
+"""How many examples the property tests try, and what chance draws for them."""
 
 from __future__ import annotations
 
 import os
+import random
 from typing import Final
 
 from hypothesis import HealthCheck, settings
@@ -20,6 +21,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("quick", settings.get_profile("ci"), max_examples=SOME)
+settings.register_profile("soak", settings.get_profile("ci"), derandomize=False, max_examples=2 * ALL, database=None)
 settings.register_profile("dev", deadline=None, max_examples=100)
 settings.register_profile(
     "thorough",
@@ -41,3 +43,8 @@ def load_profile() -> None:
 def examples(count: int) -> int:
     """Return how many examples of so many to try: all of them, or in the profile `quick` every third."""
     return count if settings().max_examples >= ALL else max(1, count // (ALL // SOME))
+
+
+def chance_of(name: str) -> random.Random:
+    """Return what draws the same in each run of a test; with `make soak`, the same for each seed."""
+    return random.Random(os.environ.get("SOAK_SEED", "") + name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +17,7 @@ from reenact.testing import CrashReport, CrashTest
 from tests.crashes.sharing import share
 from tests.crashes.world import World
 from tests.domain.grammar import Heard
+from tests.examples import chance_of
 from tests.runtime.witness import check, heard_of, journal_of
 
 PROCESSES = 4
@@ -47,7 +47,7 @@ def test_several_processes_that_are_killed_share_a_log(home: Path) -> None:
 
 def _lives(home: Path, number: int, crashes: CrashTest) -> list[CrashReport]:
     """Have a process work and be killed in the middle of it, again and again; the last one ends by itself."""
-    chance = random.Random(number)
+    chance = chance_of(f"sharing {number}")
 
     def killed_after(words: int) -> CrashReport:
         def has_said_enough(said: Sequence[list[Any]]) -> bool:

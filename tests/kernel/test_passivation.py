@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import random
 import weakref
 from collections import Counter
 
@@ -13,6 +12,7 @@ import pytest
 from reenact.actors.kernel import ActorContext, ActorSystem, PooledActor
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.timetable import Timetable
+from tests.examples import chance_of
 from tests.kernel.ledger import (
     Command,
     CountingJournal,
@@ -388,7 +388,7 @@ def test_no_message_is_lost_while_actors_come_and_go(kind: type[Ledger]) -> None
     with CountingJournal() as journal, ActorSystem(journal, max_live=2, passivate_after=0.002) as system:
 
         def post(thread: int) -> None:
-            chance = random.Random(thread)
+            chance = chance_of(f"passivation {thread}")
             for number in range(each):
                 name = str(chance.randrange(ledgers))
                 sent[thread][name] += 1

@@ -13,6 +13,7 @@ from reenact import Runtime
 from reenact.actors.session import Recovery
 from reenact.testing import CrashReport, CrashTest, MockEnvironmentFactory
 from tests.domain.grammar import Heard
+from tests.examples import chance_of
 from tests.properties.child import talk
 from tests.runtime.witness import Ears, check, heard_of, journal_of, unfinished
 
@@ -50,7 +51,7 @@ def killed_when(chance: random.Random, most: int) -> Callable[[Sequence[object]]
 
 @pytest.mark.parametrize("recovery", ["close", "resume"])
 def test_a_process_that_is_killed_has_lost_nothing(recovery: Recovery, tmp_path: Path, crashes: CrashTest) -> None:
-    log, promises, chance = tmp_path / "agents.db", Promises(), random.Random(recovery)
+    log, promises, chance = tmp_path / "agents.db", Promises(), chance_of(recovery)
     resumed: set[str] = set()
 
     for _ in range(ROUNDS):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from reenact import Runtime, ToolResultBlock
 from reenact.actors.session import Recovery
 from reenact.domain.loop.events import ToolStarted
 from reenact.testing import CrashTest
+from tests.examples import chance_of
 from tests.properties.test_killed import killed_when
 from tests.properties.tool_child import Tools, effects_in, factory, pay_on
 from tests.runtime.witness import Ears, check, journal_of, unfinished
@@ -40,7 +40,7 @@ def _events(runtime: Runtime) -> list[object]:
 def test_a_process_that_is_killed_at_any_moment_has_run_nothing_twice_that_may_not_be(
     recovery: Recovery, tmp_path: Path, crashes: CrashTest
 ) -> None:
-    log, effects, chance = tmp_path / "agents.db", tmp_path / "effects", random.Random(recovery)
+    log, effects, chance = tmp_path / "agents.db", tmp_path / "effects", chance_of(recovery)
     resumed: set[str] = set()
     said: list[str] = []
 

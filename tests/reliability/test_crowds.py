@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -15,6 +14,7 @@ from reenact.events import Envelope
 from reenact.server import Server, transports
 from reenact.testing import wait_until
 from tests.domain.grammar import Heard
+from tests.examples import chance_of
 from tests.reliability.tap import Tap, chunks
 from tests.reliability.truth import deltas_of, kept, received, taken
 from tests.reliability.wire import PATIENCE, Wire
@@ -84,7 +84,7 @@ def test_twenty_clients_of_one_session_get_the_same(runtime: Runtime, agent: str
 def test_connections_that_come_and_go_leave_nothing_behind(
     runtime: Runtime, agent: str, server: Server, tap: Tap
 ) -> None:
-    chance = random.Random("come and go")
+    chance = chance_of("come and go")
     with Wire(server.url) as staying:
         staying.subscribe("s", client_id="staying", after=0)
         runtime.agents.receive(agent, "2000 deltas")
@@ -130,7 +130,7 @@ def test_a_client_that_says_no_more_and_reads_no_more_is_let_go(
 def test_whoever_subscribes_while_it_streams_misses_nothing_and_hears_nothing_twice(
     runtime: Runtime, agent: str, tap: Tap, seed: int
 ) -> None:
-    chance = random.Random(seed)
+    chance = chance_of(f"while it streams {seed}")
     journal = journal_of(runtime)
     begin = journal.feed_end("session/s")
     moments = [(chance.randrange(begin, 3_000), chance.randrange(begin + 1)) for _ in range(12)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from functools import partial
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from reenact import Runtime
 from reenact.server import Server
 from reenact.testing import wait_until
 from tests.domain.grammar import Heard
+from tests.examples import chance_of
 from tests.reliability.serving import PATIENCE, Process, reenact_serve
 from tests.reliability.tap import Tap, chunks
 from tests.reliability.truth import deltas_of, kept, kept_in, received, taken
@@ -64,7 +64,7 @@ def test_a_request_to_a_server_that_is_killed_is_carried_out_once(tmp_path: Path
 def test_a_client_that_is_killed_goes_on_behind_what_it_has_acknowledged(
     runtime: Runtime, agent: str, server: Server, tap: Tap, tmp_path: Path
 ) -> None:
-    file, chance = tmp_path / "received", random.Random("killed")
+    file, chance = tmp_path / "received", chance_of("killed")
     file.touch()
     runtime.agents.receive(agent, "400 deltas")
     begins: list[int] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,6 +13,7 @@ from reenact.client.subscription import RemoteSubscription as Subscription
 from reenact.server import Server
 from reenact.testing import wait_until
 from tests.domain.grammar import Heard
+from tests.examples import chance_of
 from tests.reliability.proxy import Proxy
 from tests.reliability.tap import Tap, chunks
 from tests.reliability.truth import deltas_of, kept, taken
@@ -50,7 +50,7 @@ def test_a_cut_in_the_middle_of_events_loses_none(
 def test_cuts_behind_any_byte_lose_no_event(
     runtime: Runtime, remote: RemoteRuntime, proxy: Proxy, agent: str, tap: Tap
 ) -> None:
-    chance = random.Random("any byte")
+    chance = chance_of("any byte")
     with remote.events.subscribe("s", "client") as subscription:
         runtime.agents.receive(agent, "2000 deltas")
         heard: list[Heard] = []

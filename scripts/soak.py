@@ -1,0 +1,81 @@
+"""Runs what takes long, again and again, until the time is over or something fails: each round with a new seed.
+
+First a process is killed at every point of a crash there is, and every damage is done to a log; then come random
+histories, crashes, kills and connections. What a round has drawn is drawn again with its seed; how threads take turns
+is not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+EVERY_POINT = ("tests/crashes/test_matrix.py", "tests/verification/test_damaged.py")
+RANDOM = (
+    "tests/crashes/test_random.py",
+    "tests/crashes/test_sharing.py",
+    "tests/domain/test_loop_machine.py",
+    "tests/domain/test_session_machine.py",
+    "tests/feed/test_hammer.py",
+    "tests/feed/test_machine.py",
+    "tests/journal/test_model.py",
+    "tests/journal/test_postgres_killed.py",
+    "tests/kernel/test_account_machine.py",
+    "tests/kernel/test_hammer.py",
+    "tests/kernel/test_passivation.py",
+    "tests/loop/test_conversations.py",
+    "tests/properties",
+    "tests/reliability",
+    "tests/views/test_killed.py",
+    "tests/views/test_machine.py",
+)
+LONGEST = 3600
+"""Seconds that one test may take before it counts as hanging."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run rounds; return 1 after the first that fails."""
+    parser = argparse.ArgumentParser(description="Run the long tests with one seed after the other.")
+    parser.add_argument("--minutes", type=float, default=10, help="how long rounds are begun; 0 is one round")
+    parser.add_argument("--seed", type=int, help="run the round of this seed, and no other")
+    parser.add_argument("--workers", default="0", help="processes to run tests in")
+    parser.add_argument("tests", nargs="*", help="run these instead")
+    given = parser.parse_args(arguments)
+    began = time.monotonic()
+    if given.seed is None and not given.tests and not passes(EVERY_POINT, given.workers, "thorough", 0):
+        print("\nEvery crash and every damage: failed; HYPOTHESIS_PROFILE=thorough make test ARGS='TEST' repeats one")
+        return 1
+    for number in range(1, sys.maxsize):
+        seed = secrets.randbelow(2**32) if given.seed is None else given.seed
+        print(f"\nRound {number}: seed {seed}", flush=True)
+        if not passes(given.tests or RANDOM, given.workers, "soak", seed):
+            print(f"\nRound {number} failed; make soak SEED={seed} ARGS='TEST' repeats a test of it")
+            return 1
+        minutes = (time.monotonic() - began) / 60
+        if given.seed is not None or minutes >= given.minutes:
+            print(f"\n{number} rounds passed in {minutes:.1f} minutes")
+            return 0
+    return 0
+
+
+def passes(tests: Sequence[str], workers: str, profile: str, seed: int) -> bool:
+    """Run the tests with the seed; return whether all passed."""
+    options = [
+        f"--numprocesses={workers}",
+        "--dist=worksteal",
+        "-q",
+        f"--timeout={LONGEST}",
+        f"--hypothesis-seed={seed}",
+    ]
+    environ = {**os.environ, "HYPOTHESIS_PROFILE": profile, "SOAK_SEED": str(seed)}
+    pytest = [sys.executable, "-P", "-m", "pytest", *options, *tests]
+    return subprocess.run(pytest, env=environ, check=False).returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
