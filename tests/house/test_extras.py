@@ -85,7 +85,16 @@ def wheel(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def unpacked(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What is in the wheel: every environment has a link to it, so that it is compiled once."""
+    directory = tmp_path_factory.mktemp("unpacked")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(directory)
+    return directory
+
+
+@pytest.fixture(scope="module")
+def environment(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """Makes an environment of the wheel and what it requires with these extras, and returns its Python.
 
     What the wheel requires is linked from the environment of the tests, and nothing else is: no index is needed.
@@ -96,8 +105,8 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Enviro
         directory = tmp_path_factory.mktemp("environment")
         venv.create(directory, symlinks=True)
         (site,) = directory.glob("lib/python*/site-packages")
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(site)
+        for part in unpacked.iterdir():
+            (site / part.name).symlink_to(part)
         if core:
             (itself,) = metadata.distributions(path=[str(site)])
             for distribution in required(itself, extras):

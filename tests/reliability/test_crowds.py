@@ -14,16 +14,17 @@ from reenact.events import Envelope
 from reenact.server import Server, transports
 from reenact.testing import wait_until
 from tests.domain.grammar import Heard
-from tests.examples import chance_of
+from tests.examples import chance_of, examples
 from tests.reliability.tap import Tap, chunks
 from tests.reliability.truth import deltas_of, kept, received, taken
 from tests.reliability.wire import PATIENCE, Wire
 from tests.runtime.witness import journal_of
 
-MESSAGES = 1_000
+SESSIONS = 20
+MESSAGES = SESSIONS * examples(50)
 
 
-def test_a_thousand_messages_to_one_session_are_answered_once_each(
+def test_many_messages_to_one_session_are_answered_once_each(
     runtime: Runtime, agent: str, server: Server, tap: Tap
 ) -> None:
     tap.open()
@@ -44,10 +45,8 @@ def test_a_thousand_messages_to_one_session_are_answered_once_each(
     assert len([event for event in heard if event.type == "assistant_message"]) == MESSAGES
 
 
-def test_a_thousand_messages_to_many_sessions_are_answered_once_each(
-    runtime: Runtime, server: Server, tap: Tap
-) -> None:
-    names = [f"s{number}" for number in range(20)]
+def test_many_messages_to_many_sessions_are_answered_once_each(runtime: Runtime, server: Server, tap: Tap) -> None:
+    names = [f"s{number}" for number in range(SESSIONS)]
     for name in names:
         runtime.sessions.create("c", "i", session_id=name)
     tap.open()
@@ -55,15 +54,15 @@ def test_a_thousand_messages_to_many_sessions_are_answered_once_each(
     with Wire(server.url) as wire:
         for name in names:
             wire.subscribe(name, after=0, name=name)
-        _say_all(wire, [(names[number % 20], f"message {number}") for number in range(MESSAGES)])
+        _say_all(wire, [(names[number % SESSIONS], f"message {number}") for number in range(MESSAGES)])
         for name in names:
-            wire.read("turn_completed", MESSAGES // 20, name=name)
+            wire.read("turn_completed", MESSAGES // SESSIONS, name=name)
 
     for number, name in enumerate(names):
         heard = received(wire.heard(name))
         assert heard == kept(runtime, name)
         said = [event.data["message"]["content"][0]["text"] for event in heard if event.type == "user_message"]
-        assert sorted(said) == sorted(f"message {each}" for each in range(number, MESSAGES, 20))
+        assert sorted(said) == sorted(f"message {each}" for each in range(number, MESSAGES, SESSIONS))
 
 
 def test_twenty_clients_of_one_session_get_the_same(runtime: Runtime, agent: str, server: Server, tap: Tap) -> None:
