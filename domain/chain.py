@@ -148,7 +148,7 @@ class Row(Frozen):
         """
         try:
             return self._follows(previous)
-        except (TypeError, struct.error):
+        except (AttributeError, TypeError, UnicodeError, struct.error):
             return False
 
     def replaced(

@@ -110,9 +110,12 @@ def test_a_row_that_stands_for_others_comes_behind_those_before_them() -> None:
 def test_cells_of_other_kinds_follow_nothing() -> None:
     row = written(GENESIS, cursor=1, heard=2, feed=b"one")
 
-    for name in ("recorded_at", "cursor", "feed", "digest", "original", "seal", "count"):
-        changed: Any = msgspec.structs.replace(row, **{name: 1.5})
-        assert not changed.follows(GENESIS), name
+    for name in ("stream", "recorded_at", "cursor", "feed", "digest", "original", "seal", "count", "key", "epoch"):
+        for cell in (1.5, "\udcff"):
+            changed: Any = msgspec.structs.replace(row, **{name: cell})
+            assert not changed.follows(GENESIS), name
+    nameless: Any = msgspec.structs.replace(row, stream=None)
+    assert not nameless.follows(GENESIS)
 
 
 @given(one=rows(), other=rows())

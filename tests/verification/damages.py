@@ -97,7 +97,7 @@ class Damage(NamedTuple):
             elif self.what != "removed":
                 try:
                     row[self.column] = CELLS[self.what](row[self.column])
-                except (msgspec.DecodeError, TypeError, LookupError):  # nothing is packed there
+                except (msgspec.DecodeError, TypeError, LookupError, UnicodeError):  # nothing is packed there
                     return False
             if row == rows[self.row] and self.what != "removed":
                 return False
