@@ -56,7 +56,7 @@ BROKEN: Final = {
         [{"wait": "started"}, {"wait": "ready"}],
         "failed",
         Kind.TIMEOUT,
-        r"step \d, .*the time limit of 0\.4 s is over: timed out after \S+ s waiting for ",
+        r"step \d, .*the time limit of 0\.4 s is over: (timed out after \S+ s waiting for |the step was not begun)",
         timeout=0.4,
     ),
     "floods": Broken(
@@ -136,7 +136,7 @@ BROKEN: Final = {
         [{"wait": "ready"}, {"send": "x" * 500_000}],
         "failed",
         Kind.TIMEOUT,
-        r"\d+ of 500000 bytes went",
+        r"\d+ of 500000 bytes went|step 1, .*the time limit of 3 s is over",  # a busy machine comes no further
         timeout=3.0,
     ),
     "ends before its prompt": Broken(
