@@ -121,7 +121,7 @@ def test_a_client_that_says_no_more_and_reads_no_more_is_let_go(
 
     wire._connection.socket.shutdown(socket.SHUT_WR)
 
-    wait_until(lambda: not server._service.counts.connected, PATIENCE / 4)
+    wait_until(lambda: not server._service.counts.connected, PATIENCE)
     wire.drop()
 
 

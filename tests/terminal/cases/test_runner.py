@@ -96,7 +96,7 @@ def test_a_test_passes_if_its_script_does_and_the_program_ends_as_expected() -> 
         ),
         (case("x", "read a", [{"delay": 60}], timeout=0.1), "step 1, delay 60: the time limit of 0.1 s is over"),
         (
-            case("x", "stty raw; printf ready; exec sleep 60", [{"wait": "ready"}, {"send": "x" * 100_000}], timeout=2),
+            case("x", "stty raw; printf ready; exec sleep 60", [{"wait": "ready"}, {"send": "x" * 100_000}], timeout=4),
             "step 2, send 'xxx",
         ),
     ],

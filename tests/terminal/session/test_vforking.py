@@ -16,6 +16,8 @@ import pytest
 from reenact.terminal.session.pty import Pair
 from reenact.terminal.session.spawning import CannotVforkError, Vforked, vforked
 
+PATIENCE = 60.0
+
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere programs are started by a copy")
 ENV = {"PATH": "/usr/bin:/bin"}
 
@@ -29,7 +31,7 @@ def pair() -> Iterator[Pair]:
 
 def run(pair: Pair, *argv: str, cwd: Path | None = None, ignored: Sequence[int] = ()) -> tuple[int, str]:
     """Run the program to its end; return its code and what it wrote."""
-    code = vforked(argv, ENV, cwd, pair.other, ignored=ignored).wait(10)
+    code = vforked(argv, ENV, cwd, pair.other, ignored=ignored).wait(PATIENCE)
     pair.release()
     said = b""
     while (more := pair.read()) is not None:
@@ -158,7 +160,7 @@ def test_waiting_for_the_end_has_an_end(pair: Pair) -> None:
 def test_descriptors_are_as_many_as_before(pair: Pair, tmp_path: Path) -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
 
-    vforked(["true"], ENV, tmp_path, pair.other, ignored=()).wait(10)
+    vforked(["true"], ENV, tmp_path, pair.other, ignored=()).wait(PATIENCE)
 
     assert len(list(Path("/proc/self/fd").iterdir())) == before
     assert fcntl.fcntl(pair.other, fcntl.F_GETFD) == fcntl.FD_CLOEXEC
