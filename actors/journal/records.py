@@ -62,7 +62,10 @@ class Records:
 
     def _number(self, query: str, streams: Sequence[str] | None) -> int:
         ((number,),) = self._select(query, streams)
-        return int(number)
+        try:
+            return int(number)
+        except OverflowError as error:  # of a damaged row
+            raise LogUnusableError(f"{self.name}: {error}; no log has such a number: verify it") from error
 
 
 @contextmanager
