@@ -62,7 +62,7 @@ class Requests:
         sent = checked(request)
         return None if sent is None else await self._do.receive(sent)
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float | None) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, Any], timeout: float | None) -> Envelope[asked.Response]:  # noqa: A002
         """Carry out the request and return its response, which is published too.
 
         Raises:
@@ -92,7 +92,7 @@ class Requests:
             return request.absent
         return operation(sound, attempt) if request.changes else operation(sound)
 
-    def _respond(self, request: asked.Request[Any], attempt: Attempt) -> Envelope:
+    def _respond(self, request: asked.Request[Any], attempt: Attempt) -> Envelope[asked.Response]:
         """Carry the request out, and answer it."""
         context = self._say(request)
         try:
@@ -116,7 +116,9 @@ class Requests:
             raise RequestReusedError(key.id)
         return remembered
 
-    def _respond_again(self, request: asked.Request[Any], context: Context, remembered: Remembered) -> Envelope:
+    def _respond_again(
+        self, request: asked.Request[Any], context: Context, remembered: Remembered
+    ) -> Envelope[asked.Response]:
         """Answer the request as it was answered when it was carried out."""
         try:
             kind = _REMEMBERED.get(type(request), request.result)
@@ -142,16 +144,17 @@ class Requests:
         context: Context,
         result: object = None,
         error: asked.CommandError | None = None,
-    ) -> Envelope:
+    ) -> Envelope[asked.Response]:
         """Publish the response to the request, and return it."""
         response = asked.response_to(request.event_type)(
             request_id=request.request_id or "", result=msgspec.to_builtins(result), error=error
         )
         return self._open(self._feed.say(self._do.now(), response, flat(context)))
 
-    def _open(self, published: Segment) -> Envelope:
+    def _open(self, published: Segment) -> Envelope[asked.Response]:
         (entry,) = published.entries
-        return enveloped(entry, Context(**published.context), None, None, self._do.new_id)
+        response: Envelope[Any] = enveloped(entry, Context(**published.context), None, None, self._do.new_id)
+        return response
 
 
 def context_of(data: Mapping[str, Any] | asked.Request[Any], request_id: str | None) -> Context:

@@ -30,6 +30,7 @@ from reenact.actors.operations import WAKE, LiveAgents, Log, RuntimeOperations
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
 from reenact.actors.session import Recovery, SessionActor
+from reenact.domain.commands import Response
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError
 from reenact.domain.events import Envelope
 from reenact.domain.image import rules_of
@@ -168,7 +169,7 @@ class _Ports:
         else:
             session.ask_future(command).add_done_callback(lambda _: then())
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope[Response]:  # noqa: A002
         if self.requests is None:
             raise ConfigurationError("the runtime is not open yet")
         return self.requests.request(type, data, timeout)
@@ -297,7 +298,7 @@ class LocalRuntime(Asking):
         """End, or take up again, what a crash has left unfinished."""
         self._do.recover()
 
-    def request(self, type: str, data: Mapping[str, object], timeout: float | None = 30) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, object], timeout: float | None = 30) -> Envelope[Response]:  # noqa: A002
         """Carry out a request of the command protocol; return its response, which is published as well.
 
         `data` has the parameters of the facade's method under their names; the result stands under `.data.result`.

@@ -21,7 +21,7 @@ from reenact.domain import session as rules
 from reenact.domain.agent import Failure, SoFar, TurnContinued
 from reenact.domain.branching import waiting
 from reenact.domain.causes import cause_of
-from reenact.domain.commands import MessageSendRequest, response_to
+from reenact.domain.commands import MessageSendRequest, Response, response_to
 from reenact.domain.errors import SessionLockedError
 from reenact.domain.events import Context, Envelope, EventData
 from reenact.domain.idempotency import IdempotentCommand
@@ -86,7 +86,7 @@ class Ports(Protocol):
         """Send a command to the session; call `then` when it has been dealt with, in whatever way."""
         ...
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope[Response]:  # noqa: A002
         """Carry out a request of the command protocol."""
         ...
 

@@ -21,7 +21,7 @@ from reenact.actors.environment.incoming import checked
 from reenact.actors.journal.api import Append, Done, Entry, Journal, Outcome, Segment
 from reenact.domain.agent import Failure, SoFar
 from reenact.domain.answer import Answer, gather
-from reenact.domain.commands import CATALOGUE
+from reenact.domain.commands import CATALOGUE, Response
 from reenact.domain.conversation import Conversation
 from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosedError, UnknownEventTypeError, reading
 from reenact.domain.events import (
@@ -240,7 +240,7 @@ class Channel:
     def __init__(
         self,
         turn_stream: TurnStream,
-        request: Callable[[str, Mapping[str, Any], float], Envelope],
+        request: Callable[[str, Mapping[str, Any], float], Envelope[Response]],
         spawn: Callable[[Coroutine[Any, Any, None]], object],
     ) -> None:
         self.turn_stream = turn_stream
@@ -278,7 +278,7 @@ class Channel:
         """See `SystemBusConsumer.on_all`."""
         return self._add(None, handler)
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float = 30) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, Any], timeout: float = 30) -> Envelope[Response]:  # noqa: A002
         """See `SystemBusConsumer.request`."""
         if self._hearing == threading.get_ident():
             raise InvalidInputError(

@@ -10,7 +10,6 @@ so the partial answer of a crashed turn is found by the same means.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 import msgspec
 
@@ -168,13 +167,13 @@ class Answer:
         call, self._call = self._call, None
         written, self._pieces = "".join(self._pieces), []
         try:
-            arguments = msgspec.json.decode(written or "{}", type=dict[str, Any])
+            arguments = msgspec.json.decode(written or "{}", type=dict[str, object])
             msgspec.msgpack.encode(arguments)  # a log holds no integers of more than 64 bits
         except (msgspec.MsgspecError, OverflowError):
             return ()
         return () if call is None else (self._add_call(call, arguments),)
 
-    def _add_call(self, call: ToolCall, arguments: dict[str, Any]) -> ToolCall:
+    def _add_call(self, call: ToolCall, arguments: dict[str, object]) -> ToolCall:
         self._flush_text()
         id_ = call.id if call.id and call.id.strip() else f"{self.message_id}_{len(self._blocks)}"
         self._blocks.append(ToolUseBlock(id_, call.name, arguments))
@@ -208,7 +207,7 @@ def gather(events: Iterable[StreamData]) -> Answer:
     return answer
 
 
-def _object(value: Any) -> dict[str, Any]:  # noqa: ANN401 - decoded JSON
+def _object(value: object) -> dict[str, object]:
     if isinstance(value, dict):
-        return {str(name): one for name, one in msgspec.convert(value, dict[Any, Any]).items()}
+        return {str(name): one for name, one in msgspec.convert(value, dict[object, object]).items()}
     return {"input": value}

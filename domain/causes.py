@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
 from operator import attrgetter
-from typing import Any, Final, NamedTuple, TypeAlias, Union
+from typing import Final, NamedTuple, TypeAlias, Union
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -211,7 +211,7 @@ class StoredCommand(Frozen):
             LogUnusableError: a field is neither stored nor said by the events.
         """
         form, first = _form(self.name), _first(events)
-        parts: dict[bool, dict[str, Any]] = {False: {}, True: {}}
+        parts: dict[bool, dict[str, object]] = {False: {}, True: {}}
         for field in form.fields:
             value: object = getattr(self.fields, field.name)
             if value is UNSET:
@@ -221,18 +221,19 @@ class StoredCommand(Frozen):
             parts[field.is_of_answer][field.name] = value
         values, answer = parts[False], parts[True]
         once = values.pop(_ONCE, None)
-        if once is not None:
+        if isinstance(once, str):
             values[_ONCE] = IdempotencyKey(once, b"")
         if form.has_rules:
             values[_RULES] = rules if values.pop(_TOOLS) else msgspec.structs.replace(rules, runs_tools=False)
         if answer:
-            values[_ANSWER] = SoFar(**answer)
+            values[_ANSWER] = msgspec.structs.replace(SoFar(), **answer)
         if form.kind is BranchSession:
             accepted = [event for event in events if isinstance(event, MessageAccepted)]
             values["ids"] = tuple((event.turn_id, event.message_id) for event in accepted)
             if values["edit"] is not None and accepted:
                 values["edit"] = accepted[-1].content
-        return form.kind(**values)
+        make: Callable[..., AnyCommand] = form.kind
+        return make(**values)
 
 
 def cause_of(command: AnyCommand, events: Sequence[object]) -> bytes:
@@ -292,10 +293,10 @@ class _Form:
         self.kind = kind
         self.has_rules = _RULES in own and kind is not BranchSession
         self.fields: list[_Field] = []
-        self._types: list[tuple[str, Any, Any]] = []
+        self._types: list[tuple[str, object, object]] = []
         paths: list[str] = []
 
-        def add(name: str, kind: Any, default: object, path: str = "") -> None:  # noqa: ANN401 - a type
+        def add(name: str, kind: object, default: object, path: str = "") -> None:
             said = tuple((reference.event, reference.reader) for reference in places.get(name, ()))
             self.fields.append(_Field(name, default, said, path.startswith(_ANSWER)))
             self._types.append((name, Union[kind, UnsetType], UNSET))  # noqa: UP007 - the type is a value

@@ -385,7 +385,7 @@ class MessageSendRequest(Request[Sent], kw_only=True):
     container_id: str | None = None
 
 
-def _response(request: type[Request[Any]]) -> type[Response]:
+def _response(request: type[Request[object]]) -> type[Response]:
     # A class statement in a function, so that a request and its response cannot drift apart.
     class Answer(Response):
         event_type = request.event_type.removesuffix("_request") + "_response"
@@ -555,7 +555,7 @@ def response_to(request_type: str) -> type[Response]:
     return kind
 
 
-def json_schema() -> dict[str, Any]:
+def json_schema() -> dict[str, object]:
     """Return one JSON Schema (2020-12) that describes every envelope of the catalogue."""
     kinds = tuple(CATALOGUE.items())
     data, definitions = msgspec.json.schema_components([kind for _, kind in kinds], ref_template="#/$defs/{name}")
@@ -587,9 +587,11 @@ def json_schema() -> dict[str, Any]:
     }
 
 
-def tidied(definitions: dict[str, Any]) -> dict[str, Any]:
+def tidied(definitions: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
     """Return the definitions; their descriptions do not depend on how the source is indented, or by which Python."""
     return {
-        name: {key: " ".join(value.split()) if key == "description" else value for key, value in definition.items()}
+        name: {
+            key: " ".join(str(value).split()) if key == "description" else value for key, value in definition.items()
+        }
         for name, definition in definitions.items()
     }

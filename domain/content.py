@@ -53,7 +53,7 @@ def check_content(content: object) -> tuple[Block, ...]:
         raise InvalidMessageError(str(wrong)) from None
 
 
-def plain_content(content: object) -> Any:  # noqa: ANN401 - as it was given, if it is no content
+def plain_content(content: object) -> Any:  # noqa: ANN401 - what is no content is refused where it is checked
     """Return content with its blocks as plain mappings, as they travel; what is no block stays for others to refuse."""
     if isinstance(content, str) or not is_sequence(content):
         return content
@@ -67,7 +67,7 @@ def plain_content(content: object) -> Any:  # noqa: ANN401 - as it was given, if
     ]
 
 
-def check_result_content(content: object) -> str | tuple[dict[str, Any], ...]:
+def check_result_content(content: object) -> str | tuple[dict[str, object], ...]:
     """Return the content of a tool's result, which is given as text or as a list of blocks or of their plain mappings.
 
     Raises:

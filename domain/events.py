@@ -16,7 +16,7 @@ from reenact.domain.structs import FrozenByName
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    D_co = TypeVar("D_co", covariant=True, default=Any)
+    D_co = TypeVar("D_co", covariant=True, default="EventData")
     N_co = TypeVar("N_co", covariant=True, bound=str, default=str)
 else:  # which has no defaults before Python 3.13
     from typing import TypeVar
@@ -44,7 +44,7 @@ class EventData(FrozenByName):
     category: ClassVar[Category]
     intent: ClassVar[Intent] = "notification"
 
-    def __getitem__(self, field: str) -> Any:  # noqa: ANN401 - fields differ in type
+    def __getitem__(self, field: str) -> object:
         """Return the field, or raise `KeyError`."""
         if field in self.__struct_fields__:
             return getattr(self, field)
@@ -58,7 +58,7 @@ class EventData(FrozenByName):
         """Return the names of the fields, so that `dict(data)` works."""
         return self.__struct_fields__
 
-    def get(self, field: str, default: Any = None) -> Any:  # noqa: ANN401 - fields differ in type
+    def get(self, field: str, default: object = None) -> object:
         """Return the field, or the default when there is none of that name."""
         return getattr(self, field) if field in self.__struct_fields__ else default
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
 
 import msgspec
 
@@ -45,9 +44,9 @@ def digest_of(kind: str, request: msgspec.Struct) -> bytes:
         ) from None
 
 
-def given_fields(struct: msgspec.Struct) -> dict[str, Any]:
+def given_fields(struct: msgspec.Struct) -> dict[str, object]:
     """Return the fields that do not have their defaults, structs among them likewise."""
-    given: dict[str, Any] = {}
+    given: dict[str, object] = {}
     for field in msgspec.structs.fields(struct):
         value = getattr(struct, field.name)
         if isinstance(value, msgspec.Struct):
@@ -57,6 +56,6 @@ def given_fields(struct: msgspec.Struct) -> dict[str, Any]:
     return given
 
 
-def _by_name(given: object) -> Any:  # noqa: ANN401 - plain data
+def _by_name(given: object) -> object:
     spec = getattr(given, "spec", None)
     return spec if isinstance(spec, msgspec.Struct) else getattr(given, "__qualname__", type(given).__qualname__)

@@ -229,17 +229,17 @@ def rules_of(definition: Definition, prices: Mapping[str, Price], context_window
     )
 
 
-def _is_api_tool(tool: object) -> TypeGuard[Mapping[str, Any]]:
+def _is_api_tool(tool: object) -> TypeGuard[Mapping[str, object]]:
     """Return whether it is a tool that the Messages API runs, or has a schema for, itself: a mapping with a `type`."""
     return is_mapping(tool) and not _is_plain_spec(tool)
 
 
-def _is_plain_spec(tool: object) -> TypeGuard[Mapping[str, Any]]:
+def _is_plain_spec(tool: object) -> TypeGuard[Mapping[str, object]]:
     """Return whether it is a spec as a mapping: with an `input_schema`, and without a `type`."""
     return is_mapping(tool) and "input_schema" in tool and "type" not in tool
 
 
-def _api_tool(who: str, tool: Mapping[str, Any]) -> dict[str, Any]:
+def _api_tool(who: str, tool: Mapping[str, object]) -> dict[str, object]:
     plain = dict(tool)
     if not isinstance(plain.get("type"), str) or not is_json(plain):
         raise ConfigurationError(
@@ -259,7 +259,7 @@ def _spec(who: str, tool: object) -> ToolSpec:
     return check_spec(spec)
 
 
-def _spec_of(who: str, tool: Mapping[str, Any]) -> ToolSpec:
+def _spec_of(who: str, tool: Mapping[str, object]) -> ToolSpec:
     fields = ToolSpec.__struct_fields__
     unknown = [name for name in tool if name not in fields]
     if unknown:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import msgspec
 
@@ -53,7 +52,7 @@ def image_of(content: ImageContent) -> Image:
     return Image(**{name: getattr(content, name) for name in ImageContent.__struct_fields__})
 
 
-def check_from_afar(type: str, data: Mapping[str, Any], *, allow_programs: bool) -> None:  # noqa: A002 - the word users know it by
+def check_from_afar(type: str, data: Mapping[str, object], *, allow_programs: bool) -> None:  # noqa: A002 - the word users know it by
     """Refuse a request that comes over a network and would have this machine start a program of the sender's choice.
 
     Such are images with MCP servers that have a `command`, and those whose address or headers name environment
@@ -81,7 +80,7 @@ def check_from_afar(type: str, data: Mapping[str, Any], *, allow_programs: bool)
             )
 
 
-def _told(who: str, tool: object) -> Any:  # noqa: ANN401 - a JSON value
+def _told(who: str, tool: object) -> object:
     if is_mapping(tool):
         return dict(tool)
     if isinstance(tool, ToolSpec):

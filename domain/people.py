@@ -11,7 +11,7 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.events import Option
 from reenact.domain.loop.rounds import Kind
 from reenact.domain.messages import MAX_MESSAGE_BYTES, check_text
-from reenact.domain.plain import is_mapping, plain
+from reenact.domain.plain import JSON, is_mapping, plain
 from reenact.domain.structs import FrozenByName
 
 
@@ -39,15 +39,16 @@ class PendingCall(FrozenByName):
     since: datetime
 
 
-def check_arguments(arguments: object) -> dict[str, Any]:
+def check_arguments(arguments: object) -> dict[str, JSON]:
     """Return a copy of the arguments of a call, or raise `InvalidInputError` unless they are a JSON object."""
     if not is_mapping(arguments):
         raise InvalidInputError(f"the arguments of a call are a JSON object, not {type(arguments).__name__}")
-    copied: dict[str, Any] = check_json("arguments", arguments)
+    copied = check_json("arguments", arguments)
+    assert isinstance(copied, dict)
     return copied
 
 
-def check_json(what: str, value: object) -> Any:  # noqa: ANN401 - any JSON value
+def check_json(what: str, value: object) -> JSON:
     """Return a copy of a JSON value, or raise `InvalidInputError` that names the part of it which is none.
 
     Tuples count as lists. Numbers are finite, and whole ones have at most 64 bits; the whole has at most 10 MiB.
@@ -55,7 +56,8 @@ def check_json(what: str, value: object) -> Any:  # noqa: ANN401 - any JSON valu
     told = msgspec.json.encode(plain(what, value))
     if len(told) > MAX_MESSAGE_BYTES:
         raise InvalidInputError(f"{what} has {len(told)} bytes as JSON; at most {MAX_MESSAGE_BYTES} are accepted")
-    return msgspec.json.decode(told)
+    copy: JSON = msgspec.json.decode(told)
+    return copy
 
 
 def check_reason(reason: object) -> str:

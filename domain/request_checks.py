@@ -70,7 +70,7 @@ def checked(request: Q) -> Q | None:
 
 
 @cache
-def _common_fields(kind: type[Request[Any]]) -> tuple[tuple[str, bool], ...]:
+def _common_fields(kind: type[Request[object]]) -> tuple[tuple[str, bool], ...]:
     """Return the fields of a request that are checked like those of others, and whether each is required."""
     fields = msgspec.structs.fields(kind)
     return tuple((field.name, field.required) for field in fields if field.name in _NAMED or field.name in _TEXTS)

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, Self, TypeAlias, TypeGuard
+from typing import Any, Final, Literal, Self, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
@@ -19,6 +19,7 @@ from reenact.domain.structs import FrozenByName
 MAX_NAME: Final = 64
 """Characters of a tool's name."""
 
+_Checked = TypeVar("_Checked", bound=msgspec.Struct)
 Intervention: TypeAlias = Literal["never", "required", "first", "always"]
 
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -53,7 +54,7 @@ class MCPServerError(ReenactError):
         self.server = server
 
 
-def no_arguments() -> dict[str, Any]:
+def no_arguments() -> dict[str, object]:
     """Return the schema of a tool that takes no arguments."""
     return {"type": "object", "properties": {}, "additionalProperties": False}
 
@@ -93,7 +94,7 @@ def _faults_of_spec(spec: ToolSpec) -> Iterator[str]:
     yield from _faults_of_schema(spec.input_schema)
 
 
-def _faults_of_schema(schema: Mapping[str, Any]) -> Iterator[str]:
+def _faults_of_schema(schema: Mapping[str, object]) -> Iterator[str]:
     if not is_json(schema):
         yield "`input_schema` cannot be written as JSON"
         return
@@ -258,7 +259,7 @@ class MCPServer(FrozenByName, omit_defaults=True):
         told = ", ".join(f"{name}={value!r}" for name, value in self.__rich_repr__())
         return f"MCPServer({told})"
 
-    def __rich_repr__(self) -> list[tuple[str, Any]]:
+    def __rich_repr__(self) -> list[tuple[str, object]]:
         """Return what may be shown: of arguments, variables and headers only how many there are."""
         kept = (("args", self.args), ("env", self.env), ("headers", self.headers))
         return [
@@ -325,7 +326,7 @@ def remote_prefix(server: str) -> str:
     return _UNFIT.sub("_", f"mcp__{server}__")[: MAX_NAME - _DIGEST - 1]
 
 
-def _check(who: str, value: _Checked, faults: Callable[[Any], Iterator[str]]) -> None:
+def _check(who: str, value: _Checked, faults: Callable[[_Checked], Iterator[str]]) -> None:
     try:
         msgspec.convert(msgspec.structs.asdict(value), type(value))
     except msgspec.ValidationError as error:
@@ -333,6 +334,3 @@ def _check(who: str, value: _Checked, faults: Callable[[Any], Iterator[str]]) ->
     found = list(faults(value))
     if found:
         raise ConfigurationError(f"{who}: {'; '.join(found)}")
-
-
-_Checked: TypeAlias = ToolSpec | MCPServer

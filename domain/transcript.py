@@ -7,7 +7,7 @@ is valid for every model, whatever happened in the conversation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -78,13 +78,13 @@ def _document(block: DocumentBlock) -> str:
             return f"(a document{title})"
 
 
-def _plain_text(content: str | tuple[dict[str, Any], ...]) -> str:
+def _plain_text(content: str | tuple[dict[str, object], ...]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(str(piece.get("text") or f"({piece.get('type', 'something')})") for piece in content)
 
 
-def _opaque(said: Said, data: dict[str, Any]) -> Iterator[str]:
+def _opaque(said: Said, data: dict[str, object]) -> Iterator[str]:
     """Tell what the API's own tools were asked and found; what is sealed or is no content stays out."""
     kind = str(data.get("type"))
     if kind.endswith("_tool_use"):
@@ -97,11 +97,11 @@ def _json(value: object) -> str:
     return msgspec.json.encode(_unsealed(value)).decode()
 
 
-def _unsealed(value: Any) -> Any:  # noqa: ANN401 - decoded JSON
+def _unsealed(value: object) -> object:
     if isinstance(value, list):
-        return [_unsealed(one) for one in msgspec.convert(value, list[Any])]
+        return [_unsealed(one) for one in msgspec.convert(value, list[object])]
     if isinstance(value, dict):
-        fields = msgspec.convert(value, dict[str, Any])
+        fields = msgspec.convert(value, dict[str, object])
         return {name: _unsealed(one) for name, one in fields.items() if not name.startswith("encrypted")}
     return value
 

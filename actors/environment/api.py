@@ -12,6 +12,7 @@ import msgspec
 
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.kernel import ActorSystem
+from reenact.domain.commands import Response
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.events import Envelope, StreamData
 from reenact.domain.messages import Said
@@ -62,7 +63,7 @@ class SystemBusConsumer(Protocol):
         """Call the handler with every event, in order."""
         ...
 
-    def request(self, type: str, data: Mapping[str, object], timeout: float = 30) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, object], timeout: float = 30) -> Envelope[Response]:  # noqa: A002
         """Send a request of the command protocol and return its response."""
         ...
 

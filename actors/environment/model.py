@@ -159,13 +159,13 @@ class ModelEffector:
         self.disconnect()
 
         def ask(event: Envelope) -> None:
-            self._tell(_Ask(event.data["turn_id"], consumer))
+            self._tell(_Ask(str(event.data["turn_id"]), consumer))
 
         def run(event: Envelope) -> None:
             self._tell(_Run(event.context.turn_id or "", msgspec.convert(event.data, ToolStarted)))
 
         def end(event: Envelope) -> None:
-            self._tell(_End(event.data["turn_id"]))
+            self._tell(_End(str(event.data["turn_id"])))
 
         self._subscriptions = (
             consumer.on(TurnStarted.event_type, ask),

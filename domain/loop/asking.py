@@ -50,7 +50,7 @@ class Question(msgspec.Struct, frozen=True):
     multi: bool = False
 
 
-def question_of(arguments: Mapping[str, Any]) -> Question | str:
+def question_of(arguments: Mapping[str, object]) -> Question | str:
     """Return the question that a call of `ask_user` asks, or what is wrong with it."""
     prompt, options, multi = arguments.get("prompt"), arguments.get("options"), arguments.get("multi", False)
     if not isinstance(prompt, str) or not prompt.strip():
@@ -65,7 +65,7 @@ def question_of(arguments: Mapping[str, Any]) -> Question | str:
     return Question(prompt, tuple(Option(text, text) for text in texts), multi)
 
 
-def chosen(question: Question, value: object) -> Any:  # noqa: ANN401 - any JSON value
+def chosen(question: Question, value: object) -> object:
     """Return the answer as it is recorded.
 
     Options are selected by their values, or, where no value fits, by their labels.
@@ -81,7 +81,7 @@ def chosen(question: Question, value: object) -> Any:  # noqa: ANN401 - any JSON
         return _one(question.options, value)
     if not isinstance(value, list | tuple):
         raise InvalidAnswerError(f"several options can be selected: answer with a list of them, not {value!r}")
-    picked = [_one(question.options, one) for one in msgspec.convert(value, list[Any])]
+    picked = [_one(question.options, one) for one in msgspec.convert(value, list[object])]
     if len({json_text(one) for one in picked}) < len(picked):
         raise InvalidAnswerError(f"an option is selected twice in {value!r}")
     return picked
@@ -96,7 +96,7 @@ def _texts(value: object) -> Sequence[str]:
     return texts if all(texts) else ()
 
 
-def _one(options: Sequence[Option], value: object) -> Any:  # noqa: ANN401 - any JSON value
+def _one(options: Sequence[Option], value: object) -> object:
     for option in options:
         if type(option.value) is type(value) and option.value == value:
             return option.value

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
+
+import msgspec
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.events import CompressionComplete
@@ -14,13 +16,27 @@ from reenact.domain.loop.values import Frozen, FrozenList, Growing, frozen, froz
 _Kind = TypeVar("_Kind")
 
 
+class _Pieces(msgspec.Struct):
+    """A call that comes in pieces."""
+
+    id: str = ""
+    type: str = "function"
+    name: str = ""
+    arguments: str = ""
+
+    @property
+    def whole(self) -> Frozen:
+        """The call, as far as it has come."""
+        return Frozen(id=self.id, type=self.type, function=Frozen(name=self.name, arguments=self.arguments))
+
+
 class Assembly:
     """Takes chunk after chunk, and holds what they add up to."""
 
     def __init__(self) -> None:
         self._texts: list[str] = []
-        self._calls: list[Any] = []
-        self._places: dict[int, dict[str, Any]] = {}
+        self._calls: list[object] = []
+        self._places: dict[int, _Pieces] = {}
         self.usage: Frozen = Frozen()
         self.model: str | None = None
 
@@ -65,15 +81,13 @@ class Assembly:
             self._places = {}
 
     def _take_piece(self, piece: Frozen) -> None:
-        index = _part(piece, "index", int, "is a number") or 0
-        empty: dict[str, Any] = {"id": "", "type": "function", "function": {"name": "", "arguments": ""}}
-        call = self._places.setdefault(index, empty)
-        self._calls = [self._places[index] for index in sorted(self._places)]
+        call = self._places.setdefault(_part(piece, "index", int, "is a number") or 0, _Pieces())
         told = piece.get("function")
         told = told if isinstance(told, Frozen) else Frozen()
-        call.update({name: text for name in ("id", "type") if (text := _text(piece, name))})
-        call["function"]["name"] = _text(told, "name") or call["function"]["name"]
-        call["function"]["arguments"] += _text(told, "arguments")
+        call.id, call.type = _text(piece, "id") or call.id, _text(piece, "type") or call.type
+        call.name = _text(told, "name") or call.name
+        call.arguments += _text(told, "arguments")
+        self._calls = [self._places[index].whole for index in sorted(self._places)]
 
 
 def _text(mapping: Frozen, name: str) -> str:
@@ -112,9 +126,9 @@ def part_to_replace(messages: Sequence[Frozen], keep: int) -> Part:
     return first, end
 
 
-def request_for_summary(messages: Sequence[Frozen], part: Part, instruction: CompressContext) -> dict[str, Any]:
+def request_for_summary(messages: Sequence[Frozen], part: Part, instruction: CompressContext) -> dict[str, object]:
     """Return the payload that asks a model for the summary: the instruction's own, with the messages."""
-    own: dict[str, Any] = dict(instruction.payload) if is_mapping(instruction.payload) else {}
+    own: dict[str, object] = dict(instruction.payload) if is_mapping(instruction.payload) else {}
     asked = {"role": "user", "content": instruction.prompt}
     return {**own, "messages": [*messages[: part[1]], asked]}
 

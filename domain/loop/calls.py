@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn, TypeAlias
+from typing import Any, Final, NoReturn, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -32,14 +32,14 @@ class ToolCall(Frozen):
 
     def __init__(
         self,
-        call: Mapping[str, Any] | None = None,
+        call: Mapping[str, object] | None = None,
         *,
         id: str | None = None,  # noqa: A002 - the word users know it by
         name: str | None = None,
         arguments: Arguments = "",
     ) -> None:
         try:
-            told: Mapping[str, Any] = (
+            told: Mapping[str, object] = (
                 {"id": id, "type": "function", "function": {"name": name, "arguments": _as_json(arguments)}}
                 if call is None
                 else call
@@ -50,16 +50,17 @@ class ToolCall(Frozen):
         id_, called = self.get("id"), self._function
         if not isinstance(id_, str) or not id_:
             raise InvalidToolCallError(f"a call of a tool needs an `id`, which its answer names: {dict(self)!r}")
-        if not isinstance(called, Frozen) or not isinstance(called.get("name"), str) or not called["name"]:
+        if not isinstance(called.get("name"), str) or not called["name"]:
             raise InvalidToolCallError(f"call {id_!r} needs the name of a tool: {dict(self)!r}")
         _ = self.input
 
     @property
-    def _function(self) -> Any:  # noqa: ANN401 - any JSON value, until it is checked
-        return self if self.get("type") == _TOOL_USE else self.get("function")
+    def _function(self) -> Frozen:
+        told = self if self.get("type") == _TOOL_USE else self.get("function")
+        return told if isinstance(told, Frozen) else Frozen()
 
     @property
-    def _given(self) -> Any:  # noqa: ANN401 - any JSON value
+    def _given(self) -> object:
         return self._function.get("input" if self.get("type") == _TOOL_USE else "arguments")
 
     @property
@@ -99,7 +100,7 @@ def looks_like_a_call(value: object) -> bool:
     return is_mapping(value) and ("function" in value or value.get("type") in ("function", _TOOL_USE))
 
 
-def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
+def with_arguments(call: ToolCall, arguments: Mapping[str, object]) -> ToolCall:
     """Return the call in its own shape, with other arguments."""
     if call.get("type") == _TOOL_USE:
         return ToolCall({**call, "input": arguments})
@@ -110,7 +111,7 @@ def with_arguments(call: ToolCall, arguments: Mapping[str, Any]) -> ToolCall:
 def _decoded(arguments: object, name: str) -> Frozen:
     """Return the arguments as an object, or raise `InvalidToolCallError` naming the tool."""
     what = f"the arguments of {name}"
-    value: Any = arguments
+    value: object = arguments
     if isinstance(arguments, str):
         try:
             value = json.loads(arguments, parse_constant=_refuse_constant) if arguments else {}
@@ -124,7 +125,7 @@ def _decoded(arguments: object, name: str) -> Frozen:
         raise InvalidToolCallError(str(broken)) from None
 
 
-def _as_json(arguments: Arguments) -> str:
+def _as_json(arguments: object) -> str:
     return arguments if isinstance(arguments, str) else compact(frozen(arguments, finite=True))
 
 
@@ -137,7 +138,7 @@ BLOCK_TYPES: Final = frozenset({"text", "image", "document", "search_result"})
 """The content blocks that the Messages API takes in the answer to a call."""
 
 
-def content_of(result: Any) -> Content:  # noqa: ANN401 - any JSON value
+def content_of(result: object) -> Content:
     """Return what the model is given of a result: text and the API's content blocks as they are, all else as JSON."""
     match result:
         case None:
@@ -150,12 +151,12 @@ def content_of(result: Any) -> Content:  # noqa: ANN401 - any JSON value
             return json_text(result)
 
 
-def json_text(value: Any) -> str:  # noqa: ANN401 - any JSON value
+def json_text(value: object) -> str:
     """Return the value as JSON without white space and without ASCII escapes."""
     return msgspec.json.encode(value).decode()
 
 
-def _are_blocks(value: list[Any]) -> bool:
+def _are_blocks(value: list[object]) -> TypeGuard[list[dict[str, object]]]:
     """Return whether the API would take them: one block that it refuses makes it refuse the whole conversation."""
     if not value or not all(_is_block(block) for block in value):
         return False
@@ -166,7 +167,7 @@ def _are_blocks(value: list[Any]) -> bool:
     return True
 
 
-def _is_block(value: Any) -> bool:  # noqa: ANN401 - any JSON value
+def _is_block(value: object) -> bool:
     """Return whether it looks like a block of content."""
     match value:
         case {"type": "text", "text": str(text)}:

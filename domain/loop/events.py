@@ -275,7 +275,7 @@ class Custom(LoopEvent, frozen=True, kw_only=True, tag="custom"):
     def type(self) -> str:
         return self.name
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any JSON value
+    def __getattr__(self, name: str) -> object:
         try:
             return self.data[name]
         except KeyError:

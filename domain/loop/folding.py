@@ -14,6 +14,7 @@ import msgspec
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop import ledger, rounds
 from reenact.domain.loop.assembling import shortened
+from reenact.domain.loop.calls import ToolCall
 from reenact.domain.loop.events import (
     AgentEvent,
     CompressionComplete,
@@ -103,7 +104,7 @@ def _apply(draft: _Draft, event: LoopEvent) -> None:
         waits = draft["pending_tool_calls"] or draft["pending_prompt"] or draft["pending_select"]
         draft["status"] = "waiting_for_human_input" if waits else "running"
     if event.changes:
-        draft.update(applied(draft, event.changes))
+        draft.update(applied(draft["messages"], draft["round"], event.changes))
     draft["last_modified"] = event.timestamp or draft["last_modified"]
 
 
@@ -147,7 +148,7 @@ def _happen(draft: _Draft, event: LoopEvent) -> None:
 
 def _answered(draft: _Draft, event: LLMResult) -> None:
     _spend_on_model(draft, event.model, event)
-    calls: list[Any] = event.result.get("tool_calls") or []
+    calls: list[object] = event.result.get("tool_calls") or []
     ids = {call.get("id") for call in calls if is_mapping(call)}
     if not ids.isdisjoint(draft["decided"]):  # some models number the calls of each answer from 0
         draft["decided"] = tuple(id_ for id_ in draft["decided"] if id_ not in ids)
@@ -169,7 +170,7 @@ def _returned(draft: _Draft, event: ToolResult) -> None:
     if not event.batch:
         draft.update(phase="tool_result", payload=outcome)
         return
-    before: Any = draft["payload"]
+    before = draft["payload"]
     goes_on = draft["phase"] == "tools_batch_result" and before["step"] == event.step
     results = FrozenList([*(before["results"] if goes_on else ()), outcome])
     draft.update(phase="tools_batch_result", payload=Frozen(results=results, step=event.step))
@@ -222,12 +223,12 @@ def _decided(draft: _Draft, call_id: str, *, approved: bool) -> None:
         draft["approvals"] = tuple(sorted({*draft["approvals"], call_digest(call.name, call.arguments)}))
 
 
-def _pend(draft: _Draft, calls: Iterable[Any]) -> None:
+def _pend(draft: _Draft, calls: Iterable[ToolCall]) -> None:
     waiting = {call.id for call in draft["round"].at("waiting")}
     draft["pending_tool_calls"] = FrozenList(call for call in calls if call.id in waiting)
 
 
-def _say(draft: _Draft, message: dict[str, Any]) -> None:
+def _say(draft: _Draft, message: dict[str, object]) -> None:
     draft["messages"] = draft["messages"].plus((frozen(message),))
 
 
@@ -309,7 +310,7 @@ def _parts(returned: object) -> tuple[list[object], AgentState | None, AgentCont
     return list(told), new_state, None if context is None else context_given(context)
 
 
-def _part(returned: object, name: str) -> Any:  # noqa: ANN401 - parts differ in type
+def _part(returned: object, name: str) -> object:
     if is_mapping(returned):
         return {snake(str(key)): each for key, each in returned.items()}.get(name)
     return getattr(returned, name, None)
@@ -333,15 +334,14 @@ def _event(value: object, state: AgentState) -> LoopEvent:
 
 def _checked(event: LoopEvent) -> LoopEvent:
     """Return the event, or raise `InvalidInputError` if its fields hold what they cannot, or it costs no amount."""
-    told = built_in(event)
-    event_from(told)
-    cost = None if isinstance(event, Custom) else told.get("cost")
+    event_from(built_in(event))
+    cost = None if isinstance(event, Custom) else getattr(event, "cost", None)
     if cost is not None and not is_amount(cost):
         raise InvalidInputError(f"the cost of an event is an amount of 0 or more, not {cost!r:.80}")
     return event
 
 
-def _value(value: object) -> Any:  # noqa: ANN401 - any part of an event
+def _value(value: object) -> object:
     match value:
         case BaseException():
             return info_of(value)

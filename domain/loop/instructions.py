@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeAlias, get_args
 
 import msgspec
@@ -145,11 +145,12 @@ def instruction_of(value: object) -> Instruction:
         return value
     if not is_mapping(value):
         raise InvalidInstructionError(f"{kind.type} is asked for by a `{kind.__name__}` or a mapping, not by {value!r}")
-    told: dict[str, Any] = {_ours(str(name)): each for name, each in value.items()}
+    told: dict[str, object] = {_ours(str(name)): each for name, each in value.items()}
     for field in msgspec.structs.fields(kind):
         if field.required and field.name not in told:
             raise InvalidInstructionError(f"{kind.type} needs `{field.name}`, and has: {', '.join(sorted(told))}")
-    return kind(**{name: each for name, each in told.items() if name in kind.__struct_fields__})
+    make: Callable[..., Instruction] = kind
+    return make(**{name: each for name, each in told.items() if name in kind.__struct_fields__})
 
 
 def snake(name: str) -> str:
@@ -161,9 +162,9 @@ def _ours(name: str) -> str:
     return _ALIASES.get(snake(name), snake(name))
 
 
-def _made(kind: str, name: str, told: Any) -> object:  # noqa: ANN401 - fields differ in type
+def _made(kind: str, name: str, told: object) -> object:
     """Return the value of a field that is meant by what people write, or raise `InvalidInputError`."""
-    made: Any = told
+    several = told if is_list(told) else ()
     match name:
         case "tool_call":
             return call_of(told)
@@ -188,8 +189,8 @@ def _made(kind: str, name: str, told: Any) -> object:  # noqa: ANN401 - fields d
     if not fits:
         raise InvalidInstructionError(f"`{name}` of {kind} is {wanted}, not {told!r}")
     if name == "options":
-        return Options(map(_option, made))
-    return _calls(made) if name.endswith("tool_calls") else made
+        return Options(map(_option, several))
+    return _calls(several) if name.endswith("tool_calls") else told
 
 
 def _calls(calls: Iterable[object]) -> FrozenList[ToolCall]:

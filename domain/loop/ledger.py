@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -24,7 +24,7 @@ _DATED: Final = re.compile(r"[-@]\d{8}$")
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
 
 
-def is_amount(value: object, most: float = MOST) -> bool:
+def is_amount(value: object, most: float = MOST) -> TypeGuard[float]:
     """Return whether the value is a number from 0 to `most`; NaN is none, nor are true and false."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
 
@@ -82,7 +82,7 @@ class Spent(msgspec.Struct, frozen=True):
     cost: float = 0.0
     unpriced: int = 0
 
-    def plus(self, usage: Mapping[str, Any], cost: float | None) -> Spent:
+    def plus(self, usage: Mapping[str, object], cost: float | None) -> Spent:
         """Return this and one more use."""
         return Spent(
             self.calls + 1,
@@ -111,7 +111,7 @@ class Ledger(msgspec.Struct, frozen=True):
             total = sum_of(total, spent.usage)
         return total
 
-    def with_model(self, model: str, usage: Mapping[str, Any], cost: float | None) -> Ledger:
+    def with_model(self, model: str, usage: Mapping[str, object], cost: float | None) -> Ledger:
         """Return the ledger with one more answer of the model."""
         spent = self.models.get(model, Spent()).plus(usage, cost)
         return Ledger({**self.models, model: spent}, self.tools)
@@ -121,7 +121,7 @@ class Ledger(msgspec.Struct, frozen=True):
         return Ledger(self.models, {**self.tools, name: self.tools.get(name, Spent()).plus({}, cost)})
 
 
-def cost_of(usage: Mapping[str, Any], price: Price | None) -> float | None:
+def cost_of(usage: Mapping[str, object], price: Price | None) -> float | None:
     """Return what an answer cost, or None if there is no price or nothing is known of what was used."""
     if price is None or not usage:
         return None
@@ -144,13 +144,13 @@ def price_of(prices: Mapping[str, Price], model: str | None) -> Price | None:
     return known
 
 
-def tokens_in_context(usage: Mapping[str, Any]) -> int:
+def tokens_in_context(usage: Mapping[str, object]) -> int:
     """Return how many tokens the conversation had, answer included, after the answer with this usage."""
     asked = _count(usage, "input_tokens") + _count(usage, "output_tokens")
     return asked + _count(usage, "cache_creation_input_tokens") + _count(usage, "cache_read_input_tokens")
 
 
-def sum_of(usage: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, int]:
+def sum_of(usage: Mapping[str, object], more: Mapping[str, object]) -> dict[str, int]:
     """Return the sums of the token counts; what is no count is left out."""
     total = {name: _count(usage, name) for name in usage if _count(usage, name)}
     for name in more:
@@ -160,6 +160,6 @@ def sum_of(usage: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, int]:
     return total
 
 
-def _count(usage: Mapping[str, Any], name: str) -> int:
+def _count(usage: Mapping[str, object], name: str) -> int:
     value = usage.get(name)
     return value if type(value) is int and 0 < value < MOST_TOKENS else 0

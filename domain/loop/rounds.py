@@ -229,7 +229,7 @@ def approved(
     call_id: str,
     rules: Rules,
     *,
-    arguments: Mapping[str, Any] | None = None,
+    arguments: Mapping[str, object] | None = None,
     digest: str | None = None,
     by: str | None = None,
 ) -> tuple[RoundEvent, ...]:
@@ -271,7 +271,7 @@ def rejected(round_: Round, call_id: str, reason: str, *, by: str | None = None)
     return (ToolRejected(id=call_id, reason=reason, by=by), _not_run(call, f"it was rejected{said}"))
 
 
-def responded(round_: Round, call_id: str, value: Any, *, by: str | None = None) -> tuple[RoundEvent, ...]:  # noqa: ANN401 - any JSON value
+def responded(round_: Round, call_id: str, value: object, *, by: str | None = None) -> tuple[RoundEvent, ...]:
     """Return what follows when a person answers the question that the call asks.
 
     Raises:
@@ -371,11 +371,11 @@ def _pending(round_: Round, call_id: str, wanted: Literal["approval", "answer"] 
     return call
 
 
-def _with(round_: Round, id_: str | None, **changes: Any) -> Round:  # noqa: ANN401 - fields differ in type
-    return _with_each(round_, {id_: changes})
+def _with(round_: Round, id_: str | None, **changes: object) -> Round:
+    return _with_each(round_, {id_ or "": changes})
 
 
-def _with_each(round_: Round, changes: Mapping[Any, Mapping[str, Any]]) -> Round:
+def _with_each(round_: Round, changes: Mapping[str, Mapping[str, object]]) -> Round:
     """Return the round with the changes of each call, by its id."""
     calls = (msgspec.structs.replace(call, **changes[call.id]) if call.id in changes else call for call in round_.calls)
     return msgspec.structs.replace(round_, calls=tuple(calls))

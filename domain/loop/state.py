@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from itertools import takewhile
@@ -147,13 +147,14 @@ class AgentState:
             step_count=self.step_count,
         )
 
-    def replace(self, **changes: Any) -> AgentState:  # noqa: ANN401 - fields differ in type
+    def replace(self, **changes: object) -> AgentState:
         """Return the state with other values in some fields."""
-        return dataclasses.replace(self, **changes)
+        replace: Callable[..., AgentState] = dataclasses.replace
+        return replace(self, **changes)
 
     def snapshot(self) -> AgentState:
         """Return the state without its history."""
-        return dataclasses.replace(self, events=Growing[LoopEvent]())
+        return self.replace(events=Growing[LoopEvent]())
 
 
 def context_of(state: AgentState) -> AgentContext:
@@ -219,7 +220,7 @@ _KINDS: Final[Mapping[str, type[Fields]]] = {
 }
 
 
-def _made(name: str, told: Any) -> object:  # noqa: ANN401, C901, PLR0912 - fields differ in type
+def _made(name: str, told: object) -> object:  # noqa: C901, PLR0912 - a field a case
     """Return the value of that field which is meant by what people write, or raise `InvalidInputError`."""
     match name:
         case "session_id":
@@ -232,7 +233,7 @@ def _made(name: str, told: Any) -> object:  # noqa: ANN401, C901, PLR0912 - fiel
         case "messages":
             return messages_of(told)
         case "events":
-            return told if is_growing(told, LoopEvent) else Growing[LoopEvent](told)
+            return told if is_growing(told, LoopEvent) else Growing(_several(name, told))
         case "max_steps":
             if told is None or (type(told) is int and 0 < told < 1 << 63):
                 return told
@@ -240,7 +241,7 @@ def _made(name: str, told: Any) -> object:  # noqa: ANN401, C901, PLR0912 - fiel
                 f"max_steps is a number of 1 or more, with at most 63 bits, or None for no limit; not {told!r:.80}"
             )
         case "pending_tool_calls":
-            return FrozenList(map(call_of, told))
+            return FrozenList(map(call_of, _several(name, told)))
         case "error" if isinstance(told, BaseException):
             return info_of(told)
         case "pending_prompt" | "pending_select" | "interruption" | "error":
@@ -264,6 +265,12 @@ def _made(name: str, told: Any) -> object:  # noqa: ANN401, C901, PLR0912 - fiel
             return told
 
 
+def _several(name: str, told: object) -> Iterable[object]:
+    if is_iterable(told):
+        return told
+    raise InvalidInputError(f"{name} come as a list, not as {told!r}")
+
+
 def _cost_limit(value: object) -> CostLimit | None:
     """Return the limit that a mapping or an amount stands for, or raise `InvalidInputError`."""
     match value:
@@ -274,9 +281,10 @@ def _cost_limit(value: object) -> CostLimit | None:
         case int() | float():
             return _cost_limit(CostLimit(value))
         case _ if is_mapping(value):
-            told: dict[str, Any] = {snake(str(name)): each for name, each in value.items()}
+            told: dict[str, object] = {snake(str(name)): each for name, each in value.items()}
+            limit: Callable[..., CostLimit] = CostLimit
             most = told.get("max_total", told.get("max_total_cost", -1))
-            return _cost_limit(CostLimit(most, told.get("on_exceeded", "stop")))
+            return _cost_limit(limit(most, told.get("on_exceeded", "stop")))
         case _:
             raise InvalidInputError(
                 f"a cost limit is a `CostLimit`, a mapping with `max_total`, or an amount; not {value!r}"
@@ -300,7 +308,7 @@ def to_json(value: AgentState | LoopEvent | Sequence[LoopEvent]) -> str:
     raise InvalidInputError(f"only a state or events can be written as JSON, not {value!r}")
 
 
-def from_json(text: str | bytes) -> Any:  # noqa: ANN401 - what it is stands in the text
+def from_json(text: str | bytes) -> AgentState | LoopEvent | FrozenList[LoopEvent]:
     """Return the state, the event, or the list of events that `to_json` has written.
 
     Raises:
@@ -326,22 +334,21 @@ def event_from_json(text: str | bytes) -> LoopEvent:
     return _expected(from_json(text), LoopEvent)
 
 
-def built_in(value: object) -> Any:  # noqa: ANN401 - any JSON value
+def built_in(value: object) -> object:
     """Return a state, an event, or the value of a field as JSON."""
     return msgspec.to_builtins(value, enc_hook=_plain)
 
 
 def state_from(value: object) -> AgentState:
     """Return the state that this was made of, or raise `InvalidInputError`."""
-    state: AgentState = _converted(value, AgentState, "state")
+    state = _expected(_converted(value, AgentState, "state"), AgentState)
     calls = tuple(msgspec.structs.replace(call, arguments=frozen(call.arguments)) for call in state.round.calls)
     return state.replace(round=msgspec.structs.replace(state.round, calls=calls))
 
 
 def event_from(value: object) -> LoopEvent:
     """Return the event that this was made of, or raise `InvalidInputError`."""
-    event: LoopEvent = _converted(value, AgentEvent, "event")
-    return sealed(event)
+    return sealed(_expected(_converted(value, AgentEvent, "event"), LoopEvent))
 
 
 def sealed(event: LoopEvent) -> LoopEvent:
@@ -352,8 +359,7 @@ def sealed(event: LoopEvent) -> LoopEvent:
     """
     if isinstance(event, Done) and is_mapping(event.final_state):
         event = msgspec.structs.replace(event, final_state=state_from(event.final_state))
-    sealed_event: LoopEvent = _sealed(event)
-    return sealed_event
+    return _expected(_sealed(event), LoopEvent)
 
 
 _OWN: Final = frozenset({"events", "messages", "step_count", "last_modified", "round"})
@@ -375,20 +381,20 @@ def difference(expected: AgentState, actual: AgentState) -> Frozen | None:
     return frozen_object(changed, what="what has changed") if changed else None
 
 
-def applied(draft: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+def applied(messages: Growing[Frozen], round_: Round, changes: Mapping[str, object]) -> dict[str, object]:
     """Return the fields that the changes are about, as they are after them."""
     made = {name: _converted(value, _TYPES[name], name) for name, value in changes.items() if name in _COMPARED}
-    if "messages" in changes:
-        told = changes["messages"]
-        kept = draft["messages"][: told["keep"]]
-        grown = draft["messages"] if len(kept) == len(draft["messages"]) else type(draft["messages"])(kept)
-        made["messages"] = grown.plus(message_of(each) for each in told["add"])
+    told = changes.get("messages")
+    if is_mapping(told) and isinstance(keep := told["keep"], int):
+        grown = messages if keep == len(messages) else Growing(messages[:keep])
+        made["messages"] = grown.plus(message_of(each) for each in _several("messages", told["add"]))
     if "pending_tool_calls" in made:
-        made["round"] = _round_of(draft["round"], made["pending_tool_calls"])
+        pending = map(call_of, _several("pending_tool_calls", made["pending_tool_calls"]))
+        made["round"] = _round_of(round_, pending)
     return made
 
 
-def _sealed(value: Any) -> Any:  # noqa: ANN401 - any part of an event
+def _sealed(value: object) -> object:
     if isinstance(value, dict | list):
         return frozen(value)  # pyright: ignore[reportUnknownArgumentType] - it may hold anything
     if is_list(value):
@@ -400,7 +406,7 @@ def _sealed(value: Any) -> Any:  # noqa: ANN401 - any part of an event
     return value if isinstance(value, AgentState) else frozen(value)
 
 
-def _converted(value: object, kind: Any, what: str) -> Any:  # noqa: ANN401 - as the kind is
+def _converted(value: object, kind: object, what: str) -> object:
     try:
         return msgspec.convert(value, kind, dec_hook=_custom)
     except msgspec.ValidationError as broken:
@@ -413,11 +419,15 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} is no JSON")
 
 
-def _custom(kind: Any, value: Any) -> Any:  # noqa: ANN401 - a hook of msgspec's
+def _custom(kind: object, value: object) -> object:
     if get_origin(kind) is Growing:
-        of_events = kind.__args__[0] is LoopEvent
-        return Growing((event_from if of_events else message_of)(each) for each in value)
-    return FrozenList(map(call_of, value)) if get_origin(kind) is FrozenList else frozen_object(value, what="an object")
+        make: Callable[[object], object] = event_from if get_args(kind)[0] is LoopEvent else message_of
+        return Growing(map(make, _several("items", value)))
+    return (
+        FrozenList(map(call_of, _several("calls", value)))
+        if get_origin(kind) is FrozenList
+        else frozen_object(value, what="an object")
+    )
 
 
 def _expected(value: object, kind: type[_Kind]) -> _Kind:
@@ -426,14 +436,14 @@ def _expected(value: object, kind: type[_Kind]) -> _Kind:
     raise InvalidInputError(f"this is no {kind.__name__}, but a {type(value).__name__}")
 
 
-def _built_in(state: AgentState, name: str) -> Any:  # noqa: ANN401 - any JSON value
+def _built_in(state: AgentState, name: str) -> object:
     try:
         return built_in(getattr(state, name))
     except (TypeError, ValueError) as broken:
         raise InvalidInputError(f"the new state's {name} cannot be recorded: {broken}") from None
 
 
-def _round_of(round_: Round, pending: FrozenList[ToolCall]) -> Round:
+def _round_of(round_: Round, pending: Iterable[ToolCall]) -> Round:
     """Return the round in which exactly the pending calls wait for approval."""
     calls = tuple(round_.call(call.id) or Call(call.id, call.name, call.input) for call in pending)
     return rounds.evolve(Round(calls, round_.revision), ToolPending(ids=tuple(call.id for call in calls)))

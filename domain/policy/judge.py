@@ -191,8 +191,8 @@ class _ToolPolicy:
 
     def __init__(self, policy: Policy, place: str) -> None:
         mode = check_mode(policy.mode, MODES, place)
-        given: Sequence[Rule] = listed(policy.rules, f"{place}.rules", "rules")
-        rules = [_ReadyRule(rule, number, f"{place}.rules[{number}]") for number, rule in enumerate(given)]
+        listed(policy.rules, f"{place}.rules", "rules")
+        rules = [_ReadyRule(rule, number, f"{place}.rules[{number}]") for number, rule in enumerate(policy.rules)]
         self._denying = [rule for rule in rules if rule.mode == "deny"]
         self._others = [rule for rule in rules if rule.mode != "deny"]
         self._otherwise = max(_STRICTNESS[mode], _REQUIRED if rules else _RUN)
@@ -295,11 +295,11 @@ class _Item:
 
 
 def _items(entries: Sequence[Entry | str], place: str) -> list[_Item]:
-    given: Sequence[Entry | str] = listed(entries, place, "entries")
+    listed(entries, place, "entries")
     built_in = () if entries is BUILT_IN_DENY_LIST else _built_in_items()
     return [
         next((item for item in built_in if item.entry == entry), None) or _Item(entry, f"{place}[{index}]")
-        for index, entry in enumerate(given)
+        for index, entry in enumerate(entries)
     ]
 
 

@@ -131,7 +131,7 @@ def _denied(value: object) -> tuple[Entry | str, ...]:
     return BUILT_IN_DENY_LIST if read == BUILT_IN_DENY_LIST else read
 
 
-def _entries(entries: list[Any], place: str) -> tuple[Entry | str, ...]:
+def _entries(entries: list[object], place: str) -> tuple[Entry | str, ...]:
     return tuple(_entry(entry, f"{place}[{index}]") for index, entry in enumerate(entries))
 
 
@@ -165,7 +165,7 @@ def _wanted(value: object, place: str) -> Any:  # noqa: ANN401 - what `Wanted` s
     return list(value) if is_sequence(value) else value
 
 
-def _matcher(value: Mapping[str, Any], place: str) -> object:
+def _matcher(value: Mapping[str, object], place: str) -> object:
     name = value.get("type")
     kind = _KINDS.get(name) if isinstance(name, str) else None
     if kind is None:
@@ -177,7 +177,7 @@ def _matcher(value: Mapping[str, Any], place: str) -> object:
     return kind(**_fields(given, place, kind))
 
 
-def _fields(value: object, place: str, kind: type[msgspec.Struct], instead: str = "") -> dict[str, Any]:
+def _fields(value: object, place: str, kind: type[msgspec.Struct], instead: str = "") -> dict[str, object]:
     """Return what a struct, or a mapping that has what it needs and nothing else, says of its fields."""
     fields = msgspec.structs.fields(kind)
     names = ", ".join(field.name for field in fields)
@@ -190,10 +190,10 @@ def _fields(value: object, place: str, kind: type[msgspec.Struct], instead: str 
     return given
 
 
-def _mapping(value: object, place: str, what: str) -> dict[str, Any]:
+def _mapping(value: object, place: str, what: str) -> dict[str, object]:
     if not is_mapping(value):
         raise ConfigurationError(f"{place} is {what}, not {value!r:.80}")
-    given: dict[str, Any] = {}
+    given: dict[str, object] = {}
     for key, one in value.items():
         if not isinstance(key, str):
             raise ConfigurationError(f"{place} has the key {key!r:.80}; its keys are texts")

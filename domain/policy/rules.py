@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -15,12 +15,13 @@ from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.policy.matchers import ABSENT, Wanted, ready
 from reenact.domain.policy.patterns import YES, Found, Part, Sight, Test, alternatives, any_of, attempt, is_wild, part
 
+M = TypeVar("M", bound=str)
 Mode: TypeAlias = Literal["never", "required", "first", "always"]
 RuleMode: TypeAlias = Literal["never", "required", "first", "always", "allow", "deny"]
 Decision: TypeAlias = Literal["run", "ask", "deny"]
 
-MODES: Final[tuple[str, ...]] = get_args(Mode)
-RULE_MODES: Final[tuple[str, ...]] = get_args(RuleMode)
+MODES: Final[tuple[Mode, ...]] = get_args(Mode)
+RULE_MODES: Final[tuple[RuleMode, ...]] = get_args(RuleMode)
 
 
 _COULD_BE: Final = re.compile(r"[^\s@]+")
@@ -108,15 +109,16 @@ class Conditions:
         return found
 
 
-def check_mode(mode: object, modes: tuple[str, ...], what: str) -> Any:  # noqa: ANN401 - one of the modes
+def check_mode(mode: object, modes: tuple[M, ...], what: str) -> M:
     """Return the mode, or raise `ConfigurationError`, which begins with `what`, unless it is one of these."""
-    if isinstance(mode, str) and mode in modes:
-        return mode
+    for known in modes:
+        if known == mode:
+            return known
     more = "; a tool that never runs stands in policies.deny" if modes is MODES else ""
     raise ConfigurationError(f"{what} is one of {', '.join(modes)}, not {mode!r:.80}{more}")
 
 
-def listed(value: object, place: str, what: str) -> list[Any]:
+def listed(value: object, place: str, what: str) -> list[object]:
     """Return the list, or raise `ConfigurationError` if it is none."""
     if is_sequence(value):
         return list(value)

@@ -63,7 +63,7 @@ def test_an_event_that_has_travelled_is_what_it_was(data: object) -> None:
 
 
 def test_an_event_of_a_type_that_is_not_known_keeps_its_data_as_json_has_it() -> None:
-    envelope: Envelope = read_envelope(json.dumps(event(1, type_="aurora", data={"colour": ["green"]})).encode())
+    envelope = read_envelope(json.dumps(event(1, type_="aurora", data={"colour": ["green"]})).encode())
 
     assert (envelope.type, envelope.data) == ("aurora", {"colour": ["green"]})
 

@@ -294,7 +294,7 @@ def test_asyncio_has_the_same(server: Server, local: Runtime, mock: MockEnvironm
 
         async def hear(envelope: Envelope) -> None:
             await asyncio.sleep(0)
-            heard.append(envelope.data.text)
+            heard.append(str(envelope.data["text"]))
 
         async with AsyncRuntime.connect(server.url, token=TOKEN, client_id="me") as runtime:
             assert runtime.failure is None

@@ -121,7 +121,8 @@ def test_the_schema_is_a_schema() -> None:
 
 
 def test_the_schema_describes_every_type_of_the_catalogue_once() -> None:
-    titles = [described["title"] for described in json_schema()["oneOf"]]
+    schema: dict[str, Any] = json_schema()
+    titles = [described["title"] for described in schema["oneOf"]]
 
     assert titles == list(CATALOGUE)
 

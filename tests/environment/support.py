@@ -12,6 +12,7 @@ import msgspec
 
 from reenact.actors.environment.api import Environment, Handler
 from reenact.actors.environment.incoming import incoming
+from reenact.domain.commands import Response
 from reenact.domain.events import (
     Context,
     Envelope,
@@ -71,7 +72,7 @@ class Bus:
     def on_all(self, handler: Handler) -> Subscription:
         raise NotImplementedError
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float = 60) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, Any], timeout: float = 60) -> Envelope[Response]:  # noqa: A002
         raise NotImplementedError
 
     def conversation(self) -> Sequence[Said]:

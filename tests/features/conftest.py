@@ -232,13 +232,13 @@ def completed_once(story: Story, outcome: str) -> None:
     story.ears.wait("turn_completed", where=lambda event: event.context.turn_id == turn_id)
     story.settle()
     completed = [event.data for event in story.ears.of("turn_completed") if event.context.turn_id == turn_id]
-    assert [(data.turn_id, data.outcome) for data in completed] == [(turn_id, outcome)]
+    assert [(data["turn_id"], data["outcome"]) for data in completed] == [(turn_id, outcome)]
 
 
 @then(parsers.parse("{count:d} turns should be completed, in the order of their questions"))
 def in_order(story: Story, count: int) -> None:
-    completed = [event.data.turn_id for event in story.completed(count)]
-    assert completed == [event.data.turn_id for event in story.ears.of("turn_started")]
+    completed = [event.data["turn_id"] for event in story.completed(count)]
+    assert completed == [event.data["turn_id"] for event in story.ears.of("turn_started")]
     assert completed == [event.context.turn_id for event in story.ears.of("user_message")]
 
 
@@ -298,7 +298,7 @@ def numbered(story: Story) -> None:
 @then(parsers.parse('text should be "{text}"'))
 def the_text_is(story: Story, text: str) -> None:
     story.completed()
-    assert "".join(event.data.text for event in story.ears.of("text_delta")) == text
+    assert "".join(str(event.data["text"]) for event in story.ears.of("text_delta")) == text
 
 
 @then("I should receive events in order:")

@@ -9,6 +9,7 @@ from threading import Condition
 from typing import Any, TypeGuard, TypeVar
 
 from reenact import EnvironmentFactory, Image, ReenactError, Runtime, Unsubscribe
+from reenact.domain.events import MessageData
 from reenact.domain.messages import Said
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider, MockScenario
@@ -218,7 +219,7 @@ class Story:
         if self._closed:
             return
         marker = self.runtime.containers.create()
-        self.ears.wait("container_created", where=lambda event: event.data.container_id == marker.id)
+        self.ears.wait("container_created", where=lambda event: event.data["container_id"] == marker.id)
 
 
 def attentive(conversation: Sequence[Said]) -> Iterator[MockEvent]:
@@ -242,18 +243,19 @@ def _detail(event: Envelope) -> str:
     data = event.data
     match event.type:
         case "agent_state_changed":
-            return f"{data.previous} to {data.current}"
+            return f"{data['previous']} to {data['current']}"
         case "text_delta" | "thinking_delta":
-            return f'"{data.text}"'
+            return f'"{data["text"]}"'
         case "user_message" | "assistant_message":
-            return str(data.message.text)
+            assert isinstance(data, MessageData)
+            return data.message.text
         case "error" | "error_message":
-            return str(data.message)
+            return str(data["message"])
         case "message_stop":
-            return str(data.stop_reason)
+            return str(data["stop_reason"])
         case "interrupted" | "agent_stopped":
-            return str(data.reason)
+            return str(data["reason"])
         case "turn_completed":
-            return str(data.outcome)
+            return str(data["outcome"])
         case _:
             return ""

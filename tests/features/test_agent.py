@@ -57,7 +57,7 @@ def so_many(story: Story, count: int) -> None:
 @then("the agent should process the message")
 def it_processes(story: Story) -> None:
     (completed,) = story.completed()
-    assert (completed.data.turn_id, completed.data.outcome) == (story.answer, "completed")
+    assert (completed.data["turn_id"], completed.data["outcome"]) == (story.answer, "completed")
     said = [(message.role, message.text) for message in story.runtime.sessions.messages("session-1")]
     assert said == [("user", "Hello"), ("assistant", "Hello from mock!")]
 
@@ -65,8 +65,8 @@ def it_processes(story: Story) -> None:
 @then("the agent should return to idle state")
 def it_is_idle(story: Story) -> None:
     (completed,) = story.completed()
-    assert completed.data.outcome == "interrupted"
-    assert story.ears.of("agent_state_changed")[-1].data.current == "idle"
+    assert completed.data["outcome"] == "interrupted"
+    assert story.ears.of("agent_state_changed")[-1].data["current"] == "idle"
     (agent,) = story.runtime.agents.list()
     assert (agent.id, agent.state, agent.turn_id) == (story.agent_id, "idle", None)
 

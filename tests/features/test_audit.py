@@ -89,7 +89,7 @@ def heard_of(runtime: Runtime, outcome: str, act: Callable[[], object]) -> None:
     ears = Ears()
 
     def ended(event: Envelope) -> bool:
-        return bool(event.data.outcome == outcome)
+        return bool(event.data["outcome"] == outcome)
 
     with runtime.events.on_all(ears.hear):
         act()

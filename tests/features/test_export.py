@@ -115,7 +115,7 @@ def i_go_on(story: Story, elsewhere: Elsewhere) -> None:
 @then("the agent should answer there")
 def it_answers_there(elsewhere: Elsewhere) -> None:
     (completed,) = elsewhere.ears.wait("turn_completed")
-    assert completed.data.outcome == "completed"
+    assert completed.data["outcome"] == "completed"
 
 
 @then("the conversation there should be what it is here")

@@ -59,7 +59,7 @@ def its_id_is_spent(story: Story) -> None:
 @then("I should have heard of its turn:")
 def heard_of_its_turn(story: Story, datatable: list[list[str]]) -> None:
     (completed,) = story.completed()
-    of_turn = [event for event in story.of_session() if event.context.turn_id == completed.data.turn_id]
+    of_turn = [event for event in story.of_session() if event.context.turn_id == completed.data["turn_id"]]
     assert told(of_turn) == datatable
 
 

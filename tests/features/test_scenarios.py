@@ -7,6 +7,7 @@ import json
 from pytest_bdd import given, parsers, scenarios, step, then, when
 
 from reenact import ThinkingBlock, UnknownScenarioError
+from reenact.domain.events import AssistantMessage
 from reenact.testing import MockEvent, MockScenario
 from tests.features.story import Story
 
@@ -31,7 +32,7 @@ def i_send_to_image(story: Story, text: str, image_id: str) -> None:
 def i_send_and_interrupt(story: Story, text: str, image_id: str, words: str) -> None:
     response = story.runtime.request("message_send_request", {"image_id": image_id, "content": text})
     story.session_id, story.agent_id = response.data.result["session_id"], response.data.result["agent_id"]
-    story.ears.wait("text_delta", where=lambda event: event.data.text == words)
+    story.ears.wait("text_delta", where=lambda event: event.data["text"] == words)
     story.runtime.agents.interrupt(story.agent_id)
 
 
@@ -49,7 +50,7 @@ def so_many_events(story: Story, count: int, type_: str) -> None:
 
 @then(parsers.parse('they should be "{first}" to "{last}", in order'))
 def in_order(story: Story, first: str, last: str) -> None:
-    texts = [event.data.text for event in story.listeners["I"].heard]
+    texts = [event.data["text"] for event in story.listeners["I"].heard]
     assert texts == [f"chunk-{number} " for number in range(100)]
     assert (texts[0], texts[-1]) == (first, last)
 
@@ -63,13 +64,13 @@ def the_thought_is(story: Story, thought: str) -> None:
 @then(parsers.parse('the call should be of "{name}" with {arguments}'))
 def the_call_is(story: Story, name: str, arguments: str) -> None:
     (call,) = story.ears.wait("tool_call")
-    assert (call.data.name, call.data.input) == (name, json.loads(arguments))
+    assert (call.data["name"], call.data["input"]) == (name, json.loads(arguments))
 
 
 @then(parsers.parse('the error should say "{message}"'))
 def the_error_says(story: Story, message: str) -> None:
     (error,) = story.ears.wait("error")
-    assert error.data.message == message
+    assert error.data["message"] == message
 
 
 @then(parsers.parse('the error should be of type "{type_}"'))
@@ -82,8 +83,9 @@ def the_error_is_of_type(story: Story, type_: str) -> None:
 def the_message_has_an_id(story: Story) -> None:
     (started,) = story.ears.wait("message_start")
     (answered,) = story.ears.wait("assistant_message")
-    assert started.data.message_id == answered.data.message.id
-    assert started.data.message_id
+    assert isinstance(answered.data, AssistantMessage)
+    assert started.data["message_id"] == answered.data.message.id
+    assert started.data["message_id"]
 
 
 @then("it should fail because nobody defined that scenario")

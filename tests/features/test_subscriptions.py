@@ -108,7 +108,7 @@ def no_such_type(story: Story) -> None:
 
 @then(parsers.parse('I should receive the "{type_}" events of the second turn only'))
 def of_the_second_turn(story: Story, type_: str) -> None:
-    second = story.completed(2)[1].data.turn_id
+    second = story.completed(2)[1].data["turn_id"]
     expected = [event.id for event in story.ears.of(type_) if event.context.turn_id == second]
     story.listeners["I"].wait(type_, count=len(expected))
     assert [event.id for event in story.listeners["I"].heard] == expected

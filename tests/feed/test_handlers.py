@@ -32,8 +32,7 @@ def say_at_once(feed: Feed, *texts: str) -> None:
 
 
 def text(event: Envelope) -> str:
-    said: str = event.data["text"]
-    return said
+    return str(event.data["text"])
 
 
 def test_each_event_is_handled_by_everybody_before_the_next(feed: Feed) -> None:

@@ -19,7 +19,7 @@ from reenact.actors.feed import compaction, replay, topic
 from reenact.actors.feed.compaction import Compaction
 from reenact.actors.feed.subscription import Subscription
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.events import Envelope, EventData
+from reenact.domain.events import DeltasCompacted, Envelope, EventData
 from tests.examples import examples
 from tests.feed.book import HOUR, Book, completed, created, deltas, started, stopped
 
@@ -177,7 +177,7 @@ class FeedMachine(RuleBasedStateMachine):
         for envelope in got:
             cursor = envelope.cursor or 0
             assert envelope.id == f"session/{session}:{cursor}"
-            if envelope.type != "deltas_compacted":
+            if not isinstance(envelope.data, DeltasCompacted):
                 assert (cursor, envelope.data) == (begin + 1, said[begin])
                 assert envelope.context.turn_id == (turns[begin] or None)
             else:

@@ -32,7 +32,7 @@ def cursors(envelopes: Iterable[Envelope]) -> list[int]:
 
 
 def texts(envelopes: Iterable[Envelope]) -> list[str]:
-    return [envelope.data["text"] for envelope in envelopes]
+    return [str(envelope.data["text"]) for envelope in envelopes]
 
 
 def in_thread(work: Callable[[], object]) -> threading.Thread:

@@ -20,6 +20,7 @@ from reenact.loop import (
     Rule,
     from_json,
     path,
+    state_from_json,
     to_json,
 )
 from tests.loop.support import Play, Scripted, a_call, ask_about, events_of, run_call, run_calls, streaming
@@ -423,7 +424,7 @@ def test_first_asks_once_for_the_same_name_and_arguments() -> None:
 def test_a_waiting_state_outlives_the_process() -> None:
     play, tool = waiting(TOOL_USE)
 
-    state = from_json(to_json(play.state))
+    state = state_from_json(to_json(play.state))
     result = play.runtime.run_step(state, state.pending_tool_calls[0])
 
     assert (tool.calls, result.new_state.status) == ([{"x": 1}], "running")

@@ -24,7 +24,7 @@ def talk(reporter: Reporter, log: Path, recovery: Recovery, number: int) -> None
         if event.cursor is not None:
             reporter.say("heard", plain(event))
         if event.type == "turn_completed":
-            completed.setdefault(event.data.turn_id, Event()).set()
+            completed.setdefault(str(event.data["turn_id"]), Event()).set()
 
     runtime.events.on_all(hear)
     try:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from reenact import EnvironmentConfig, Runtime, ToolResultBlock
 from reenact.actors.environment.api import SystemBusConsumer, SystemBusProducer
+from reenact.domain.events import ToolStarted
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said
@@ -97,6 +98,7 @@ class DeskEffector:
 
     def _run(self, event: Envelope) -> None:
         data, turn_id = event.data, event.context.turn_id
+        assert isinstance(data, ToolStarted)
 
         def finish() -> None:
             result, is_error = self._desk.run(data.name, data.input)

@@ -10,6 +10,7 @@ import pytest
 
 from reenact import EnvironmentConfig, Image, Runtime
 from reenact.actors.environment.api import OnEvent, SystemBusConsumer, SystemBusProducer, Unsubscribe
+from reenact.domain.events import UserMessage
 from reenact.domain.messages import Said
 from reenact.events import Envelope
 from reenact.testing import MockClaudeDriver, MockLLMProvider
@@ -53,6 +54,7 @@ class ScriptedEffector:
     def _hear(self, event: Envelope) -> None:
         if event.context.agent_id != self._agent_id:
             return
+        assert isinstance(event.data, UserMessage)
         self.questions.append(event.data.message.text)
         if self._threaded:
             self.threads.append(threading.Thread(target=self._speak))
@@ -231,7 +233,7 @@ def test_a_driver_may_be_plain_or_asynchronous_and_so_may_its_provider(
     runtime.agents.receive(agent_id, "Hello")
 
     (completed,) = ears.wait("turn_completed")
-    assert completed.data.outcome == "completed"
+    assert completed.data["outcome"] == "completed"
     assert runtime.sessions.messages("s")[-1].text == "You said it."
     check(runtime)
 
@@ -276,7 +278,7 @@ def test_a_driver_that_fails_ends_its_turn_with_an_error_and_the_agent_goes_on(
     runtime.agents.receive(agent_id, "And now?")
     ears.wait("turn_completed", count=2)
 
-    assert [event.data.outcome for event in ears.of("turn_completed")] == ["failed", "completed"]
+    assert [event.data["outcome"] for event in ears.of("turn_completed")] == ["failed", "completed"]
     assert [event.data["type"] for event in ears.of("error", "error_message")] == [error_type] * 2
     said = [(message.text, message.partial) for message in runtime.sessions.messages("s")]
     assert said == [("Hello", False), ("Half", True), ("And now?", False), ("You said it.", False)]
@@ -300,8 +302,8 @@ def test_a_plain_driver_that_hangs_can_be_interrupted(opened: Open) -> None:
     runtime.close()
     let_go.set()
 
-    assert [event.data.outcome for event in ears.of("turn_completed")] == ["interrupted"]
-    assert [event.data.text for event in ears.of("text_delta")] == ["Half"]
+    assert [event.data["outcome"] for event in ears.of("turn_completed")] == ["interrupted"]
+    assert [event.data["text"] for event in ears.of("text_delta")] == ["Half"]
 
 
 def test_a_provider_that_raises_fails_the_turn(opened: Open) -> None:
@@ -316,8 +318,8 @@ def test_a_provider_that_raises_fails_the_turn(opened: Open) -> None:
     runtime.agents.receive(agent_id, "Hello")
 
     (completed,) = ears.wait("turn_completed")
-    assert completed.data.outcome == "failed"
-    assert "no model today" in ears.of("error_message")[0].data.message
+    assert completed.data["outcome"] == "failed"
+    assert "no model today" in str(ears.of("error_message")[0].data["message"])
 
 
 def test_a_factory_that_raises_leaves_the_session_as_it_was(opened: Open, mock: GatedFactory) -> None:

@@ -16,7 +16,7 @@ from tests.runtime.witness import PATIENCE, Ears, check
 def mark(runtime: Runtime, ears: Ears) -> None:
     """Return when everything published so far has been heard."""
     marker = runtime.containers.create().id
-    while all(event.data.container_id != marker for event in ears.of("container_created")):
+    while all(event.data["container_id"] != marker for event in ears.of("container_created")):
         ears.next(timeout=0.02)
 
 
@@ -90,7 +90,7 @@ def test_a_handler_may_end_the_turn_that_it_hears_of(
     turn_id = runtime.agents.receive(agent, "Hello")
 
     (completed,) = ears.wait("turn_completed")
-    assert (completed.data.turn_id, completed.data.outcome) == (turn_id, "interrupted")
+    assert (completed.data["turn_id"], completed.data["outcome"]) == (turn_id, "interrupted")
     mark(runtime, ears)
     check(runtime)
 

@@ -55,7 +55,7 @@ def test_closing_ends_the_turn_that_streams_and_everybody_hears_it_first(
         "agent_state_changed",
         "agent_stopped",
     ]
-    assert [ears.of(type_)[0].data.reason for type_ in ("interrupted", "agent_stopped")] == ["shutdown", "shutdown"]
+    assert [ears.of(type_)[0].data["reason"] for type_ in ("interrupted", "agent_stopped")] == ["shutdown", "shutdown"]
     again = opened()
     assert again.agents.list() == []
     question, answer = again.sessions.messages("s")
@@ -113,7 +113,7 @@ def test_what_waits_outlives_destruction_and_restart(
     ears = Ears(again)
     again.sessions.run("s")
 
-    assert [event.data.turn_id for event in ears.wait("turn_completed", count=2)] == [second, third]
+    assert [event.data["turn_id"] for event in ears.wait("turn_completed", count=2)] == [second, third]
     assert check(again)["s"].completed == [first, second, third]
 
 
@@ -223,7 +223,7 @@ def test_whoever_means_an_agent_that_is_gone_leaves_the_next_one_alone(
     mock.gate.open()
 
     (completed,) = ears.wait("turn_completed")
-    assert (completed.data.turn_id, completed.data.outcome) == (turn_id, "completed")
+    assert (completed.data["turn_id"], completed.data["outcome"]) == (turn_id, "completed")
     assert runtime.sessions.messages("s")[-1].text == "Once upon"
 
 

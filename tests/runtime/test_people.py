@@ -22,7 +22,7 @@ from reenact import (
     ToolUseBlock,
 )
 from reenact.actors.idempotency import Attempt
-from reenact.domain.commands import SessionRunRequest
+from reenact.domain.commands import Response, SessionRunRequest
 from reenact.domain.errors import CallNotPendingError, InvalidAnswerError, StaleApprovalError
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.loop.ledger import CostLimit
@@ -80,12 +80,12 @@ def test_a_call_that_needs_approval_waits_and_is_listed_with_all_that_a_person_m
 
     assert (call.id, call.session_id, call.kind, call.name) == ("t1", "s", "approval", "send_email")
     assert (call.arguments, call.prompt, call.options, call.multi) == ({"to": "ann"}, None, None, False)
-    assert (call.agent_id, call.turn_id) == (agent_of(runtime), ears.of("turn_started")[0].data.turn_id)
+    assert (call.agent_id, call.turn_id) == (agent_of(runtime), ears.of("turn_started")[0].data["turn_id"])
     assert call.reason
     assert len(call.digest) == 64
     assert call.since <= datetime.now(UTC)
     assert runtime.agents.pending() == runtime.agents.pending(call.agent_id) == [call]
-    assert [event.data.outcome for event in ears.of("turn_completed")] == ["waiting"]
+    assert [event.data["outcome"] for event in ears.of("turn_completed")] == ["waiting"]
     info = runtime.agents.get(agent_of(runtime))
     assert info is not None
     assert (info.state, info.turn_id) == ("waiting_for_human_input", None)
@@ -112,7 +112,7 @@ def test_an_approval_survives_restarts_and_lets_the_conversation_go_on(
     turn_id = runtime.agents.approve(call, by="ann")
 
     (completed,) = ears.wait("turn_completed", turn_id=turn_id)
-    assert (completed.data.outcome, desk.ran) == ("completed", [("send_email", {"to": "ann"})])
+    assert (completed.data["outcome"], desk.ran) == ("completed", [("send_email", {"to": "ann"})])
     assert texts(runtime) == [("user", "Please"), ("assistant", ""), ("user", ""), ("assistant", "Sent.")]
     (info,) = runtime.sessions.tool_calls("s")
     assert (info.decision, info.decided_by, info.ran, info.result) == ("approved", "ann", True, {"done": "send_email"})
@@ -127,7 +127,7 @@ def test_a_rejected_call_is_not_run_and_the_model_is_told_why(opened: Open, desk
     turn_id = runtime.agents.reject("t1", "too early", by="bob")
 
     (completed,) = ears.wait("turn_completed", turn_id=turn_id)
-    assert (completed.data.outcome, desk.ran) == ("completed", [])
+    assert (completed.data["outcome"], desk.ran) == ("completed", [])
     ((_, content, is_error),) = desk.last_results()
     assert is_error
     assert "too early" in content
@@ -162,7 +162,7 @@ def test_the_turn_that_a_decision_begins_is_named_even_if_there_is_no_money_left
     turn_id = runtime.agents.reject("t2")
 
     (completed,) = ears.wait("turn_completed", turn_id=turn_id)
-    assert completed.data.stop_reason == "cost_limit_exceeded"
+    assert completed.data["stop_reason"] == "cost_limit_exceeded"
     assert [turn.id for turn in runtime.sessions.turns("s")].index(turn_id or "") == 1
 
 
@@ -632,7 +632,8 @@ def test_requests_decide_as_the_facades_do(opened: Open, desk: Desk) -> None:
         ask("agent_respond_request", call_id=question, value="Red")
 
     responses = ears.wait("agent_respond_response", count=3)
-    codes = [event.data.error.code if event.data.error else None for event in responses]
+    errors = [event.data.error for event in responses if isinstance(event.data, Response)]
+    codes = [error and error.code for error in errors]
     assert codes == [refused.value.code, None, "call_not_pending"]
     assert desk.ran == [("send_email", {"to": "eve"})]
     calls = msgspec.convert(ask("session_tool_calls_request", session_id="s"), list[ToolCallInfo])

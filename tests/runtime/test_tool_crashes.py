@@ -68,7 +68,7 @@ def test_a_result_that_finds_no_space_is_answered_as_unknown_once_there_is_some(
     limit_off(runtime)
 
     (completed,) = ears.wait("turn_completed")
-    assert completed.data.outcome == "failed"
+    assert completed.data["outcome"] == "failed"
     (result,) = results(runtime)
     assert result.is_error
     assert "not known whether it took effect" in str(result.content)
@@ -96,13 +96,13 @@ def test_a_result_that_the_log_refuses_once_ends_its_turn_and_the_agent_goes_on(
     world.finish(world.running[0], "fine")
 
     (completed,) = ears.wait("turn_completed")
-    assert completed.data.outcome == "failed"
+    assert completed.data["outcome"] == "failed"
     assert [result.is_error for result in results(runtime)] == [True, True]
     turn = runtime.agents.receive(agent, "And now?")
     wait_until(lambda: world.questions.get("s"), PATIENCE, "the next question")
     world.questions["s"].say(HELLO, END)
     (next_,) = ears.wait("turn_completed", turn_id=turn)
-    assert next_.data.outcome == "completed"
+    assert next_.data["outcome"] == "completed"
     world.release()
     check(runtime)
     check_runs(runtime, world)
@@ -122,7 +122,7 @@ def test_a_handler_that_raises_at_every_event_of_tools_harms_nothing(runtime: Ru
     world.questions["s"].say(HELLO, END)
 
     (completed,) = ears.wait("turn_completed")
-    assert completed.data.outcome == "completed"
+    assert completed.data["outcome"] == "completed"
     check(runtime)
 
 
@@ -135,7 +135,7 @@ def test_a_model_that_fails_on_the_results_fails_the_turn_and_keeps_them(runtime
     world.questions["s"].say(error=RuntimeError("the line broke"))
 
     (completed,) = ears.wait("turn_completed")
-    assert completed.data.outcome == "failed"
+    assert completed.data["outcome"] == "failed"
     assert [(result.content, result.is_error) for result in results(runtime)] == [("fine", False)]
     settle(runtime, world)
     check(runtime)

@@ -124,7 +124,10 @@ def tool(
     *,
     name: str | None = None,
     description: str | None = None,
-    **rules: Unpack[_Rules],
+    idempotent: bool = False,
+    timeout: float | None = None,
+    intervention: Intervention | None = None,
+    cost: float | None = None,
 ) -> AnyTool | Callable[[AnyFunction], AnyTool]:
     """Make a function a tool: `@tool`, `@tool(timeout=5)`, or `tool(function)`.
 
@@ -134,6 +137,7 @@ def tool(
     Raises:
         ConfigurationError: a model could not call it; the message names the function and the parameter, and what to do.
     """
+    rules: _Rules = {"idempotent": idempotent, "timeout": timeout, "intervention": intervention, "cost": cost}
 
     def made(function: AnyFunction) -> AnyTool:
         return _made(function, name, description, rules, _names_around(inspect.currentframe()))

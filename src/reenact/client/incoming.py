@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 from types import GenericAlias
-from typing import Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from reenact.domain.commands import CATALOGUE, CommandError, RuntimeEvent
+from reenact.domain.commands import CATALOGUE, CommandError
 from reenact.domain.errors import ProtocolError
 from reenact.domain.events import Envelope
 from reenact.domain.frames import Acked, Ended, Frame, Refused, Subscribed, Welcome
@@ -104,13 +104,13 @@ def read_outcome(response: msgspec.Raw) -> Outcome:
     return _read(_RESPONSES, response, "a malformed response").data
 
 
-def read_envelope(event: bytes | msgspec.Raw, type_: str | None = None) -> RuntimeEvent:
+def read_envelope(event: bytes | msgspec.Raw, type_: str | None = None) -> Envelope[Any, Any]:
     """Return the event, its data in its own type, or as JSON has it if that is not known; or raise `ProtocolError`."""
     return _read(_envelopes(type_ or _read(_TYPES, event, _NO_EVENT).type), event, _NO_EVENT)
 
 
 @cache
-def _envelopes(type_: str) -> msgspec.json.Decoder[RuntimeEvent]:
+def _envelopes(type_: str) -> msgspec.json.Decoder[Envelope[Any, Any]]:
     return msgspec.json.Decoder(GenericAlias(Envelope, (CATALOGUE.get(type_, object), str)))
 
 

@@ -19,7 +19,7 @@ from reenact.client.events import RemoteEvents
 from reenact.client.handlers import Handlers
 from reenact.client.incoming import read_envelope
 from reenact.client.link import Link
-from reenact.domain.commands import REQUESTS, ImageContent, Request
+from reenact.domain.commands import REQUESTS, ImageContent, Request, Response
 from reenact.domain.content import plain_content
 from reenact.domain.errors import (
     ConfigurationError,
@@ -67,7 +67,7 @@ class Caller:
             given["image"] = travelling(image)
         return _read(sound, self._ask(sound.event_type, given, self._timeout, None).outcome.result)
 
-    def request(self, type_: object, data: object, timeout: object) -> Envelope:
+    def request(self, type_: object, data: object, timeout: object) -> Envelope[Response]:
         """Return the response to a request. See `LocalRuntime.request`, also for what is raised."""
         if not isinstance(type_, str) or type_ not in REQUESTS:
             raise UnknownCommandError(type_, REQUESTS)
@@ -163,7 +163,7 @@ class RemoteRuntime(Asking):
         """
         return self._link.failure
 
-    def request(self, type: str, data: Mapping[str, object], timeout: float | None = 30) -> Envelope:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, object], timeout: float | None = 30) -> Envelope[Response]:  # noqa: A002
         """Have the server carry out a request of the command protocol; return its response.
 
         `data` has the parameters of the facade's method under their names; the result stands under `.data.result`.

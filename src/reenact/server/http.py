@@ -163,7 +163,7 @@ class _Api:
             raise InvalidInputError(f"the body is to be a JSON object: {error}") from None
 
 
-def _encoded(kind: type[commands.Request[object]] | None, answer: Envelope) -> Response:
+def _encoded(kind: type[commands.Request[object]] | None, answer: Envelope[commands.Response]) -> Response:
     """Return what came of a request as a response; encoded on the thread that carried it out."""
     data = answer.data
     if data.error is not None:

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from functools import partial
 from importlib import metadata
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from reenact.actors.envelopes import enveloped
 from reenact.actors.journal.api import Entry
@@ -132,10 +132,11 @@ class RequestExecutor:
         return (OK if error_ is None else error_.code), encode(answer)
 
 
-def _refusal(kind: type[Response], data: Mapping[str, object], error: CommandError) -> Envelope:
+def _refusal(kind: type[Response], data: Mapping[str, object], error: CommandError) -> Envelope[Response]:
     response = kind(request_id=str(data["request_id"]), error=error)
     context = context_of(data, response.request_id)
-    return enveloped(Entry(kind.event_type, microseconds(), response), context, None, None, str)
+    refusal: Envelope[Any] = enveloped(Entry(kind.event_type, microseconds(), response), context, None, None, str)
+    return refusal
 
 
 class Service:

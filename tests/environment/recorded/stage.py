@@ -116,9 +116,9 @@ def have(runtime: Runtime, ears: Ears, agent: str, turn: Turn) -> None:
     """Ask the question, interrupt the answer where it is to be interrupted, and wait for its end."""
     turn_id = runtime.agents.receive(agent, turn.question)
     if turn.ending == "hold":
-        wait_for(ears, turn_id, lambda event: event.type == "text_delta" and event.data.text == HOLD)
+        wait_for(ears, turn_id, lambda event: event.type == "text_delta" and event.data["text"] == HOLD)
     elif turn.ending == "hang":
-        wait_for(ears, turn_id, lambda event: event.type == "tool_started" and event.data.name == "hang")
+        wait_for(ears, turn_id, lambda event: event.type == "tool_started" and event.data["name"] == "hang")
     if turn.ending in {"hold", "hang"}:
         runtime.agents.interrupt(agent)
     ears.wait("turn_completed", turn_id=turn_id)

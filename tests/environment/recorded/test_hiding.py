@@ -48,11 +48,11 @@ def talk(opened: Open, environment: object, log: Path, *questions: str, key: str
 
 
 def said(ears: Ears) -> list[str]:
-    return [event.data.text for event in ears.heard if event.type == "text_delta"]
+    return [str(event.data["text"]) for event in ears.heard if event.type == "text_delta"]
 
 
 def errors(ears: Ears) -> list[str]:
-    return [event.data.message for event in ears.heard if event.type == "error"]
+    return [str(event.data["message"]) for event in ears.heard if event.type == "error"]
 
 
 def record(opened: Open, path: Path, *questions: str, system: str = "") -> None:

@@ -382,7 +382,7 @@ def test_delays_are_waited_for_and_an_interrupt_ends_them(slow: Path, opened: Op
     runtime.agents.interrupt(agent.id)
 
     (completed,) = ears.wait("turn_completed", turn_id=turn)
-    assert completed.data.outcome == "interrupted"
+    assert completed.data["outcome"] == "interrupted"
     assert runtime.sessions.messages(agent.session_id)[-1].text == "It is "
 
 
@@ -415,7 +415,7 @@ def test_what_nobody_heard_any_more_is_taken_back(path: Path, opened: Open) -> N
     replay.agents.interrupt(agent.id)
     again.wait("turn_completed")
     assert cuts(read(str(path))) == [Cut(1, 1)]
-    assert [event.data.text for event in again.of("text_delta")] == ["It is "]
+    assert [event.data["text"] for event in again.of("text_delta")] == ["It is "]
     assert again.of("message_stop") == []
 
 

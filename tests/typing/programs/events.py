@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Literal, assert_type
 
 from reenact import AsyncRuntime, Runtime
-from reenact.events import AssistantMessage, Envelope, EventType, RuntimeEvent, TextDelta, TurnCompleted
+from reenact.events import (
+    AssistantMessage,
+    Envelope,
+    EventData,
+    EventType,
+    Response,
+    RuntimeEvent,
+    TextDelta,
+    TurnCompleted,
+)
 
 
 def by_name(runtime: Runtime) -> None:
@@ -45,6 +54,18 @@ def following(runtime: Runtime) -> None:
             assert_type(event.data, TurnCompleted)
             break
     print([event.data.text for event in runtime.events.stream("talk").take() if event.type == "text_delta"])
+
+
+def told_by_name(runtime: Runtime) -> None:
+    response = runtime.request("container_list_request", {})
+    assert_type(response.data, Response)
+    print(response.data.error is None, response.data.request_id.upper())
+
+
+def plainly(event: Envelope) -> None:
+    assert_type(event.data, EventData)
+    print(event.data["text"])
+    print(event.data.text)  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownArgumentType]
 
 
 def remotely() -> None:

@@ -108,7 +108,7 @@ class Person:
         self._say("Change the JSON and press Enter; an empty line changes nothing.")
         while text := read_line(self._editor, "Arguments: ", text):
             try:
-                return check_arguments(msgspec.json.decode(text))
+                return {**check_arguments(msgspec.json.decode(text))}
             except (msgspec.DecodeError, InvalidInputError) as error:
                 self._say(f"That cannot be used: {harmless(str(error))}", "red")
             except RecursionError:

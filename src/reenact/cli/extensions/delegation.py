@@ -116,7 +116,7 @@ class _Effector:
                 return False
             answer = self._answers.take(self._session_id, consumer.conversation())
             if answer is not None:
-                self._receptor.emit(answer, event.data["turn_id"])
+                self._receptor.emit(answer, str(event.data["turn_id"]))
             return answer is not None
 
         def sieved(handler: Handler) -> Handler:
