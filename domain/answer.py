@@ -28,6 +28,7 @@ from reenact.domain.events import (
     ToolResult,
 )
 from reenact.domain.messages import Block, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from reenact.domain.tools import is_object
 
 
 class Complete(MessageStop, kw_only=True):
@@ -208,6 +209,4 @@ def gather(events: Iterable[StreamData]) -> Answer:
 
 
 def _object(value: object) -> dict[str, object]:
-    if isinstance(value, dict):
-        return {str(name): one for name, one in msgspec.convert(value, dict[object, object]).items()}
-    return {"input": value}
+    return {str(name): one for name, one in value.items()} if is_object(value) else {"input": value}

@@ -19,14 +19,14 @@ from reenact.domain.messages import Block, OpaqueBlock, TextBlock, check_message
 from reenact.domain.plain import check_unicode, is_mapping, is_sequence, plain_object
 from reenact.domain.tools import is_object
 
-Content: TypeAlias = str | Sequence[Block | Mapping[str, Any]]
+Content: TypeAlias = str | Sequence[Block | Mapping[str, object]]
 """What may be handed in as a message: text, or content blocks, or their plain mappings."""
 IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
 DOCUMENT_TYPES: Final = ("application/pdf",)
 MAX_CONTENT_BYTES: Final = 20 * 1024 * 1024
 """The largest content accepted, in bytes of JSON; the Messages API itself refuses requests above 32 MB."""
 
-_Json: TypeAlias = dict[str, Any]
+_Json: TypeAlias = dict[str, object]
 _Check: TypeAlias = Callable[[str, _Json], None]
 _IN_MESSAGES = ("text", "image", "document", "search_result", "container_upload")
 _IN_RESULTS = ("text", "image", "document", "search_result", "tool_reference")
@@ -101,7 +101,7 @@ def _block(where: str, given: object, kinds: tuple[str, ...]) -> _Json:
     if not is_mapping(given):
         hint = f'; as a block it is {{"type": "text", "text": {given!r:.40}}}' if isinstance(given, str) else ""
         raise InvalidInputError(f"{where} is no content block, but {type(given).__name__}{hint}")
-    fields = plain_object(where, given)
+    fields: _Json = {**plain_object(where, given)}
     kind = fields.get("type")
     if kind not in kinds:
         what = "has no type" if kind is None else f"has the type {kind!r}"
@@ -112,7 +112,7 @@ def _block(where: str, given: object, kinds: tuple[str, ...]) -> _Json:
 
 
 def _typed(fields: _Json) -> Block:
-    kind = _TYPED.get(fields["type"])
+    kind = _TYPED.get(str(fields["type"]))
     return OpaqueBlock(fields) if kind is None else msgspec.convert(fields, kind)
 
 

@@ -38,7 +38,7 @@ from reenact.domain.plain import check_page, is_sayable
 
 Q = TypeVar("Q", bound=Request[Any])
 _TEXTS: Final = {"name": "the container's name", "digest": "the digest", "by": "who decides"}
-_NAMED: Final[Mapping[str, Callable[[Any], ReenactError]]] = {
+_NAMED: Final[Mapping[str, Callable[[str], ReenactError]]] = {
     "container_id": ContainerNotFoundError,
     "image_id": ImageNotFoundError,
     "session_id": SessionNotFoundError,

@@ -20,6 +20,7 @@ from reenact.domain.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from reenact.domain.tools import is_array, is_object
 
 INSTRUCTIONS: Final = (
     "Sum up the conversation above for yourself, so that you can go on with it from your summary alone. Keep what was "
@@ -98,11 +99,10 @@ def _json(value: object) -> str:
 
 
 def _unsealed(value: object) -> object:
-    if isinstance(value, list):
-        return [_unsealed(one) for one in msgspec.convert(value, list[object])]
-    if isinstance(value, dict):
-        fields = msgspec.convert(value, dict[str, object])
-        return {name: _unsealed(one) for name, one in fields.items() if not name.startswith("encrypted")}
+    if is_array(value):
+        return list(map(_unsealed, value))
+    if is_object(value):
+        return {name: _unsealed(one) for name, one in value.items() if not name.startswith("encrypted")}
     return value
 
 

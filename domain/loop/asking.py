@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from reenact.domain.errors import InvalidAnswerError
 from reenact.domain.loop.calls import json_text
 from reenact.domain.loop.events import Option
+from reenact.domain.plain import JSON, is_sequence
 from reenact.domain.tools import ToolSpec
 
 ASK_USER: Final = "ask_user"
 """The tool by which a model asks a person; nothing runs, the person's answer is the result."""
-ASK_USER_SCHEMA: Final[dict[str, Any]] = {
+ASK_USER_SCHEMA: Final[dict[str, JSON]] = {
     "type": "object",
     "properties": {
         "prompt": {"type": "string", "description": "The question, as the person will read it."},
@@ -79,9 +80,9 @@ def chosen(question: Question, value: object) -> object:
         raise InvalidAnswerError(f"the question {question.prompt!r} is answered with text, not {value!r}")
     if not question.multi:
         return _one(question.options, value)
-    if not isinstance(value, list | tuple):
+    if not is_sequence(value):
         raise InvalidAnswerError(f"several options can be selected: answer with a list of them, not {value!r}")
-    picked = [_one(question.options, one) for one in msgspec.convert(value, list[object])]
+    picked = [_one(question.options, one) for one in value]
     if len({json_text(one) for one in picked}) < len(picked):
         raise InvalidAnswerError(f"an option is selected twice in {value!r}")
     return picked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final, NoReturn, TypeAlias, TypeGuard
+from typing import Final, NoReturn, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -13,7 +13,7 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.faults import InvalidToolCallError
 from reenact.domain.loop.values import Frozen, compact, frozen, frozen_object, is_mapping
 
-Arguments: TypeAlias = str | Mapping[str, Any]
+Arguments: TypeAlias = str | Mapping[str, object]
 _TOOL_USE: Final = "tool_use"
 
 
@@ -133,7 +133,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-Content: TypeAlias = str | tuple[dict[str, Any], ...]
+Content: TypeAlias = str | tuple[dict[str, object], ...]
 BLOCK_TYPES: Final = frozenset({"text", "image", "document", "search_result"})
 """The content blocks that the Messages API takes in the answer to a call."""
 

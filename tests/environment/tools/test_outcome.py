@@ -61,7 +61,8 @@ class Strange:
 
 
 NOON = datetime(2020, 1, 2, 12, tzinfo=UTC)
-IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}}
+PNG = {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}
+IMAGE: dict[str, object] = {"type": "image", "source": PNG}
 TEXT = {"type": "text", "text": "Hello"}
 CYCLE: list[Any] = []
 CYCLE.append(CYCLE)
