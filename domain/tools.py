@@ -142,11 +142,6 @@ def is_object(value: object) -> TypeGuard[dict[str, object]]:
     return isinstance(value, dict)
 
 
-def is_mapping(value: object) -> TypeGuard[Mapping[str, object]]:
-    """Return whether the value is a mapping of any kind."""
-    return isinstance(value, Mapping)
-
-
 def is_array(value: object) -> TypeGuard[list[object]]:
     """Return whether the value is what a JSON array is in Python."""
     return isinstance(value, list)

@@ -12,6 +12,7 @@ from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.domain.answer import Complete
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.events import InputJsonDelta, StreamData, StreamError, TextDelta, ThinkingDelta, stream_event
+from reenact.domain.plain import is_mapping
 
 Reported: TypeAlias = StreamData | Mapping[str, object]
 """An event as a driver may report it: ready made, or as a mapping with `type` and `data`."""
@@ -80,21 +81,17 @@ def _read(reported: object) -> StreamData:
             return msgspec.convert(msgspec.to_builtins(reported), Complete)
         case StreamData():
             return stream_event(reported.event_type, msgspec.to_builtins(reported))
-        case _ if _is_mapping(reported):
+        case _ if is_mapping(reported):
             return _from_parts(reported.get("type"), reported.get("data"))
         case _:
             return _from_parts(getattr(reported, "type", None), getattr(reported, "data", None))
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
-    return isinstance(value, Mapping)
 
 
 def _from_parts(kind: object, data: object) -> StreamData:
     if not isinstance(kind, str):
         msg = "an event has a `type`, which is text"
         raise TypeError(msg)
-    if data is not None and not _is_mapping(data):
+    if data is not None and not is_mapping(data):
         msg = "the `data` of an event is a mapping"
         raise TypeError(msg)
     fields: dict[object, object] = dict(data or {})
@@ -122,5 +119,5 @@ def _shown(reported: object) -> str:
     if isinstance(reported, StreamData):
         kind: object = reported.event_type
     else:
-        kind = reported.get("type") if _is_mapping(reported) else getattr(reported, "type", None)
+        kind = reported.get("type") if is_mapping(reported) else getattr(reported, "type", None)
     return f"an invalid event of type {kind!r}" if isinstance(kind, str) else f"a {type(reported).__name__}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -23,7 +22,6 @@ from reenact.domain.tools import (
     check_server,
     check_spec,
     is_json,
-    is_mapping,
     no_arguments,
     remote_name,
 )
@@ -231,11 +229,6 @@ def test_a_server_that_cannot_be_reached_like_that_is_refused_by_name(fields: Ma
 
     assert str(refused.value).startswith(f"MCP server {wrong.name!r}: ")
     assert what in str(refused.value)
-
-
-def test_any_mapping_is_a_mapping() -> None:
-    assert is_mapping(MappingProxyType({1: 2}))
-    assert not is_mapping([])
 
 
 def test_a_server_may_answer_when_it_likes() -> None:

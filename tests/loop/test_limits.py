@@ -27,6 +27,12 @@ def test_a_number_of_steps_is_a_number_of_one_or_more(max_steps: Any) -> None:  
         AgentRuntime.create_initial_state(max_steps=max_steps)
 
 
+@pytest.mark.parametrize("field", ["events", "pending_tool_calls"])
+def test_what_comes_as_a_list_is_one(field: str) -> None:
+    with pytest.raises(ValueError, match=f"{field} come as a list, not as 5"):
+        AgentRuntime.create_initial_state().replace(**{field: 5})
+
+
 @pytest.mark.parametrize("endless", [math.inf, CostLimit(math.inf), {"max_total": math.inf}])
 def test_an_endless_cost_limit_is_none(endless: Any) -> None:  # noqa: ANN401
     assert AgentRuntime.create_initial_state(cost_limit=endless).cost_limit is None

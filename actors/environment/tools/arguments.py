@@ -15,9 +15,10 @@ from typing import Annotated, Final, Protocol, TypeAlias, TypedDict, TypeGuard, 
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.loop.values import is_mapping
 from reenact.domain.marks import parts_of
 from reenact.domain.plain import JSON
-from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_mapping, is_property_name
+from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_property_name
 
 
 class ToolContext(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,8 @@ import msgspec
 from reenact.domain.content import check_result_content
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import BLOCK_TYPES, Content, json_text
-from reenact.domain.tools import is_array, is_mapping, is_object
+from reenact.domain.loop.values import is_mapping
+from reenact.domain.tools import is_array, is_object
 
 MAX_OUTPUT: Final = 1_000_000
 """Bytes of text, in UTF-8, that a model is given of one result; more is cut."""

@@ -12,8 +12,7 @@ import msgspec
 from reenact import EnvironmentFactory, Image, Runtime, Said
 from reenact.actors.environment.recorded.file import read
 from reenact.actors.environment.recorded.format import Cut, Entry
-from reenact.domain.plain import is_sequence
-from reenact.domain.tools import is_mapping
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent, wait_until
 from tests.runtime.witness import PATIENCE, Ears
