@@ -9,7 +9,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -239,15 +239,6 @@ _NOT_ASKED_FOR: Final = "another test says `only`"
 _CONFIG: Final = TerminalTestConfig()
 
 
-class _Planned(NamedTuple):
-    """A test that is to be run, or skipped."""
-
-    case: TerminalTestCase
-    suite: CaseFile
-    retries: int
-    number: int
-
-
 class _Done(NamedTuple):
     """What became of a test, and when it was run."""
 
@@ -292,12 +283,7 @@ def run_cases(
         except OSError as error:
             raise invalid(on_a_line(f"{keep}: nothing can be kept there: {error.strerror}"), error) from error
     suites = list(_suites(cases, config))
-    every = ((suite, case) for suite in asked_for(suites) for case in suite.cases)
-    planned = [
-        _Planned(case, suite, retries if case.retries is None else case.retries, number)
-        for number, (suite, case) in enumerate(every)
-    ]
-    done = _run(planned, workers, progress, keep)
+    done = _run(asked_for(suites), workers, retries, progress, keep)
     return tuple(_collected(suites, done))
 
 
@@ -329,46 +315,50 @@ def _skipped_without_only(case: TerminalTestCase) -> TerminalTestCase:
     return case if case.only or case.skip else msgspec.structs.replace(case, skip=_NOT_ASKED_FOR)
 
 
-def _run(planned: Sequence[_Planned], workers: int, progress: Progress | None, keep: Path | None) -> list[_Done]:
+def _run(
+    suites: Sequence[CaseFile], workers: int, retries: int, progress: Progress | None, keep: Path | None
+) -> list[_Done]:
     ongoing = Ongoing()
-    tell = progress or _nobody_listens
-    done = {plan.number: _skipped(plan) for plan in planned if plan.case.skip}
-    for one in done.values():
-        tell(one.result)
+    every = [(suite, case) for suite in suites for case in suite.cases]
+    done: dict[int, _Done] = {}
+
+    def tell(number: int, one: _Done) -> None:
+        done[number] = one
+        if progress is not None:
+            progress(one.result)
+
     pool = ThreadPoolExecutor(workers, thread_name_prefix="reenact-terminal-tests")
+    futures: dict[Future[_Done], int] = {}
     try:
-        futures = {pool.submit(_tried, plan, ongoing, keep): plan.number for plan in planned if plan.number not in done}
+        for number, (suite, case) in enumerate(every):
+            if case.skip:
+                reason = case.skip if isinstance(case.skip, str) else None
+                skipped = TestResult(name=case.name, suite=suite.name, status="skipped", duration=0, reason=reason)
+                tell(number, _Done(skipped))
+                continue
+            stem = None if keep is None else keep / _file_name(f"{number + 1:03} {suite.name} {case.name}")
+            often = retries if case.retries is None else case.retries
+            futures[pool.submit(_tried, case, suite, often, ongoing, stem)] = number
         for future in as_completed(futures):
-            one = done[futures[future]] = future.result()
-            tell(one.result)
+            tell(futures[future], future.result())
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
         ongoing.call_off()
         raise
     finally:
         pool.shutdown()
-    return [done[plan.number] for plan in planned]
+    return [done[number] for number in range(len(every))]
 
 
-def _tried(plan: _Planned, ongoing: Ongoing, keep: Path | None) -> _Done:
-    """Try the test until it passes, or was tried often enough."""
+def _tried(case: TerminalTestCase, suite: CaseFile, retries: int, ongoing: Ongoing, stem: Path | None) -> _Done:
+    """Try the test until it passes, or was tried often enough; keep what there is of the last attempt at `stem`."""
     began, clock = time.time(), time.monotonic()
-    attempts, made = 1, attempt(plan.case, plan.suite, ongoing)
-    while made.result.status != "passed" and attempts <= plan.retries and not ongoing.is_off:
-        attempts, made = attempts + 1, attempt(plan.case, plan.suite, ongoing)
-    result = msgspec.structs.replace(made.result, attempts=attempts)
-    if keep is not None and result.status != "passed":
-        result = _kept(
-            msgspec.structs.replace(made, result=result),
-            keep / _file_name(f"{plan.number + 1:03} {result.suite} {result.name}"),
-        )
+    attempts, made = 1, attempt(case, suite, ongoing)
+    while made.result.status != "passed" and attempts <= retries and not ongoing.is_off:
+        attempts, made = attempts + 1, attempt(case, suite, ongoing)
+    made = msgspec.structs.replace(made, result=msgspec.structs.replace(made.result, attempts=attempts))
+    result = made.result if stem is None or made.result.status == "passed" else _kept(made, stem)
     return _Done(result, began, began + time.monotonic() - clock)
-
-
-def _skipped(plan: _Planned) -> _Done:
-    skip = plan.case.skip
-    reason = skip if isinstance(skip, str) else None
-    return _Done(TestResult(name=plan.case.name, suite=plan.suite.name, status="skipped", duration=0, reason=reason))
 
 
 def _collected(suites: Iterable[CaseFile], done: Sequence[_Done]) -> Iterator[TestSuiteResult]:
@@ -383,7 +373,3 @@ def _collected(suites: Iterable[CaseFile], done: Sequence[_Done]) -> Iterator[Te
             duration=0 if began is None or ended is None else ended - began,
             started=began,
         )
-
-
-def _nobody_listens(result: TestResult) -> None:
-    """Do nothing."""

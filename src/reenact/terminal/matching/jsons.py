@@ -46,7 +46,7 @@ def read(text: str) -> JSON:
     """
     try:
         value: JSON = json.loads(
-            text, parse_int=Decimal, parse_float=Decimal, parse_constant=_refuse, object_pairs_hook=_members
+            text, parse_int=Number, parse_float=Number, parse_constant=_refuse, object_pairs_hook=_members
         )
     except json.JSONDecodeError as error:
         if not text.strip():
@@ -58,19 +58,6 @@ def read(text: str) -> JSON:
     except InvalidOperation:
         raise InvalidJSONError("it has a number with an exponent too large to compare") from None
     return value
-
-
-def exact(value: JSON) -> JSON:
-    """Return the value with numbers that are shown as JSON has them.
-
-    Raises:
-        RecursionError: it is nested too deep.
-    """
-    if isinstance(value, list):
-        return [exact(element) for element in value]
-    if isinstance(value, dict):
-        return {name: exact(member) for name, member in value.items()}
-    return Number(value) if isinstance(value, Decimal) else value
 
 
 def value_of(value: object) -> JSON:
@@ -168,11 +155,11 @@ def _value_of(value: object, place: Place) -> JSON:
     if isinstance(value, str):
         return str(value)
     if isinstance(value, int):
-        return Decimal(int(value))
+        return Number(int(value))
     if isinstance(value, float) and isfinite(value):
-        return Decimal(repr(float(value)))
+        return Number(repr(float(value)))
     if isinstance(value, Decimal) and value.is_finite():
-        return value
+        return Number(value)
     if is_sequence(value):
         return [_value_of(element, (place, at)) for at, element in enumerate(value)]
     if is_mapping(value):

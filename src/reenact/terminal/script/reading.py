@@ -178,12 +178,6 @@ def _compiled(plain: Plain) -> re.Pattern[str] | Expression:
         raise plain.wrong(str(error)) from error
 
 
-def _seconds(plain: Plain) -> float | None:
-    if plain.value is not None and (not isinstance(plain.value, int | float) or isinstance(plain.value, bool)):
-        raise plain.wrong(f"expected a number of seconds, got {called(plain.value)}")
-    return plain.value
-
-
 def _needed(fields: Mapping[str, Plain], name: str, plain: Plain) -> Plain:
     if name not in fields:
         raise plain.wrong(f"the field {name} is missing")
@@ -197,10 +191,10 @@ _STEPS: Final[Mapping[str, Mapping[str, Callable[[Plain], object]]]] = {
     "wait": {
         "value": _pattern,
         "regex": _compiled,
-        "timeout": _seconds,
+        "timeout": lambda seconds: seconds.value,
         "scope": lambda scope: scope.choice(get_args(Scope)),
     },
-    "waitForExit": {"timeout": _seconds},
+    "waitForExit": {"timeout": lambda seconds: seconds.value},
     "assert": {"assertion": _assertion, "subject": lambda subject: subject.choice(get_args(Subject))},
     "delay": {"value": lambda seconds: seconds.value},
 }
