@@ -61,11 +61,6 @@ def end_of(text: str, limit: int) -> tuple[str, int]:
     return text[start:], start
 
 
-def start_of(text: str, limit: int) -> tuple[str, int]:
-    """Return the first of the text, `limit` characters at most, and how many are left out behind it."""
-    return text[:limit], max(0, len(text) - limit)
-
-
 LONGEST: Final = 200
 """Characters that are shown of a line."""
 _BEFORE: Final = 40

@@ -8,7 +8,7 @@ from typing import Final, TextIO
 
 from reenact.terminal.ansi.parser import ANSIParser
 from reenact.terminal.report.results import TestResult, TestSuiteResult, account, failures, spoken, totals
-from reenact.terminal.text import end_of, on_a_line, plain_lines, start_of
+from reenact.terminal.text import end_of, on_a_line, plain_lines
 
 LARGEST: Final = 4000
 """Characters that are shown of one text; of what the program wrote the last, of all else the first."""
@@ -109,7 +109,8 @@ def _heading(text: str, ink: _Ink) -> str:
 
 
 def _beginning(text: str) -> str:
-    start, missing = start_of(plain_lines(text).strip("\n"), LARGEST)
+    lines = plain_lines(text).strip("\n")
+    start, missing = lines[:LARGEST], len(lines[LARGEST:])
     note = f"\n({missing} more characters are left out)" if missing else ""
     return _indented(_few_lines(start) + note)
 

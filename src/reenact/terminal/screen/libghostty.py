@@ -89,7 +89,7 @@ class Terminal:
 
     def resize(self, columns: int, rows: int) -> None:
         """Change the size. Lines that were too long for a row are broken anew."""
-        self._size = (columns, rows)
+        self.size = (columns, rows)
         if self._scrollback:
             # Narrower rows take less, but those that are there are still wide.
             self._room = max(self._room, min(_MOST_HISTORY, self._scrollback * columns * _CELL + _PAGES))
@@ -99,11 +99,6 @@ class Terminal:
     def close(self) -> None:
         """Give everything back to the library."""
         self._end()
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Columns and rows."""
-        return self._size
 
     def get(self, name: str, kind: str = "uint16_t") -> int:
         """Return a number by the library's name for it, as `cursor_x`."""
@@ -193,7 +188,7 @@ class Terminal:
         """Return the text of rows above the screen, counted from the oldest, without the blanks at their ends."""
         selection = _core.init_sized("GhosttySelection")
         selection.start = self._terminal.ref(0, first, "history")[0]
-        selection.end = self._terminal.ref(self._size[0] - 1, last, "history")[0]
+        selection.end = self._terminal.ref(self.size[0] - 1, last, "history")[0]
         text: str = self._terminal._format_sel(selection)  # noqa: SLF001 - its only way to a part of the text
         lines = [line.rstrip(" ") for line in text.split("\n")]
         return lines + [""] * (last - first + 1 - len(lines))
@@ -228,7 +223,7 @@ class Terminal:
         _check(_lib.ghostty_terminal_set(self._handle, option, value))
 
     def _size_of(self, _terminal: object, _data: object, out: MutableSequence[object]) -> bool:
-        columns, rows = self._size
+        columns, rows = self.size
         out[0] = {"columns": columns, "rows": rows, "cell_width": _CELL_WIDTH, "cell_height": _CELL_HEIGHT}
         return True
 
