@@ -128,7 +128,10 @@ class Evidence:
     def first_hole(self) -> int | None:
         """Return the first position at which no row begins, though one does behind it; None if there is none."""
         found = self._ask(_FIRST_HOLE, ()) if self._has_rows else []
-        return int(found[0][0]) if found else None
+        if not found:
+            return None
+        hole: object = found[0][0]
+        return hole if type(hole) is int else 1  # rows of a damaged log may hold no numbers
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
         """Return the digest of the row that holds an event, None if it is not there."""
