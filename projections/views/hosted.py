@@ -18,11 +18,10 @@ from reenact.domain.errors import ConfigurationError, RuntimeClosedError, Storag
 from reenact.projections.errors import ProjectionFailedError, ProjectionNotReadyError, ProjectionReplacedError, in_words
 from reenact.projections.generations import failure_of
 from reenact.projections.log import Log, Row
-from reenact.projections.rebuilding import Followed
+from reenact.projections.rebuilding import Followed, close_all
 from reenact.projections.runner import MOMENT, Moving, Runner
 from reenact.projections.views.declared import Functions, Projection, Storing, check, functions_of, shape_of
 from reenact.projections.views.files import Files
-from reenact.projections.views.projections import close_all
 from reenact.projections.views.transactions import (
     CommittedError,
     EndedError,

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.generations import NAME, ProjectionStatus
 from reenact.projections.log import Log, OnProgress
-from reenact.projections.rebuilding import Followed
-from reenact.projections.runner import GRACE
+from reenact.projections.rebuilding import Followed, close_all
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection
@@ -171,15 +170,6 @@ class Projections:
         if name not in self._all:
             raise ProjectionNotFoundError(name)
         return self._all[name]
-
-
-def close_all(running: Sequence[Followed]) -> None:
-    """Close all of them, with one second for all."""
-    until = time.monotonic() + GRACE
-    for one in running:
-        one.end()
-    for one in running:
-        one.close(until)
 
 
 def _name_of(projection: Which) -> str:

@@ -214,7 +214,7 @@ def test_what_slow_functions_have_written_is_there_before_the_batch_is_over(
 def test_closing_leaves_a_function_that_does_not_return_to_itself(
     url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.projections.views.projections.GRACE", 0.05)
+    monkeypatch.setattr("reenact.projections.rebuilding.GRACE", 0.05)
     say(log, "a", "stop", "b")
     projections = Projections.open(url, log, [Stuck(), Words()])
     projections.wait_for(timeout=60, of=Words)
@@ -239,7 +239,7 @@ def test_closing_leaves_a_function_that_does_not_return_to_itself(
 def test_closing_leaves_a_rebuilding_that_does_not_return_to_itself(
     url: str, log: WatchedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.projections.views.projections.GRACE", 0.05)
+    monkeypatch.setattr("reenact.projections.rebuilding.GRACE", 0.05)
     Stuck.door.set()
     say(log, "a", "stop", "b")
     with ThreadPoolExecutor(1) as threads:
