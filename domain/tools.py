@@ -12,12 +12,13 @@ from typing import Any, Final, Literal, Self, TypeAlias, TypeGuard, TypeVar
 import msgspec
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
-from reenact.domain.loop.ledger import is_amount
 from reenact.domain.plain import is_sayable
 from reenact.domain.structs import FrozenByName
 
 MAX_NAME: Final = 64
 """Characters of a tool's name."""
+MOST: Final = 1e15
+"""No price and no cost of a call is higher, so that sums of them stay numbers that JSON has."""
 
 _Checked = TypeVar("_Checked", bound=msgspec.Struct)
 Intervention: TypeAlias = Literal["never", "required", "first", "always"]
@@ -31,6 +32,11 @@ _HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _SHORTEST_SECRET: Final = 6
 _DIGEST: Final = 8
+
+
+def is_amount(value: object, most: float = MOST) -> TypeGuard[float]:
+    """Return whether the value is a number from 0 to `most`; NaN is none, nor are true and false."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
 
 
 class InvalidArgumentsError(InvalidInputError):

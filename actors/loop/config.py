@@ -14,13 +14,13 @@ import msgspec
 from reenact.actors.ids import TimeOrderedIds
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.instructions import snake
-from reenact.domain.loop.ledger import Price, is_amount
+from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.values import is_list, is_mapping
 from reenact.domain.messages import EPOCH
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import check_names, policies_of
-from reenact.domain.tools import ToolSpec
+from reenact.domain.tools import ToolSpec, is_amount
 
 OnToolError: TypeAlias = Literal["fail", "feedback"]
 

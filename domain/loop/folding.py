@@ -41,7 +41,6 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.faults import InvalidOutcomeError, info_of
 from reenact.domain.loop.instructions import snake
-from reenact.domain.loop.ledger import is_amount
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.loop.state import (
     AgentContext,
@@ -66,6 +65,7 @@ from reenact.domain.loop.values import (
     is_mapping,
 )
 from reenact.domain.policy.rules import call_digest
+from reenact.domain.tools import is_amount
 
 _Draft: TypeAlias = dict[str, Any]
 

@@ -5,28 +5,22 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias, TypeGuard
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.tools import is_amount
 
 MILLION: Final = 1_000_000
 MOST_TOKENS: Final = 1 << 40
 """No answer has so many; what claims to is not counted, so that sums stay far from what a log can hold."""
-MOST: Final = 1e15
-"""No price and no cost of a call is higher, so that sums of them stay numbers that JSON has."""
 MOST_COST: Final = 1e300
 """No sum of costs, and no limit of one, is higher."""
 SMALLEST: Final = 1e-9
 """Amounts that differ by no more than this are the same."""
 _DATED: Final = re.compile(r"[-@]\d{8}$")
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
-
-
-def is_amount(value: object, most: float = MOST) -> TypeGuard[float]:
-    """Return whether the value is a number from 0 to `most`; NaN is none, nor are true and false."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= most
 
 
 class Price(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from reenact.domain.loop.calls import ToolCall, call_of
 from reenact.domain.loop.events import AgentEvent, Done, Interrupted, LoopEvent, Options, ToolPending, Warning  # noqa: A004 - the word of the specification
 from reenact.domain.loop.faults import ErrorInfo, info_of
 from reenact.domain.loop.instructions import snake
-from reenact.domain.loop.ledger import MOST_COST, CostLimit, Ledger, is_amount
+from reenact.domain.loop.ledger import MOST_COST, CostLimit, Ledger
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.loop.values import (
     Fields,
@@ -37,6 +37,7 @@ from reenact.domain.loop.values import (
     is_mapping,
 )
 from reenact.domain.messages import EPOCH, check_text
+from reenact.domain.tools import is_amount
 
 Status: TypeAlias = Literal["idle", "running", "waiting_for_human_input", "done", "error", "interrupted"]
 Phase: TypeAlias = Literal[

@@ -13,10 +13,10 @@ from typing import Final
 import msgspec
 
 from reenact.domain.errors import ConfigurationError, ReenactError
-from reenact.domain.loop.ledger import Price, is_amount, price_of
+from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import policies_of
-from reenact.domain.tools import MCPServer, is_object
+from reenact.domain.tools import MCPServer, is_amount, is_object
 
 _SERVERS: Final = "mcpServers"
 
