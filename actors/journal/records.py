@@ -81,8 +81,8 @@ def open_records(log: str | os.PathLike[str]) -> Generator[Records]:
         require_driver()
         from reenact.actors.journal.postgres.records import open_postgres_records  # noqa: PLC0415 - an extra
 
-        with open_postgres_records(os.fspath(log)) as records:
-            yield records
+        with open_postgres_records(os.fspath(log)) as (name, select):
+            yield Records(name, select)
         return
     path = os.path.realpath(file_of(log))
     with translated(path):

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeAlias
 
 from reenact.actors.journal.postgres.address import Address, address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.schema import check_format
-from reenact.actors.journal.records import Records
 from reenact.actors.journal.seeking import Cells
 from reenact.domain.chain import Row
 from reenact.domain.errors import LogUnusableError
 
+Select: TypeAlias = Callable[[str, Sequence[str] | None], Iterator[Cells]]
 _CELLS = ", ".join(Row.__struct_fields__)
 
 
 @contextmanager
-def open_postgres_records(url: str) -> Generator[Records]:
-    """Lend the records of the log that the URL names, as `records.open_records` does."""
+def open_postgres_records(url: str) -> Generator[tuple[str, Select]]:
+    """Lend the name of the log that the URL names, and what selects its records, as `records.open_records` does."""
     address = address_of(url)
     with translated(address.name):
         connection = connect(address)
@@ -29,7 +30,7 @@ def open_postgres_records(url: str) -> Generator[Records]:
             if not check_format(connection, address):
                 raise LogUnusableError(f"{address.name} holds no log yet; name another schema")
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        yield Records(address.name, partial(_select, connection, address))
+        yield address.name, partial(_select, connection, address)
 
 
 def _select(connection: Connection, address: Address, query: str, streams: Sequence[str] | None) -> Iterator[Cells]:
