@@ -51,8 +51,8 @@ from reenact.domain.errors import (
 )
 
 if TYPE_CHECKING:
-    from reenact._aio import AsyncRuntime
     from reenact._async_actors import AsyncActorSystem
+    from reenact._async_runtime import AsyncRuntime
     from reenact._runtime import Runtime
     from reenact.actors.environment.api import (
         Effector,
@@ -284,7 +284,7 @@ _LATER: Final = {
     "Announcement": "reenact.actors.kernel",
     "Answer": "reenact.domain.history",
     "AsyncActorSystem": "reenact._async_actors",
-    "AsyncRuntime": "reenact._aio",
+    "AsyncRuntime": "reenact._async_runtime",
     "Audit": "reenact.audit",
     "BranchPoint": "reenact.domain.session",
     "ClaudeEnvironment": "reenact.actors.environment.claude.environment",

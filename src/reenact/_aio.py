@@ -28,16 +28,12 @@ from reenact.actors.feed.observable import Observable
 from reenact.actors.feed.subscription import Subscription
 from reenact.domain.commands import RuntimeEvent
 from reenact.domain.content import Content
-from reenact.domain.errors import RuntimeClosedError, StorageError, TurnTimeoutError
+from reenact.domain.errors import RuntimeClosedError, TurnTimeoutError
 from reenact.domain.events import Envelope
 from reenact.domain.history import Answer
 from reenact.domain.image import Image
-from reenact.projections.views.projections import Projections, Which
 
 if TYPE_CHECKING:
-    from sqlalchemy import Connection
-
-    from reenact._remote import AsyncRemoteRuntime
     from reenact.client.runtime import RemoteRuntime
 
     AnyRuntime: TypeAlias = Runtime | RemoteRuntime
@@ -350,21 +346,6 @@ def opening(make: Callable[P, C], twin: Callable[[], Callable[[C, Threads], A]])
     return open_twin
 
 
-def _connecting(connect: Callable[P, RemoteRuntime]) -> Callable[P, Opening[AsyncRemoteRuntime]]:
-    """Return what connects an asyncio twin, with the settings and the errors of the function."""
-
-    @wraps(connect)
-    def begin(*args: P.args, **kwargs: P.kwargs) -> Opening[AsyncRemoteRuntime]:
-        from reenact._remote import AsyncRemoteRuntime  # noqa: PLC0415 - when it is needed
-        from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed
-
-        first: Future[None] = Future()
-        make: Callable[..., RemoteRuntime] = RemoteRuntime.connect
-        return Opening(partial(make, *args, first=first, **kwargs), AsyncRemoteRuntime, first.cancel)
-
-    return begin
-
-
 async def _open(make: Callable[[], C], wrap: Callable[[C, Threads], A], give_up: Callable[[], object] | None) -> A:
     threads = Threads()
     opening = threads.submit(make)
@@ -434,63 +415,6 @@ class AsyncFacades(ClosingTwin, _EnteredAsync):
         )
 
     request = awaited(Runtime.request)
-
-
-class AsyncProjections(Twin):
-    """`Projections`, awaited."""
-
-    def __init__(self, of: Projections, threads: Threads) -> None:
-        super().__init__(of, threads)
-        self._projections = of
-
-    wait_for = awaited(Projections.wait_for)
-
-    async def read(self, projection: Which, ask: Callable[[Connection], R]) -> R:
-        """Return what the function answers, which is given a connection on a thread; see `Projections.read`."""
-
-        def reading() -> R:
-            with self._projections.read(projection) as connection:
-                return ask(connection)
-
-        return await self._threads.call(reading)
-
-    status = awaited(Projections.status)
-    rebuild = awaited(Projections.rebuild)
-    retry = awaited(Projections.retry)
-
-
-class AsyncRuntime(AsyncFacades):
-    """A `Runtime` for asyncio callers. `async with AsyncRuntime.open(path) as runtime`, or `await` and `close` it."""
-
-    def __init__(self, runtime: Runtime, threads: Threads | None = None) -> None:
-        if threads is None:
-            raise TypeError("AsyncRuntime is not called; use `async with AsyncRuntime.open(path) as runtime`")
-        self.events = AsyncEvents(runtime.events, threads)
-        super().__init__(runtime, threads, self.events)
-        self._runtime = runtime
-        self.projections = AsyncProjections(runtime.projections, threads)
-
-    open = staticmethod(opening(Runtime.open, lambda: AsyncRuntime))
-    in_memory = staticmethod(opening(Runtime.in_memory, lambda: AsyncRuntime))
-    connect = staticmethod(_connecting(Runtime.connect))
-
-    @property
-    def failure(self) -> StorageError | None:
-        """See `Runtime.failure`."""
-        return self._runtime.failure
-
-    @property
-    def position(self) -> int:
-        """See `Runtime.position`."""
-        return self._runtime.position
-
-    @property
-    def lag(self) -> int:
-        """See `Runtime.lag`."""
-        return self._runtime.lag
-
-    check_ready = awaited(Runtime.check_ready)
-    recover = awaited(Runtime.recover)
 
 
 def _close_unwanted(opening: Future[C]) -> None:
