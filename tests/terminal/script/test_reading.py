@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.matching.options import AssertionOptions, AssertionType
+from reenact.terminal.matching.options import AssertionOptions, AssertionType, Scope
 from reenact.terminal.matching.patterns import Expression
 from reenact.terminal.script.plain import Format
 from reenact.terminal.script.reading import load_script, read_script, script_of
-from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject
+from reenact.terminal.script.steps import InteractionScript, InteractionStep, Subject
 
 Json: TypeAlias = Any
 

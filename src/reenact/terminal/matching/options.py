@@ -10,6 +10,8 @@ import msgspec
 from reenact.terminal.ansi.parser import ANSIParser
 
 AssertionType: TypeAlias = Literal["exact", "contains", "regex", "json", "jsonSchema"]
+Scope: TypeAlias = Literal["new", "all", "screen"]
+"""Where a pattern is looked for: in what has arrived and not yet been matched, in everything, or on the screen."""
 
 
 class AssertionOptions(msgspec.Struct, frozen=True, kw_only=True):

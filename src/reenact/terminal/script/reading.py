@@ -11,7 +11,7 @@ from typing import Final, get_args
 import msgspec
 
 from reenact.domain.plain import is_mapping
-from reenact.terminal.matching.options import AssertionOptions, AssertionType, Pattern
+from reenact.terminal.matching.options import AssertionOptions, AssertionType, Pattern, Scope
 from reenact.terminal.matching.patterns import BadPatternError, Expression
 from reenact.terminal.screen.model import Modes
 from reenact.terminal.script.plain import (
@@ -25,7 +25,7 @@ from reenact.terminal.script.plain import (
     read_text,
     struct_of,
 )
-from reenact.terminal.script.steps import InteractionScript, InteractionStep, Scope, Subject, is_pattern
+from reenact.terminal.script.steps import InteractionScript, InteractionStep, Subject, is_pattern
 from reenact.terminal.session.keys import encode
 from reenact.terminal.text import quoted
 

@@ -9,14 +9,12 @@ import msgspec
 
 from reenact.terminal.config import LONGEST, is_time
 from reenact.terminal.errors import TerminalTestErrorType, invalid
-from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Pattern
+from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Pattern, Scope
 from reenact.terminal.matching.patterns import Expression
 from reenact.terminal.status import ExitStatus
 from reenact.terminal.text import described
 
 StepType: TypeAlias = Literal["send", "sendKey", "wait", "waitForExit", "assert", "delay"]
-Scope: TypeAlias = Literal["new", "all", "screen"]
-"""Where a pattern is looked for: in what has arrived and not yet been matched, in everything, or on the screen."""
 Subject: TypeAlias = Literal["output", "screen"]
 """What an assertion is about: all that was written, escape sequences and all, or the text of the screen."""
 

@@ -32,11 +32,10 @@ from reenact.terminal.errors import (
     invalid,
     not_possible,
 )
-from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Pattern
-from reenact.terminal.matching.patterns import Finder
+from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Pattern, Scope
+from reenact.terminal.matching.patterns import Finder, is_pattern
 from reenact.terminal.screen.model import Cell, Cursor, Screen
 from reenact.terminal.screen.recording import Recording
-from reenact.terminal.script.steps import Scope, is_pattern
 from reenact.terminal.session import checking
 from reenact.terminal.session.display import Display, Recorder
 from reenact.terminal.session.ending import AT_ONCE, Family
