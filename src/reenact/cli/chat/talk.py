@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -18,18 +19,22 @@ from reenact.cli.chat.current import Current
 from reenact.cli.chat.navigate import choose_session, session_named
 from reenact.cli.chat.script import Script, warn_of_unknown
 from reenact.cli.commands.sessions import log_to_write
-from reenact.cli.extensions.base import Extending, extending
+from reenact.cli.extensions.base import Extending, project_directory
 from reenact.cli.interrupts import cleaning_up
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, NoInputError, NothingToContinueError
 from reenact.cli.output.streams import gives
 from reenact.cli.parsing.options import OutputFormat, ServeOptions, TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, read_policies, read_prices, read_servers
+from reenact.cli.settings.environment import home_directory
 from reenact.cli.settings.tools import Offered, functions_of, load_tools
 from reenact.domain.errors import ConfigurationError, InvalidInputError
 from reenact.domain.image import Image, check_policy_names, define
 from reenact.domain.loop.rules import MAX_STEPS
 from reenact.domain.messages import check_message, check_text
+
+_FOLDER: Final = ".reenact"
+"""Where extensions are, in the home directory and in that of a project."""
 
 _PATIENCE: Final = 3.0
 """Seconds that standard input is waited for beside a prompt: whoever started this may have left it open."""
@@ -55,14 +60,27 @@ def talk(options: TalkOptions, console: Console) -> int:
         raise ConfigurationError(f"--output-format {options.output_format.value} needs -p TEXT, or lines of input")
     from reenact.cli.chat.chat import chat  # noqa: PLC0415 - the line editor is loaded when somebody types
 
-    added = extending(options, console, asks=True)
+    added = _extending(options, console, asks=True)
     with _conversation(options, console, added) as current:
         return chat(current, console, added, who=current.introduce(), timeout=options.timeout)
 
 
+def _extending(options: TalkOptions, console: Console, *, asks: bool = False) -> Extending:
+    """Return what the extensions of the user and the project add, having said what is wrong with them.
+
+    If it `asks`, a person is asked whether hooks of the project may run.
+    """
+    folders = (home_directory(console.environ) / _FOLDER, project_directory(console) / _FOLDER)
+    if not any(map(os.path.lexists, folders)):
+        return Extending()
+    from reenact.cli.extensions.extended import extended  # noqa: PLC0415 - where there are none, nobody waits for it
+
+    return extended(options, console, asks=asks)
+
+
 def _answer(prompts: Iterable[str], options: TalkOptions, console: Console) -> int:
     """Answer the prompt, or each line of the input in turn; the exit code is that of the first that failed."""
-    added = extending(options, console)
+    added = _extending(options, console)
     with _conversation(options, console, added) as current:
         _announce(current, console)
         script = Script(current, options, console, added)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from reenact._runtime import Runtime
 from reenact.actors.environment.api import EnvironmentFactory
@@ -13,16 +12,10 @@ from reenact.cli.chat.answering import Answering
 from reenact.cli.chat.conversation import Attending, Conversation
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
-from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.environment import home_directory
 from reenact.domain.history import UsageInfo
 from reenact.domain.image import Image
 
-if TYPE_CHECKING:
-    from reenact.cli.extensions.extended import Extended
-
-
-_FOLDER = ".reenact"
 AGENTS: Final = "agents"
 """The container of the sessions in which agents answer."""
 _OF_AGENTS: Final = "agent-"
@@ -72,19 +65,6 @@ class Extending:
     def help(self) -> Mapping[str, str]:
         """Return what else can be typed, what it does, and why not if it does not run; likewise."""
         return {}
-
-
-def extending(options: TalkOptions, console: Console, *, asks: bool = False) -> Extending | Extended:
-    """Return what the extensions of the user and the project add, having said what is wrong with them.
-
-    If it `asks`, a person is asked whether hooks of the project may run.
-    """
-    folders = (home_directory(console.environ) / _FOLDER, project_directory(console) / _FOLDER)
-    if not any(map(os.path.lexists, folders)):
-        return Extending()
-    from reenact.cli.extensions.extended import extended  # noqa: PLC0415 - where there are none, nobody waits for it
-
-    return extended(options, console, asks=asks)
 
 
 def project_directory(console: Console) -> Path:

@@ -29,7 +29,8 @@ from reenact.cli.output.streams import forget
 from reenact.cli.parsing.commands import ALWAYS, options_of
 from reenact.cli.parsing.help_page import commands_of
 from reenact.cli.parsing.options import CompletionOptions, Shell
-from reenact.cli.settings.environment import database_of, preferred_database
+from reenact.cli.settings.database import preferred_database
+from reenact.cli.settings.environment import database_of
 from reenact.domain.legible import shortened
 from reenact.domain.tools import is_array, is_object
 from reenact.projections.generations import Generations

@@ -16,7 +16,9 @@ import typer
 from msgspec.structs import FieldInfo, fields
 
 from reenact.cli.output.console import Console, ListFormat
-from reenact.cli.settings.environment import preferred_database
+from reenact.cli.parsing.values import LARGEST_NUMBER as LARGEST_NUMBER  # noqa: PLC0414 - settings have it, too
+from reenact.cli.parsing.values import OutputFormat as OutputFormat  # noqa: PLC0414 - likewise
+from reenact.cli.settings.database import preferred_database
 
 CONVERSATION: Final = "Conversation"
 TOOLS: Final = "Tools and limits"
@@ -27,21 +29,12 @@ GROUPS: Final = (CONVERSATION, OTHERS, TOOLS, PLACES, OUTPUT)
 """The groups of options, in the order of the help."""
 FORMER: Final = frozenset({"--allow-tool", "--max-steps"})
 """Former spellings: they are accepted, and not listed."""
-LARGEST_NUMBER: Final = 1_000_000_000
 _DIGITS: Final = re.compile(r"[0-9]{1,10}")
 
 Command: TypeAlias = Callable[[Console], int]
 """A command with its options, ready to run; it returns the exit code."""
 Some = TypeVar("Some", bound="Options")
 Result = TypeVar("Result")
-
-
-class OutputFormat(StrEnum):
-    """How the answer to a prompt is printed."""
-
-    TEXT = "text"
-    JSON = "json"
-    STREAM_JSON = "stream-json"
 
 
 class Shell(StrEnum):

@@ -137,19 +137,6 @@ def has_settings(environ: Mapping[str, str]) -> bool:
     return any(map(os.path.lexists, settings_files(environ)))
 
 
-def preferred_database(environ: Mapping[str, str]) -> str | None:
-    """Return the log that the user's settings name, if no variable names another; None if they name none.
-
-    Raises:
-        ConfigurationError: the user's settings are not as they should be.
-    """
-    if given(environ, "REENACT_DB") is not None or not os.path.lexists(settings_files(environ)[0]):
-        return None
-    from reenact.cli.settings.preferences import database_of_user  # noqa: PLC0415 - where there are none, nobody waits for it
-
-    return database_of_user(environ)
-
-
 def given(environ: Mapping[str, str], name: str) -> str | None:
     """Return the variable; None if it is blank."""
     return environ.get(name, "").strip() or None

@@ -23,7 +23,6 @@ from reenact.cli.settings.files import KEYS, Ignored, Key, Setting, read_file
 from reenact.domain.loop.ledger import price_of
 from reenact.domain.loop.rules import MAX_STEPS
 
-_DATABASE: Final = "db"
 _LIMITS: Final[Mapping[str, float]] = {"maxTurns": MAX_STEPS, "maxCost": math.inf, "timeout": math.inf}
 """The settings that are limits, and what they are where nobody says it."""
 
@@ -133,17 +132,6 @@ def _loosening(
 
 def _taken_out(settings: dict[str, Setting], name: str, why: str, *, is_quiet: bool = False) -> Ignored:
     return Ignored(settings.pop(name).path, None, name, why, is_quiet=is_quiet)
-
-
-def database_of_user(environ: Mapping[str, str]) -> str | None:
-    """Return the log that the user's settings name, None if they name none.
-
-    Raises:
-        ConfigurationError: the file is not as it should be.
-    """
-    user, _ = settings_files(environ)
-    settings, _ = read_file(user, "user", home=home_directory(environ))
-    return str(settings[_DATABASE].value) if _DATABASE in settings else None
 
 
 def _prices(settings: Mapping[str, Setting]) -> tuple[str, ...]:

@@ -1,0 +1,16 @@
+"""Values of options that settings have, too."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+LARGEST_NUMBER: Final = 1_000_000_000
+
+
+class OutputFormat(StrEnum):
+    """How the answer to a prompt is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    STREAM_JSON = "stream-json"

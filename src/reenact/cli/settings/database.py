@@ -1,0 +1,23 @@
+"""The log that the user's settings name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from reenact.cli.settings.environment import given, home_directory, settings_files
+
+
+def preferred_database(environ: Mapping[str, str]) -> str | None:
+    """Return the log that the user's settings name, if no variable names another; None if they name none.
+
+    Raises:
+        ConfigurationError: the user's settings are not as they should be.
+    """
+    user, _ = settings_files(environ)
+    if given(environ, "REENACT_DB") is not None or not os.path.lexists(user):
+        return None
+    from reenact.cli.settings.files import read_file  # noqa: PLC0415 - where there are none, nobody waits for it
+
+    settings, _ = read_file(user, "user", home=home_directory(environ))
+    return str(settings["db"].value) if "db" in settings else None
