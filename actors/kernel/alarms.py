@@ -61,6 +61,8 @@ class Alarms:
         self._timetable = timetable
         self._clock = clock
         self._wake = wake
+        # The timetable's thread looks, workers and the writer's callers hint. The lock protects what follows, and is
+        # never held while the log is read or an actor is woken.
         self._lock = threading.Lock()
         self._looked_until = _BEGINNING
         self._next: int | None = None

@@ -1,12 +1,9 @@
 """The classes of actors that are known: by their categories, with their profiles and what makes their actors."""
 
-# The parts of the kernel call each other's private methods: what is public there is the user's.
-# pyright: reportPrivateUsage=false
-
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 
@@ -40,10 +37,10 @@ class ActorClasses:
 
     def register(self, actor_class: type, factory: Callable[[ActorContext], object] | None) -> bool:
         """Make a class known, and return whether it was not; see `ActorSystem.register`."""
-        if not issubclass(actor_class, EventSourcedActor):
+        if not _is_event_sourced(actor_class):
             raise TypeError(f"{actor_class.__name__} is no EventSourcedActor; ActorSystem.start() starts other actors")
-        if factory is not None:
-            self._factories[actor_class] = factory
+        if factory is not None or actor_class not in self._factories:
+            self._factories[actor_class] = factory or actor_class
         if actor_class in self.profiles:
             return False
         profile = actor_class.profile()
@@ -71,7 +68,7 @@ class ActorClasses:
 
     def make(self, actor_class: type, context: ActorContext) -> Callable[[], None]:
         """Make a new actor, and return what begins it."""
-        actor = self._factories.get(actor_class, actor_class)(context)
+        actor = self._factories[actor_class](context)
         if not isinstance(actor, EventSourcedActor) or getattr(actor, "context", None) is not context:
             raise TypeError(f"{actor_class.__name__} was made without super().__init__(context)")
         return actor.begin
@@ -88,6 +85,10 @@ class ActorClasses:
                     found.append(Mismatch(snapshot.stream, snapshot.version, problem))
             after = page[-1].stream
         return found
+
+
+def _is_event_sourced(kind: type) -> TypeGuard[type[EventSourcedActor[Any, Any, Any]]]:
+    return issubclass(kind, EventSourcedActor)
 
 
 def _problem_of(snapshot: Snapshot, profile: AnyProfile, journal: Journal) -> str | None:

@@ -75,6 +75,7 @@ class Family:
     """Whose children actors are, and how those are cared for: known while the parents live, and kept nowhere."""
 
     def __init__(self) -> None:
+        # Protects all three against each other. A single look at one of them needs no lock.
         self._lock = threading.Lock()
         self._children: dict[Key, OrderedDict[Child, None]] = {}
         self._parents: dict[Child, Key] = {}

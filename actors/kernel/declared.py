@@ -34,6 +34,10 @@ Announcement: TypeAlias = tuple[Kept, tuple[Segment, ...]]
 """What is to be heard of a step: the kept segments, and the passing ones."""
 
 
+def _itself(state: Any) -> Any:  # noqa: ANN401 - a State, which what is outside of the class cannot name
+    return state
+
+
 class Declared(PooledActor, Generic[State, Command, Event]):
     """What a subclass of `EventSourcedActor` gives, and the defaults of what it may leave out."""
 
@@ -78,10 +82,10 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     snapshot_type: ClassVar[object] = None
     """The type of what `to_snapshot` returns, if that is not a state."""
 
-    to_snapshot: Callable[[State], object] = staticmethod(lambda state: state)
+    to_snapshot: Callable[[State], object] = staticmethod(_itself)
     """Returns what is stored of a state, by default itself; a `staticmethod`."""
 
-    from_snapshot: Callable[..., State] = staticmethod(lambda stored: stored)
+    from_snapshot: Callable[..., State] = staticmethod(_itself)
     """Returns the state of which this was stored, by default itself; a `staticmethod`."""
 
     mailbox_limit: ClassVar[int | None] = None

@@ -34,6 +34,8 @@ class PooledFuture(pykka.Future[T]):
     _calling: threading.RLock
 
     def __init__(self) -> None:  # the fields of pykka's constructor have no use here
+        # Makes one of two the first: who sets it, or who wants to be called. Callbacks are called outside of it, on the
+        # thread that sets, or at once. `_set` is written last, so that it may be read without the lock.
         self._lock = threading.Lock()
 
     def get(self, *, timeout: float | None = None) -> T:

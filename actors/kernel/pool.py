@@ -78,6 +78,9 @@ class WorkerPool:
             raise ValueError(f"a pool needs at least one worker, not {workers}")
         self._wanted = workers
         self._daemons = daemons
+        # `_lock` protects the threads and how many of them run; whoever submits work looks at that number without it,
+        # after the work is in the queue, and a worker counts itself out before it looks at the queue for the last time:
+        # so one of both sees. `_door` protects `_dismissed`, and is the inner one of the two.
         self._ready: SimpleQueue[Runnable | None] = SimpleQueue()
         self._lock = threading.Lock()
         self._threads: list[threading.Thread] = []

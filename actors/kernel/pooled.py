@@ -1,5 +1,8 @@
 """Actors with pykka's semantics that share a few threads instead of having one each."""
 
+# The parts of the kernel call each other's private methods: what is public there is the user's.
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 import logging

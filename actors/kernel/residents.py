@@ -52,7 +52,7 @@ class Residents:
         self._limit = limit
         self._line: OrderedDict[Resident, int] = OrderedDict()
         self._leaving: dict[Resident, int] = {}
-        self._lock = threading.Lock()
+        self._lock = threading.Lock()  # protects who stands where; nobody is asked to leave under it
         self._sweeps = False
         self._relief: float | None = None
         self._counts = idle is not None or limit is not None

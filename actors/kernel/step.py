@@ -84,13 +84,16 @@ def events_of(actor: Declared[State, Command, Event], command: Command) -> tuple
 
 
 def _listed(actor: Declared[State, Command, Event], command: Command, decided: Sequence[Event]) -> tuple[Event, ...]:
-    answer: object = decided
-    if isinstance(answer, str | bytes) or not isinstance(answer, Iterable):
+    if not _is_sequence(decided):
         raise TypeError(
             f"{type(actor).__name__}.decide returned {decided!r:.100} for {type(command).__name__}; "
             "it returns a sequence of events, () for none"
         )
     return tuple(decided)
+
+
+def _is_sequence(decided: object) -> bool:
+    return isinstance(decided, Iterable) and not isinstance(decided, str | bytes)
 
 
 def step_of(

@@ -106,8 +106,11 @@ class ActorSystem:
         self._cells: dict[Key, Cell] = {}
         self._family = Family()
         self._threads: list[PlainReference] = []
+        # Protects the cells (of which `_deliver` reads one without it: a dict does that in one go), the classes and the
+        # threads. Of what is a user's, only the functions of snapshots are tried under it, when a class is registered.
+        # The family's lock may be taken under it.
         self._lock = threading.RLock()
-        self._closes = threading.Lock()
+        self._closes = threading.Lock()  # one thread closes; the others wait for it
         self._closing = False
         self._closed = False
         self._forked = False

@@ -98,6 +98,8 @@ class Timetable:
         self.elapsed = elapsed if self._controlled is None else self._controlled.elapsed
         self._entries: list[tuple[int, int, Entry]] = []
         self._numbers = itertools.count()
+        # Protects the entries and who is busy. The acts themselves run outside of it: on the timetable's thread, or, of
+        # a controlled clock, on that of whoever moves it.
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
