@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, TypeVar, overload
+from typing import Any, Generic, Never, TypeVar, overload
 
 from reenact.domain.errors import InvalidInputError
 
@@ -20,7 +20,7 @@ class UnhandledTypeError(InvalidInputError, TypeError):
 class ByType(Generic[State, Result]):
     """Calls the function that is registered for the type of its second argument, or for the nearest base of it."""
 
-    def __init__(self, functions: Mapping[type, Callable[[State, Any], Result]]) -> None:
+    def __init__(self, functions: Mapping[type, Callable[..., Result]]) -> None:
         self._given = dict(functions)
         self._functions = dict(functions)
 
@@ -36,7 +36,7 @@ class ByType(Generic[State, Result]):
             function = self._functions[kind] = self._inherited(kind)
         return function(state, message)
 
-    def _inherited(self, kind: type) -> Callable[[State, Any], Result]:
+    def _inherited(self, kind: type) -> Callable[..., Result]:
         # Only among those that were given: what was found for a base of its own may not be the nearest for this one.
         for base in kind.__mro__:
             if base in self._given:
@@ -46,7 +46,7 @@ class ByType(Generic[State, Result]):
 
 
 @overload
-def by_type(functions: Mapping[type, Callable[[State, Any], Result]]) -> ByType[State, Result]: ...
+def by_type(functions: Mapping[type, Callable[[State, Never], Result]]) -> ByType[State, Result]: ...
 
 
 @overload

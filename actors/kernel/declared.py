@@ -34,7 +34,7 @@ Announcement: TypeAlias = tuple[Kept, tuple[Segment, ...]]
 """What is to be heard of a step: the kept segments, and the passing ones."""
 
 
-def _itself(state: Any) -> Any:  # noqa: ANN401 - a State, which what is outside of the class cannot name
+def _itself(state: State) -> State:
     return state
 
 

@@ -135,7 +135,7 @@ class PooledRef(pykka.ActorRef[A]):
         """
         if block:
             refuse_on_loop()
-        future: PooledFuture[Any] = PooledFuture()
+        future: PooledFuture[object] = PooledFuture()
         envelope = Envelope(message, future)
         here = block and timeout is None and self._mailbox.handled_here(envelope)
         if not (here or self._mailbox.offer(envelope)):
