@@ -8,12 +8,15 @@ from functools import reduce
 from types import FunctionType, MappingProxyType, NoneType
 from typing import Any, ClassVar, Final, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
+import msgspec
+
 from reenact.actors.journal.api import Journal, Kept, Recorded, Remembered, Segment
+from reenact.actors.journal.codec import StoredForm
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.context import ActorContext
-from reenact.actors.kernel.lineage import Folding, Origin
+from reenact.actors.kernel.lineage import Command, Event, Folding, Origin, State
 from reenact.actors.kernel.pooled import PooledActor
-from reenact.actors.kernel.profile import Profile, Stored, StoredNames, stored_forms
+from reenact.actors.kernel.profile import Profile, Stored, StoredNames
 from reenact.actors.kernel.snapshots import SnapshotForm
 from reenact.actors.kernel.supervision import Supervision
 from reenact.domain.errors import ReenactError
@@ -26,9 +29,6 @@ _FUNCTIONS: Final = (
 )
 """What a class may define, and the kernel calls."""
 
-State = TypeVar("State")
-Command = TypeVar("Command")
-Event = TypeVar("Event")
 
 Announcement: TypeAlias = tuple[Kept, tuple[Segment, ...]]
 """What is to be heard of a step: the kept segments, and the passing ones."""
@@ -144,7 +144,7 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         return Profile(
             cls.__name__,
             category,
-            tuple(stored_forms(cls.events)),
+            tuple(_stored_form(name, kind) for name, kind in cls.events.items()),
             cls._folding(),
             snapshots,
             cls.timers,
@@ -274,6 +274,11 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     def can_passivate(self) -> bool:
         """Return whether the actor may leave memory when it is idle. One with children never does."""
         return True
+
+
+def _stored_form(name: str, kind: type[msgspec.Struct] | Stored) -> StoredForm:
+    stored = kind if isinstance(kind, Stored) else Stored(kind)
+    return StoredForm(name, stored.type, stored.version, stored.upcast)
 
 
 def _can_be_stored(name: object, kind: object) -> bool:

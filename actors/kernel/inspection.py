@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, takewhile
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias
 
 from reenact.actors.journal.api import Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.kernel.lineage import Folding
+from reenact.actors.kernel.lineage import Command, Event, Folding, State
 from reenact.actors.kernel.profile import AnyProfile, Profile
 
 Deviation: TypeAlias = tuple[Literal["stream", "snapshot", "timer"], int, str, int | None]
 """What it is about, the version or time, what is wrong, and the position in the log if it is about an event."""
-
-State = TypeVar("State")
-Command = TypeVar("Command")
-Event = TypeVar("Event")
 
 
 class Profiled(Protocol):

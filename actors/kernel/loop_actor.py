@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from types import CoroutineType
-from typing import Never, TypeGuard
+from typing import Never
 
 from reenact.actors.kernel.event_loop import default_place
 from reenact.actors.kernel.mailbox import Envelope
@@ -40,8 +40,9 @@ class EventLoopActor(PooledActor):
         try:
             message = envelope.message
             response = self._handle_receive(message) if type(message) in PYKKAS_OWN else self.on_receive(message)
-            if _is_coroutine(response):
-                self._task = _running_loop(response).create_task(self._await(envelope, response))
+            if isinstance(response, CoroutineType):
+                work: Coroutine[object, Never, object] = response
+                self._task = _running_loop(work).create_task(self._await(envelope, work))
                 return True
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the loop
             self._raised(envelope, error)
@@ -60,10 +61,6 @@ class EventLoopActor(PooledActor):
                 envelope.reply_to.set(response)
         self._task = None
         self._mailbox.again()
-
-
-def _is_coroutine(response: object) -> TypeGuard[Coroutine[object, Never, object]]:
-    return isinstance(response, CoroutineType)
 
 
 def _running_loop(work: Coroutine[object, Never, object]) -> asyncio.AbstractEventLoop:

@@ -15,8 +15,9 @@ import pykka
 
 from reenact.actors.journal.api import Append, Committed, Outcome
 from reenact.actors.kernel.context import ActorContext
-from reenact.actors.kernel.declared import Command, Declared, Event, State
+from reenact.actors.kernel.declared import Declared
 from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.lineage import Command, Event, State
 from reenact.actors.kernel.mailbox import DUE, PASSIVATE, SIGNALS, ChildFailed, Due, Envelope, Escalated, Passivate
 from reenact.actors.kernel.pooled import SLICE
 from reenact.actors.kernel.recovery import recover

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias
 
 import msgspec
 
 from reenact.actors.journal.codec import StoredForm, Upcast
 from reenact.actors.kernel.alarms import Timer
-from reenact.actors.kernel.lineage import Folding
+from reenact.actors.kernel.lineage import Command, Event, Folding, State
 from reenact.actors.kernel.snapshots import SnapshotForm
 from reenact.actors.kernel.supervision import Supervision
-
-State = TypeVar("State")
-Command = TypeVar("Command")
-Event = TypeVar("Event")
 
 
 class Stored(msgspec.Struct, frozen=True):
@@ -32,13 +28,6 @@ class Stored(msgspec.Struct, frozen=True):
 
 StoredNames: TypeAlias = Mapping[str, type[msgspec.Struct] | Stored]
 """The names that events have in the log for ever: renaming a class loses no history."""
-
-
-def stored_forms(names: StoredNames) -> Iterator[StoredForm]:
-    """Yield the stored forms that a table of names stands for."""
-    for name, kind in names.items():
-        stored = kind if isinstance(kind, Stored) else Stored(kind)
-        yield StoredForm(name, stored.type, stored.version, stored.upcast)
 
 
 class Profile(msgspec.Struct, Generic[State, Command, Event], eq=False):

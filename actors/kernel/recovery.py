@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import logging
-from typing import TypeVar
 
 from reenact.actors.kernel.declared import Declared
-from reenact.actors.kernel.lineage import fold
+from reenact.actors.kernel.lineage import Command, Event, State, fold
 from reenact.domain.errors import LogUnusableError
-
-State = TypeVar("State")
-Command = TypeVar("Command")
-Event = TypeVar("Event")
 
 _log = logging.getLogger("reenact.kernel")
 

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
-from typing import Final, Generic, TypeVar
+from typing import Final, Generic
 
 import msgspec
 
 from reenact.actors.journal.api import Append, Kept, Outcome, Remembered, Segment
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.declared import Declared
+from reenact.actors.kernel.lineage import Command, Event, State
 from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.timers import Waiting, earliest
 
 RETRIES: Final = 3
 """How often a command is decided again because another writer was faster."""
-
-State = TypeVar("State")
-Command = TypeVar("Command")
-Event = TypeVar("Event")
 
 
 class Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False, gc=False):

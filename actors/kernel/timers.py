@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic
 
 import msgspec
 
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.lineage import Command, State
 from reenact.actors.kernel.mailbox import DUE, Envelope
 
 _LOOKS: Final = 100
 """Streams with the same time among which one is looked for; if there are more, it is rather said once more."""
 
-State = TypeVar("State")
-Command = TypeVar("Command")
 
 _log = logging.getLogger("reenact.kernel")
 
