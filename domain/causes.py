@@ -37,6 +37,7 @@ from reenact.domain.idempotency import IdempotencyKey
 from reenact.domain.image import ImageRegistered, RegisterImage
 from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected, ToolResult
 from reenact.domain.loop.rules import Rules
+from reenact.domain.plain import made
 from reenact.domain.session_commands import (
     Approve,
     BranchSession,
@@ -232,8 +233,7 @@ class StoredCommand(Frozen):
             values["ids"] = tuple((event.turn_id, event.message_id) for event in accepted)
             if values["edit"] is not None and accepted:
                 values["edit"] = accepted[-1].content
-        make: Callable[..., AnyCommand] = form.kind
-        return make(**values)
+        return made(form.kind, **values)
 
 
 def cause_of(command: AnyCommand, events: Sequence[object]) -> bytes:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
 from reenact.domain.errors import InvalidInputError, meant
+
+Made = TypeVar("Made")
 
 if TYPE_CHECKING:
     JSON: TypeAlias = dict[str, "JSON"] | list["JSON"] | str | float | None
@@ -127,3 +129,8 @@ def seconds_of(timeout: object) -> float | None:
     if isinstance(timeout, bool) or not isinstance(timeout, int | float) or timeout != timeout:  # noqa: PLR0124 - NaN
         raise InvalidInputError(f"a timeout is a number of seconds, or None for none, not {timeout!r:.100}")
     return None if timeout > LONGEST else max(0.0, float(max(timeout, -LONGEST)))
+
+
+def made(make: Callable[..., Made], /, *values: object, **named: object) -> Made:
+    """Return what is made of values of which only running tells the types."""
+    return make(*values, **named)

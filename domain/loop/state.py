@@ -37,6 +37,7 @@ from reenact.domain.loop.values import (
     is_mapping,
 )
 from reenact.domain.messages import EPOCH, check_text
+from reenact.domain.plain import made
 from reenact.domain.tools import is_amount
 
 Status: TypeAlias = Literal["idle", "running", "waiting_for_human_input", "done", "error", "interrupted"]
@@ -150,8 +151,7 @@ class AgentState:
 
     def replace(self, **changes: object) -> AgentState:
         """Return the state with other values in some fields."""
-        replace: Callable[..., AgentState] = dataclasses.replace
-        return replace(self, **changes)
+        return made(dataclasses.replace, self, **changes)
 
     def snapshot(self) -> AgentState:
         """Return the state without its history."""
@@ -283,9 +283,8 @@ def _cost_limit(value: object) -> CostLimit | None:
             return _cost_limit(CostLimit(value))
         case _ if is_mapping(value):
             told: dict[str, object] = {snake(str(name)): each for name, each in value.items()}
-            limit: Callable[..., CostLimit] = CostLimit
             most = told.get("max_total", told.get("max_total_cost", -1))
-            return _cost_limit(limit(most, told.get("on_exceeded", "stop")))
+            return _cost_limit(made(CostLimit, most, told.get("on_exceeded", "stop")))
         case _:
             raise InvalidInputError(
                 f"a cost limit is a `CostLimit`, a mapping with `max_total`, or an amount; not {value!r}"

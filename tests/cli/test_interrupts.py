@@ -60,7 +60,7 @@ def test_who_cannot_wait_for_the_end_ends_the_process(
 
 
 def test_only_the_first_of_many_signals_stops_what_is_ending_already(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.cli.interrupts._over", set())
+    monkeypatch.setattr("reenact.cli.interrupts._over", set[object]())
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     before = {number: signal.getsignal(number) for number in numbers}
     stopped: list[None] = []

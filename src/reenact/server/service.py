@@ -57,7 +57,7 @@ class RequestExecutor:
         data: Mapping[str, object],
         request_id: str,
         timeout: float | None,  # noqa: ASYNC109 - that of the request, for whoever carries it out
-        encode: Callable[[Envelope], T],
+        encode: Callable[[Envelope[Response]], T],
     ) -> T:
         """Carry out a request of the command protocol; return what `encode` makes of its response.
 
@@ -113,7 +113,12 @@ class RequestExecutor:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _carry_out(
-        self, type_: str, data: dict[str, object], request_id: str, timeout: float, encode: Callable[[Envelope], T]
+        self,
+        type_: str,
+        data: dict[str, object],
+        request_id: str,
+        timeout: float,
+        encode: Callable[[Envelope[Response]], T],
     ) -> tuple[str, T]:
         data["request_id"] = request_id
         try:

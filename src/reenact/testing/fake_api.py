@@ -11,10 +11,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
-from typing import Final, Self, TypeAlias
+from typing import Self, TypeAlias
 
 import msgspec
 
+from reenact.domain.plain import made
 from reenact.testing.fake_replies import FakeError, FakeReply, Json
 from reenact.testing.fake_rules import blocks_of, refusal
 
@@ -42,9 +43,6 @@ class FakeRequest(msgspec.Struct, frozen=True):
 
 class _ClientHungUpError(Exception):
     """The client has closed the connection."""
-
-
-_reply: Final[Callable[..., FakeReply]] = FakeReply
 
 
 class FakeMessagesAPI:
@@ -91,7 +89,7 @@ class FakeMessagesAPI:
 
     def reply(self, text: str | None = None, **fields: object) -> None:
         """Answer one more request with a `FakeReply` of these fields."""
-        self.script([_reply(**fields) if text is None else _reply(text=text, **fields)])
+        self.script([made(FakeReply, **fields) if text is None else made(FakeReply, text=text, **fields)])
 
     def error(
         self,

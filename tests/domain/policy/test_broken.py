@@ -53,7 +53,7 @@ def denied(broken: Unchecked, name: Unchecked = "t", told: str = "") -> bool:
 def test_a_broken_matcher_denies_every_call(matcher: Unchecked) -> None:
     for mode in RULE_MODES:
         place = "ConfigurationError: policies.t.rules[0].when.a: "
-        assert denied(policies(Rule({"a": matcher}, mode)), told=place)  # pyright: ignore[reportArgumentType] - one of them
+        assert denied(policies(Rule({"a": matcher}, mode)), told=place)
     assert denied(Policies(deny=(Entry("t*", {"a": matcher}),)), told="ConfigurationError: policies.deny[0].when.a: ")
     allowing = Policies(tools={"t": Policy()}, allow=("t", Entry("t", {"a": matcher})), deny=())
     assert denied(allowing, told="ConfigurationError: policies.allow[1].when.a: ")

@@ -19,6 +19,7 @@ from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.parsing.values import LARGEST_NUMBER as LARGEST_NUMBER  # noqa: PLC0414 - settings have it, too
 from reenact.cli.parsing.values import OutputFormat as OutputFormat  # noqa: PLC0414 - likewise
 from reenact.cli.settings.database import preferred_database
+from reenact.domain.loop.values import is_list
 
 CONVERSATION: Final = "Conversation"
 TOOLS: Final = "Tools and limits"
@@ -103,7 +104,7 @@ def made_of(options: type[Some], taken: Mapping[str, object]) -> Some:
         if _is_taken(field):
             kind, _, *readers = get_args(field.type)
             if get_origin(kind) is tuple:
-                value = tuple(value) if isinstance(value, list | tuple) else ()
+                value = tuple(value) if is_list(value) else ()
             for reader in readers if value not in (None, ()) else ():
                 value = reader(f"--{field.name.replace('_', '-')}", value)
         read[field.name] = value

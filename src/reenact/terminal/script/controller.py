@@ -152,8 +152,8 @@ class InteractionController:
             case "wait", Expression() as expression:
                 until = time.monotonic() + patience
                 self._terminal.wait_for(replace(expression, until=until), patience, scope=step.scope)
-            case "wait", str() | re.Pattern() as pattern:
-                self._terminal.wait_for(pattern, patience, scope=step.scope)
+            case "wait", str() | re.Pattern() as pattern:  # pyright: ignore[reportUnknownVariableType] - of texts
+                self._terminal.wait_for(pattern, patience, scope=step.scope)  # pyright: ignore[reportUnknownArgumentType]
             case "waitForExit", _:
                 self._terminal.wait_for_exit(patience)
             case "assert", _:

@@ -443,7 +443,7 @@ class AsyncTerminalEmulator(Session):
             return transcript.new_output() if transcript.new_output().strip() else transcript.stripped_output()
 
         def note() -> str:
-            stripped, source = transcript.stripped_output(), pattern.pattern if is_pattern(pattern) else ""
+            stripped, source = transcript.stripped_output(), str(pattern.pattern) if is_pattern(pattern) else ""
             if not transcript.new_output().strip() and stripped.strip():
                 return "; nothing new was shown behind the last match"
             if ("\n" in source or r"\n" in source) and "\r\n" in stripped:
