@@ -37,7 +37,6 @@ from reenact.domain.idempotency import IdempotencyKey
 from reenact.domain.image import ImageRegistered, RegisterImage
 from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected, ToolResult
 from reenact.domain.loop.rules import Rules
-from reenact.domain.plain import made
 from reenact.domain.session_commands import (
     Approve,
     BranchSession,
@@ -233,7 +232,8 @@ class StoredCommand(Frozen):
             values["ids"] = tuple((event.turn_id, event.message_id) for event in accepted)
             if values["edit"] is not None and accepted:
                 values["edit"] = accepted[-1].content
-        return made(form.kind, **values)
+        make: Callable[..., AnyCommand] = form.kind
+        return make(**values)  # pyright: ignore[reportArgumentType] - the fields of its kind
 
 
 def cause_of(command: AnyCommand, events: Sequence[object]) -> bytes:

@@ -103,7 +103,7 @@ def _block(where: str, given: object, kinds: tuple[str, ...]) -> _Json:
         raise InvalidInputError(f"{where} is no content block, but {type(given).__name__}{hint}")
     fields: _Json = {**plain_object(where, given)}
     kind = fields.get("type")
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         what = "has no type" if kind is None else f"has the type {kind!r}"
         raise InvalidInputError(f"{where} {what}; here it is one of {', '.join(kinds)}")
     if kind in _RULES:

@@ -69,7 +69,7 @@ class ActorClasses:
     def make(self, actor_class: type, context: ActorContext) -> Callable[[], None]:
         """Make a new actor, and return what begins it."""
         actor = self._factories[actor_class](context)
-        if not isinstance(actor, EventSourcedActor) or getattr(actor, "context", None) is not context:
+        if not isinstance(actor, EventSourcedActor) or vars(actor).get("context") is not context:
             raise TypeError(f"{actor_class.__name__} was made without super().__init__(context)")
         return actor.begin
 

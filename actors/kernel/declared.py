@@ -85,7 +85,7 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     to_snapshot: Callable[[State], object] = staticmethod(_itself)
     """Returns what is stored of a state, by default itself; a `staticmethod`."""
 
-    from_snapshot: Callable[..., State] = staticmethod(_itself)
+    from_snapshot: Callable[..., State] = staticmethod(_itself)  # pyright: ignore[reportAssignmentType] - of any type
     """Returns the state of which this was stored, by default itself; a `staticmethod`."""
 
     mailbox_limit: ClassVar[int | None] = None

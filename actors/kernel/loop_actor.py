@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine
 from types import CoroutineType
-from typing import Never
+from typing import Never, TypeGuard
 
 from reenact.actors.kernel.event_loop import default_place
 from reenact.actors.kernel.mailbox import Envelope
@@ -40,9 +40,8 @@ class EventLoopActor(PooledActor):
         try:
             message = envelope.message
             response = self._handle_receive(message) if type(message) in PYKKAS_OWN else self.on_receive(message)
-            if isinstance(response, CoroutineType):
-                work: Coroutine[object, Never, object] = response
-                self._task = _running_loop(work).create_task(self._await(envelope, work))
+            if _is_coroutine(response):
+                self._task = _running_loop(response).create_task(self._await(envelope, response))
                 return True
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the loop
             self._raised(envelope, error)
@@ -69,3 +68,7 @@ def _running_loop(work: Coroutine[object, Never, object]) -> asyncio.AbstractEve
     except RuntimeError:
         work.close()
         raise RuntimeClosedError("the event loop is closed; the actor can wait for nothing any more") from None
+
+
+def _is_coroutine(response: object) -> TypeGuard[Coroutine[object, Never, object]]:
+    return isinstance(response, CoroutineType)

@@ -217,7 +217,7 @@ class PooledActor(pykka.Actor):
         self._mailbox = mailbox
 
     @property
-    def actor_ref(self) -> PooledRef[Self]:
+    def actor_ref(self) -> PooledRef[Self]:  # pyright: ignore[reportIncompatibleMethodOverride] - what pykka's is of
         """The reference to this actor."""
         ref = self._actor_ref
         if ref is None:
@@ -298,7 +298,7 @@ class PooledActor(pykka.Actor):
 
     def _take_reference(self) -> None:
         # What pykka's proxies look through.
-        self.actor_ref._actor_weakref = weakref.ref(self)  # pyright: ignore[reportPrivateUsage]
+        self.actor_ref._actor_weakref = weakref.ref(self)
 
     @classmethod
     # Typed for our own envelopes: only our references reach it.

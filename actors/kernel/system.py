@@ -441,7 +441,7 @@ class ActorSystem:
         parent = self._family.parent(child)
         cell = None if parent is None else self._cells.get(parent)
         if cell is not None:
-            named: object = Reference(self, child) if isinstance(child, tuple) else child
+            named = Reference[object, object](self, child) if isinstance(child, tuple) else child
             cell.mailbox.offer(Envelope(Escalated(error) if escalates else ChildFailed(named, error)))
 
     def _is_ours(self, place: Place | None) -> bool:

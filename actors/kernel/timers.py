@@ -63,7 +63,8 @@ class Waiting(Generic[State, Command]):
         left = self.left(state)
         if timer in left:
             return False
-        kind = type(timer.command)
+        command: object = timer.command
+        kind = type(command)
         is_like = any(other.at == timer.at and type(other.command) is kind for other in left)
         if is_like and not _is_compared_as_a_value(kind):
             error = TypeError(

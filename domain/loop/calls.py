@@ -145,7 +145,7 @@ def content_of(result: object) -> Content:
             return ""
         case str():
             return result
-        case [*blocks] if _are_blocks(blocks):
+        case [*blocks] if _are_blocks(blocks):  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
             return tuple(blocks)
         case _:
             return json_text(result)
@@ -174,7 +174,7 @@ def _is_block(value: object) -> bool:
             return bool(text)
         case {"type": "image" | "document", "source": {"type": str()}}:
             return True
-        case {"type": "search_result", "source": str(), "title": str(), "content": [*_]}:
+        case {"type": "search_result", "source": str(), "title": str(), "content": [*_]}:  # pyright: ignore[reportUnknownVariableType]
             return True
         case _:
             return False

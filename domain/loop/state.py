@@ -151,7 +151,8 @@ class AgentState:
 
     def replace(self, **changes: object) -> AgentState:
         """Return the state with other values in some fields."""
-        return made(dataclasses.replace, self, **changes)
+        replace: Callable[..., AgentState] = dataclasses.replace  # pyright: ignore[reportAssignmentType] - of this one
+        return replace(self, **changes)
 
     def snapshot(self) -> AgentState:
         """Return the state without its history."""

@@ -50,8 +50,8 @@ def bear(
     """Have the parent make a child, and have the child live."""
     born = parent.ask(Do(lambda actor: actor.context.child(child, name, supervision)), timeout=60)
     assert isinstance(born, Reference)
-    born.ask(Look(), timeout=60)
-    return born
+    born.ask(Look(), timeout=60)  # pyright: ignore[reportUnknownMemberType] - whatever it was given
+    return born  # pyright: ignore[reportUnknownVariableType]
 
 
 class Plain(PooledActor):

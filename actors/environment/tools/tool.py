@@ -118,7 +118,7 @@ class ToolSettings(_Rules, total=False):
 def tool(function: Callable[P, R_co], /, **settings: Unpack[ToolSettings]) -> Tool[P, R_co]: ...
 @overload
 def tool(**settings: Unpack[ToolSettings]) -> Callable[[Callable[P, R_co]], Tool[P, R_co]]: ...
-def tool(
+def tool(  # pyright: ignore[reportInconsistentOverload] - what it returns keeps the function's parameters
     function: AnyFunction | None = None,
     /,
     *,

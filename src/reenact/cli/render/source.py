@@ -144,7 +144,7 @@ def _lexer_of(language: str) -> _Lexer | None:
     # Pygments would look for a language that it does not know among all installed packages, and import some of them.
     if not any(language in aliases for _, aliases, _, _ in lexers.get_all_lexers(plugins=False)):
         return None
-    lexer: _Lexer = lexers.get_lexer_by_name(language)
+    lexer: _Lexer = lexers.get_lexer_by_name(language)  # pyright: ignore - a guess at types that there are not
     return lexer
 
 
@@ -159,7 +159,7 @@ def _with_states(lexer: _Lexer, context: _Context) -> Iterable[_Token]:
     """Read on in the context. What reads with a context works on the rules of any lexer that is made of rules."""
     from pygments.lexer import ExtendedRegexLexer  # type: ignore[import-untyped]  # noqa: PLC0415 - likewise
 
-    tokens: Iterable[_Token] = ExtendedRegexLexer.get_tokens_unprocessed(lexer, context=context)
+    tokens: Iterable[_Token] = ExtendedRegexLexer.get_tokens_unprocessed(lexer, context=context)  # pyright: ignore - likewise
     return tokens
 
 
