@@ -424,7 +424,7 @@ def _close_unwanted(opening: Future[C]) -> None:
 
 async def _handle(handler: Handler, envelope: Envelope) -> None:
     result = handler(envelope)
-    if inspect.isawaitable(result):
+    if result is not None and inspect.isawaitable(result):  # most handlers return None, and are called for each delta
         await result
 
 
