@@ -253,7 +253,7 @@ class ActorSystem:
     def check_snapshots(self) -> list[Mismatch]:
         """Return the snapshots that are not what the events say, having replayed the streams of all that there are.
 
-        Those of classes that are not known to this system are passed over, and so are those of earlier forms, which
+        Those of classes that are not known to this system are skipped, and so are those of earlier forms, which
         nobody reads any more.
 
         Raises:

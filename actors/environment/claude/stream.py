@@ -127,7 +127,7 @@ KNOWN: Final = frozenset(
         "error",
     }
 )
-"""The types of event that mean something; all others are passed over."""
+"""The types of event that mean something; all others are skipped."""
 
 _TOO_MANY: Final = 1 << 53
 """A count that no message reaches, and no program need be able to tell exactly."""

@@ -125,7 +125,7 @@ _QUANTIFIER = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\})[?+]?+"
 _ESCAPED_SPACE = r"\\(?:[ntrfvs]|\s)"
 _CODE = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _WHOLE = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?[(#][^)]*+\)"
-"""Escapes, classes, comments, and what holds the name of a group: passed over."""
+"""Escapes, classes, comments, and what holds the name of a group: skipped."""
 _LOOSE: Final = re.compile(
     rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_WHOLE}|(?P<letter>[^\x00-\x7f])",
     re.DOTALL,
