@@ -63,7 +63,7 @@ check-mypy:
 	$(BIN)/mypy
 	$(BIN)/mypy --config-file pyproject.toml examples/*.py
 check-pyright:
-	$(BIN)/pyright --pythonpath $(BIN)/python
+	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
 check-layers:
 	$(BIN)/lint-imports --no-logo
 check-dependencies:
