@@ -172,7 +172,8 @@ class EventLoopThread:
 
     def _wait(self, select: Callable[[float | None], _Ready], timeout: float | None) -> _Ready:
         """Wait as the event loop does once a round, unless there is something to call; then call it."""
-        self._is_asleep = True  # before it is looked whether there is something: `call` does both the other way round
+        # Before it is looked whether there is something: `call` does both the other way round.
+        self._is_asleep = timeout is None or timeout > 0
         ready = select(0 if self._calls or self._after_round else timeout)
         self._is_asleep = False
         for _ in range(len(self._calls)):
