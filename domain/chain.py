@@ -215,13 +215,15 @@ class Row(Frozen):
 class Passed(Frozen, Generic[Event_co]):
     """A row that is as it was written: its events, if they are decoded, and what it holds of the feed, still encoded.
 
-    It has `heard` cursors from `cursor` on; it is sealed if it stands in place of others.
+    `stored` are the events as they stand in the row. It has `heard` cursors from `cursor` on; it is sealed if it stands
+    in place of others.
     """
 
     events: Sequence[Event_co]
     cursor: int
     heard: int
     feed: bytes | None
+    stored: bytes | None
     is_sealed: bool
 
 

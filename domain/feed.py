@@ -4,6 +4,9 @@ In a stored segment, texts of the same type that follow each other are a run: th
 their texts. The times are the first one and what is added each time, in microseconds; the first alone if all are equal.
 Its context is the list of the values of `Context`, without names; a number is the place of an equal value before it,
 from 1 on, or 0 for the id in the stream's name. A context with other names stands there as it is.
+
+What stands in the row's events already, or in what derives the rest, is not said again: instead of its texts a run has
+where they begin in the bytes of these two, and how many bytes each has; a context has both instead of an id.
 """
 
 from __future__ import annotations
@@ -56,7 +59,8 @@ class _Stored(msgspec.Struct, array_like=True, gc=False):
     data: Any
 
 
-_StoredContext: TypeAlias = dict[str, str] | list[str | Annotated[int, msgspec.Meta(ge=0)] | None]
+_Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_StoredContext: TypeAlias = dict[str, str] | list[str | _Size | list[_Size] | None]
 
 
 class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -71,12 +75,21 @@ _FIELDS: Final[set[object]] = {"text"}
 _ABOUT: Final = Context.__struct_fields__
 _encode: Final = msgspec.msgpack.Encoder().encode
 _decode: Final = msgspec.msgpack.Decoder(_StoredPart).decode
+_SHORT: Final = 8
+"""Bytes up to which a text is shorter than where it stands."""
 
 
-def pack_segments(segments: Iterable[tuple[Mapping[str, str], Sequence[Entry]]], stream: str) -> msgspec.Raw:
-    """Return contexts and their entries as they are stored in a row of the stream."""
+def pack_segments(
+    segments: Iterable[tuple[Mapping[str, str], Sequence[Entry]]], stream: str, beside: bytes = b""
+) -> msgspec.Raw:
+    """Return contexts and their entries as they are stored in a row of the stream.
+
+    `beside` is what stands in the row: its events, then the `needs` of the part.
+    """
     own = _id_in(stream)
-    return msgspec.Raw(_encode([(_stored(context, own), _runs(entries)) for context, entries in segments]))
+    return msgspec.Raw(
+        _encode([(_stored(context, own, beside), _runs(entries, beside)) for context, entries in segments])
+    )
 
 
 def pack_feed(segments: msgspec.Raw, version: int = 0, needs: bytes | msgspec.Raw = b"") -> bytes:
@@ -84,14 +97,17 @@ def pack_feed(segments: msgspec.Raw, version: int = 0, needs: bytes | msgspec.Ra
     return _encode((segments, version, msgspec.Raw(needs)) if version else (segments,))
 
 
-def unpack_feed(feed: bytes, stream: str) -> FeedPart:
-    """Return the part that is stored in a row of the stream.
+def unpack_feed(feed: bytes, stream: str, events: bytes | None) -> FeedPart:
+    """Return the part that is stored in a row of the stream, beside these events.
 
     Raises:
         ValueError: there is no such part.
     """
     part, own = _decode(feed), _id_in(stream)
-    segments = tuple(Segment(_context(context, own), tuple(_entries(stored))) for context, stored in part.segments)
+    beside = (events or b"") + bytes(part.needs)
+    segments = tuple(
+        Segment(_context(context, own, beside), tuple(_entries(stored, beside))) for context, stored in part.segments
+    )
     return FeedPart(segments, part.version, part.needs)
 
 
@@ -99,18 +115,23 @@ def _id_in(stream: str) -> str:
     return stream.partition("/")[2]
 
 
-def _stored(context: Mapping[str, str], own: str) -> Mapping[str, str] | list[str | int | None]:
+def _stored(context: Mapping[str, str], own: str, beside: bytes) -> Mapping[str, str] | list[object]:
     values = [context.get(name) for name in _ABOUT]
     if len(values) - values.count(None) != len(context):
         return context
-    stored: list[str | int | None] = []
+    stored: list[object] = []
     for place, value in enumerate(values):
         first = place if value is None else values.index(value)
-        stored.append(0 if value == own else value if first == place else first + 1)
+        if value == own:
+            stored.append(0)
+        elif value is None or first == place:
+            stored.append(value and (_placed((value,), beside) or value))
+        else:
+            stored.append(first + 1)
     return stored
 
 
-def _context(stored: _StoredContext, own: str) -> dict[str, str]:
+def _context(stored: _StoredContext, own: str, beside: bytes) -> dict[str, str]:
     if isinstance(stored, dict):
         return stored
     if len(stored) > len(_ABOUT):
@@ -118,13 +139,42 @@ def _context(stored: _StoredContext, own: str) -> dict[str, str]:
     values: list[str | None] = [own]
     try:
         for value in stored:
-            values.append(values[value] if isinstance(value, int) else value)
+            if isinstance(value, list):
+                values += _cut(value, beside)
+            else:
+                values.append(values[value] if isinstance(value, int) else value)
     except IndexError:
         raise msgspec.ValidationError("the context of a segment repeats a value that it does not have") from None
     return {name: value for name, value in zip(_ABOUT, values[1:], strict=False) if value is not None}
 
 
-def _runs(entries: Sequence[Entry]) -> list[object]:
+def _placed(texts: Sequence[str], beside: bytes) -> list[int] | None:
+    """Return where the texts stand one behind the other, and how many bytes each has, if that is shorter."""
+    if not beside:
+        return None
+    parts = [text.encode() for text in texts]
+    joined = b"".join(parts)
+    begin = beside.find(joined) if len(joined) > _SHORT else -1
+    return None if begin < 0 else [begin, *map(len, parts)]
+
+
+def _cut(placed: Sequence[object], beside: bytes) -> list[str]:
+    """Return the texts that stand there.
+
+    Raises:
+        ValueError: there are none.
+    """
+    end, *sizes = msgspec.convert(placed, list[_Size])
+    texts: list[str] = []
+    for size in sizes:
+        begin, end = end, end + size
+        texts.append(beside[begin:end].decode())
+    if end > len(beside):
+        raise msgspec.ValidationError(f"texts end at byte {end} of {len(beside)}")
+    return texts
+
+
+def _runs(entries: Sequence[Entry], beside: bytes) -> list[object]:
     stored: list[object] = []
     runs: list[_Stored] = []
     kind, last = "", 0
@@ -148,6 +198,7 @@ def _runs(entries: Sequence[Entry]) -> list[object]:
     for run in runs:
         if isinstance(run.at, list) and not any(run.at[1:]):
             del run.at[1:]
+        run.data = _placed(run.data, beside) or run.data
     return stored
 
 
@@ -159,12 +210,14 @@ def _text(entry: Entry) -> str | None:
     return None
 
 
-def _entries(stored: Iterable[_Stored]) -> Iterator[Entry]:
+def _entries(stored: Iterable[_Stored], beside: bytes) -> Iterator[Entry]:
     for each in stored:
         type_, times, texts = each.type, each.at, each.data
         if not isinstance(times, list):
             yield Entry(type_, times, texts)
             continue
+        if is_sequence(texts) and texts and isinstance(texts[0], int):
+            texts = _cut(texts, beside)
         if not (type_ in _NAMES and is_sequence(texts) and len(times) in {1, len(texts)}):
             raise msgspec.ValidationError(f"entries of type {type_!r} are not texts with their times")
         for time, text in zip(accumulate(times) if len(times) > 1 else repeat(times[0]), texts, strict=False):

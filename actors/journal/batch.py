@@ -210,12 +210,13 @@ class Batch:
         for segment in step.kept:
             self._pack(stream, packing, segment, is_derived=version > 0)
         segments, count = packing.segments, packing.count
-        feed = pack_feed(pack_segments(segments, stream), version, needs) if count else None
+        beside = events + needs
+        feed = pack_feed(pack_segments(segments, stream, beside), version, needs) if count else None
         if before and feed is not None and len(feed) > MOST_BYTES:
             deltas, segments = _parted(segments, before)
             self._write_announced(stream, packing.recorded_at, deltas, before)
             count -= before
-            feed = pack_feed(pack_segments(segments, stream), version, needs) if count else None
+            feed = pack_feed(pack_segments(segments, stream, beside), version, needs) if count else None
         return self._write(
             stream, recorded_at, count=len(step.events), events=events, heard=count, feed=feed, cause=step.cause
         )

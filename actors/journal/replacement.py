@@ -35,7 +35,7 @@ def replace(store: Store, request: Replacement) -> Exception | None:
         expected += row.heard
     *gone, last = run
     try:
-        part = unpack_feed(last.feed or b"", topic)
+        part = unpack_feed(last.feed or b"", topic, last.events)
     except ValueError as error:
         message = f"{store.name}: row {last.cursor} of the feed of {topic!r} cannot be decoded ({error})"
         return LogUnusableError(f"{message}; restore a copy of the log")

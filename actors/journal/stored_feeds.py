@@ -167,7 +167,7 @@ class StoredFeeds:
         with reading(what):
             if type(first_cursor) is not int:
                 raise TypeError("its cursor is no number")
-            part = unpack_feed(feed, topic)
+            part = unpack_feed(feed, topic, events)
             derived = self._codec.derived(part, topic, recorded_at, events, what) if part.version else ()
             segments = (*part.segments, *derived)
             return FeedRow(topic, first_cursor, segments, has_events=count != 0, derived=len(derived))

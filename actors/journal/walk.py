@@ -103,7 +103,7 @@ class StreamWalk:
         events: list[Recorded] = []
         problem = self._problem_of(cells[0], row) or self._take_in(row, events) or self._unlike_checkpoint(row)
         if problem is None:
-            return Passed(events, row.cursor, row.heard, row.feed, row.is_replaced)
+            return Passed(events, row.cursor, row.heard, row.feed, row.events, row.is_replaced)
         self._is_over, self.finding = True, self._found(row, problem)
         for _, _, _, _, _, count, _, heard, *_ in self._rows:
             self.rows += 1

@@ -128,7 +128,7 @@ class ExportReader:
         if problem is not None:
             self._refuse(f"{problem}; export again")
         try:
-            part = FeedPart() if row.feed is None else unpack_feed(row.feed, row.stream)
+            part = FeedPart() if row.feed is None else unpack_feed(row.feed, row.stream, row.events)
             version_of(part.version or TODAY, f"row {row.cursor} of the feed of {row.stream!r}")
         except LogTooNewError as error:
             self._refuse(str(error))

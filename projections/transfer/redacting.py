@@ -190,7 +190,7 @@ class Redactor:
         events = [self._event(row, index, *pair) for index, pair in enumerate(events_of(row))]
         encoded = _encode(events) if events else None
         cause = None if row.cause is None else self._cause(row, row.cause)
-        feed = None if row.feed is None else self._feed(row, row.feed)
+        feed = None if row.feed is None else self._feed(row, row.feed, encoded)
         self._calls.forget(self._answered)
         self._answered.clear()
         if (encoded, feed, cause) == (row.events, row.feed, row.cause):
@@ -218,10 +218,10 @@ class Redactor:
             left = self._calls.without_digest(self._taking.struct(command.fields, there, command.name))
             return stored if left is command.fields else replace(command, fields=left).stored()
 
-    def _feed(self, row: Row, feed: bytes) -> bytes:
+    def _feed(self, row: Row, feed: bytes, events: bytes | None) -> bytes:
         what = f"row {row.cursor} of the feed of {row.stream!r}"
         try:
-            part = unpack_feed(feed, row.stream)
+            part = unpack_feed(feed, row.stream, row.events)
         except (ValueError, RecursionError) as error:
             message = f"{what} cannot be decoded ({error})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it") from error
@@ -235,8 +235,10 @@ class Redactor:
                 left.append((segment.context, entries))
                 changed = changed or has_changed
             needs = self._needs(part, what)
-            is_as_it_was = not changed and needs is part.needs
-            return feed if is_as_it_was else pack_feed(pack_segments(left, row.stream), part.version, needs)
+            if not changed and needs is part.needs and events == row.events:
+                return feed
+            beside = (events or b"") + bytes(needs)
+            return pack_feed(pack_segments(left, row.stream, beside), part.version, needs)
 
     def _needs(self, part: FeedPart, what: str) -> bytes | msgspec.Raw:
         """Return what a row needs to announce its events, as it may leave."""

@@ -353,7 +353,7 @@ def _is_unheard(
     answers.is_redacted = answers.is_redacted or any(row.is_redacted for row in step)
     cursor, events = answers.cursor, [row.event for row in step]
     try:
-        part = FeedPart() if passed.feed is None else unpack_feed(passed.feed, stream)
+        part = FeedPart() if passed.feed is None else unpack_feed(passed.feed, stream, passed.stored)
         if passed.heard:
             answers.take(state, part, is_sealed=passed.is_sealed)
         version = version_of(part.version or TODAY, f"row {cursor} of the feed of {stream!r}")

@@ -17,7 +17,7 @@ STREAM = "session/s"
 OWN_TYPES = st.sampled_from(["own", "", "text_delta"])
 OWN_DATA: st.SearchStrategy[Any] = st.sampled_from([None, 1, "a", {}, {"text": "a"}, {"text": 1}, [], ["a"], ["a", 1]])
 
-TEXTS = st.text(max_size=5)
+TEXTS = st.text(max_size=5) | st.text("as", max_size=9)
 datas: st.SearchStrategy[tuple[str, Any]] = st.one_of(
     st.tuples(st.just("text_delta"), st.builds(TextDelta, text=TEXTS)),
     st.tuples(st.just("text_delta"), st.fixed_dictionaries({"text": TEXTS})),
@@ -38,9 +38,9 @@ def stored(packed: bytes) -> Any:  # noqa: ANN401 - MessagePack
     return msgspec.msgpack.decode(packed)
 
 
-@given(segments)
-def test_what_is_packed_is_read_as_it_was(given: list[tuple[dict[str, str], list[Entry]]]) -> None:
-    part = unpack_feed(pack_feed(pack_segments(given, STREAM)), STREAM)
+@given(segments, st.lists(st.text("as", max_size=9), max_size=3).map(msgspec.msgpack.encode))
+def test_what_is_packed_is_read_as_it_was(given: list[tuple[dict[str, str], list[Entry]]], beside: bytes) -> None:
+    part = unpack_feed(pack_feed(pack_segments(given, STREAM, beside)), STREAM, beside)
 
     assert part.segments == tuple(
         Segment(context, tuple(Entry(each.type, each.at, msgspec.to_builtins(each.data)) for each in of_segment))
@@ -49,7 +49,7 @@ def test_what_is_packed_is_read_as_it_was(given: list[tuple[dict[str, str], list
 
 
 def test_what_derives_the_rest_stands_behind_the_segments() -> None:
-    part = unpack_feed(pack_feed(pack_segments([], STREAM), 7, msgspec.msgpack.encode([1])), STREAM)
+    part = unpack_feed(pack_feed(pack_segments([], STREAM), 7, msgspec.msgpack.encode([1])), STREAM, None)
 
     assert part == FeedPart((), 7, msgspec.Raw(b"\x91\x01"))
 
@@ -86,15 +86,19 @@ def test_texts_of_a_type_that_follow_each_other_are_a_run() -> None:
         ["text_delta", [], ["a"]],
         ["text_delta", [1], {"text": "a"}],
         ["text_delta", [1], "a"],
-        ["text_delta", [1], [1]],
+        ["text_delta", [1], [1, 8]],
+        ["text_delta", [1], [1, "a"]],
+        ["text_delta", [1], ["a", 1]],
+        ["text_delta", [1, 0], [1, 2, 2, 2]],
+        ["own", [1], [1, 2]],
         ["text_delta", ["1"], ["a"]],
         ["text_delta", None, ["a"]],
         ["own", [1], ["a"]],
     ],
 )
 def test_what_nobody_has_packed_is_refused(entry: list[object]) -> None:
-    with pytest.raises(ValueError, match=r"entr(y|ies) of type|Expected"):
-        unpack_feed(msgspec.msgpack.encode([[[A, [entry]]]]), STREAM)
+    with pytest.raises(ValueError, match=r"entr(y|ies) of type|Expected|texts end"):
+        unpack_feed(msgspec.msgpack.encode([[[A, [entry]]]]), STREAM, b"any text")
 
 
 def test_what_a_context_says_stands_once() -> None:
@@ -113,10 +117,30 @@ def test_what_a_context_says_stands_once() -> None:
     assert stored(packed) == [
         [[["c", "i", 0, "a", "t", 5, "m"], []], [[None, None, "other", None, None, None, None], []]]
     ]
-    assert [segment.context for segment in unpack_feed(packed, STREAM).segments] == [context, {"session_id": "other"}]
+    assert [segment.context for segment in unpack_feed(packed, STREAM, None).segments] == [
+        context,
+        {"session_id": "other"},
+    ]
 
 
-@pytest.mark.parametrize("context", [[1], [-1], ["a", 2], [True], [1.5], ["a"] * 8, "a"])
+@pytest.mark.parametrize("context", [[1], [-1], ["a", 2], [True], [1.5], ["a"] * 8, "a", [[1, 8]], [[-1, 1]], [[]]])
 def test_a_context_that_nobody_has_packed_is_refused(context: object) -> None:
-    with pytest.raises(ValueError, match=r"the context of a segment|Expected"):
-        unpack_feed(msgspec.msgpack.encode([[[context, []]]]), STREAM)
+    with pytest.raises(ValueError, match=r"the context of a segment|Expected|texts end|not enough"):
+        unpack_feed(msgspec.msgpack.encode([[[context, []]]]), STREAM, b"any text")
+
+
+def test_what_stands_in_the_row_already_is_not_said_again() -> None:
+    events = msgspec.msgpack.encode(["turn_1234", "Grüße an alle"])
+    needs = msgspec.msgpack.encode(["agent_123456"])
+    context = {"session_id": "s", "agent_id": "agent_123456", "turn_id": "turn_1234", "correlation_id": "turn_1234"}
+    said = [Entry("text_delta", 5, TextDelta(text=text)) for text in ("Grü", "", "ße an alle")]
+
+    packed = pack_feed(pack_segments([(context, said)], STREAM, events + needs), 1, needs)
+
+    (((stored_context, (run,)),), *_) = stored(packed)
+    begin = events.index("Grüße".encode())
+    assert run == ["text_delta", [5], [begin, 4, 0, 11]]
+    assert stored_context == [None, None, 0, [len(events) + 2, 12], [2, 9], 5, None]
+    assert unpack_feed(packed, STREAM, events).segments == (
+        Segment(context, tuple(Entry("text_delta", 5, {"text": each.data.text}) for each in said)),
+    )

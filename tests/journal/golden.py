@@ -35,7 +35,7 @@ BYE: Final = announced("ses_1", MADE_AT + 2, Cleared(), agent="a2")
 SECRET: Final = Added(3, "secret")
 LESS: Final = Added(3, "[redacted: value]")
 STEPS: Final = (
-    Append("ses_1", 0, MADE_AT, (Added(1, "one"), TWO), (said("hello", "world"),), cause=CAUSE),
+    Append("ses_1", 0, MADE_AT, (Added(1, "hello world"), TWO), (said("hello", " world"),), cause=CAUSE),
     Append("ses_1", None, MADE_AT + 1, (), (DELTAS,)),
     Append("ses_2", 0, MADE_AT + 1, (Added(-(2**40)),)),
     Append("ses_1", 2, MADE_AT + 2, (Cleared(),), BYE, due=MADE_AT + 60_000_000),

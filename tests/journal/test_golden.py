@@ -38,14 +38,14 @@ both_ways = pytest.mark.parametrize("read_only", [False, True], ids=["to write",
 def test_an_old_log_replays(old: Log, *, read_only: bool) -> None:
     with old.open(read_only=read_only) as journal:
         assert journal.read_all() == [
-            Recorded("ses_1", 1, 1, MADE_AT, Added(1, "one"), cause=CAUSE),
+            Recorded("ses_1", 1, 1, MADE_AT, Added(1, "hello world"), cause=CAUSE),
             Recorded("ses_1", 2, 2, MADE_AT, TWO),
             Recorded("ses_2", 1, 3, MADE_AT + 1, Added(-(2**40))),
             Recorded("ses_1", 3, 4, MADE_AT + 2, Cleared()),
             Recorded("ses_2", 2, 5, MADE_AT + 4, LESS),
         ]
         assert journal.read_feed("ses_1") == [
-            FeedRow("ses_1", 1, (said("hello", "world"),), has_events=True),
+            FeedRow("ses_1", 1, (said("hello", " world"),), has_events=True),
             FeedRow("ses_1", 3, (DELTAS,)),
             FeedRow("ses_1", 5, BYE.segments, has_events=True, derived=1),
         ]

@@ -137,11 +137,11 @@ def passing(events: Sequence[Recorded], rows: Sequence[Packed]) -> Iterator[Pass
     left = list(events)
     for row in rows:
         while left and left[0].version < row.version:
-            yield Passed([left.pop(0)], 0, 0, None, is_sealed=False)
-        yield Passed(left[: row.count], row.cursor, row.heard, row.feed, row.is_sealed)
+            yield Passed([left.pop(0)], 0, 0, None, None, is_sealed=False)
+        yield Passed(left[: row.count], row.cursor, row.heard, row.feed, None, row.is_sealed)
         del left[: row.count]
     for event in left:
-        yield Passed([event], 0, 0, None, is_sealed=False)
+        yield Passed([event], 0, 0, None, None, is_sealed=False)
 
 
 def deviations(log: ListLog, session_id: str, rows: Sequence[Packed]) -> list[Deviation]:
