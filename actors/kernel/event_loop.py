@@ -71,15 +71,20 @@ class EventLoopThread:
                 raise _closed()
             self._calls.append(function)
             return
-        with self._lock:
-            loop = self._open()
-            self._calls.append(function)
-            is_asleep, self._is_asleep = self._is_asleep, False
-        if is_asleep:
-            # Without the lock: this gives the interpreter lock away, and others would wait until it is back. If the
-            # loop is closed by now, it has called the function before.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(_nothing)
+        try:
+            with self._lock:
+                loop = self._open()
+                self._calls.append(function)
+                is_asleep, self._is_asleep = self._is_asleep, False
+            if is_asleep:
+                # Without the lock: this gives the interpreter lock away, and others would wait until it is back. If the
+                # loop is closed by now, it has called the function before.
+                with contextlib.suppress(RuntimeError):
+                    loop.call_soon_threadsafe(_nothing)
+        except BaseException:
+            # A signal came in between, such as Ctrl+C: others would rely on a call that was never made.
+            self._is_asleep = True
+            raise
 
     def after_round(self, function: Callable[[], object]) -> None:
         """Call the function once, after what was handed over to the loop until now. Only for the loop's own thread."""

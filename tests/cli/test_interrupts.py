@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import pytest
 from prompt_toolkit import PromptSession
@@ -23,6 +26,7 @@ from reenact.cli.interrupts import (
     stopping,
 )
 from reenact.cli.output.failures import TerminatedError, problem_of
+from tests.cli.conftest import PATIENCE
 
 
 def test_the_first_ctrl_c_calls_and_the_second_raises() -> None:
@@ -85,6 +89,28 @@ def test_signals_are_handled_as_before_when_all_is_over() -> None:
         pass
 
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)] == before
+
+
+def test_a_process_that_hangs_at_its_end_is_ended_and_tells_where(tmp_path: Path) -> None:
+    errors = tmp_path / "state" / "errors.log"
+    program = """
+import signal, sys, threading
+from pathlib import Path
+from reenact.cli.interrupts import end_in_time, ending_on_request
+end_in_time(Path(sys.argv[1]), patience=0.1)
+with ending_on_request():
+    try:
+        signal.raise_signal(signal.SIGHUP)
+    finally:
+        threading.Event().wait()
+"""
+
+    done = subprocess.run([sys.executable, "-c", program, str(errors)], check=False, timeout=PATIENCE)
+
+    assert done.returncode == 143
+    first, *others = errors.read_text().splitlines()
+    assert first == "0.1 s after it was asked to end, the process has not:"
+    assert any("in wait" in line for line in others)
 
 
 def test_a_thread_that_may_not_handle_signals_does_without() -> None:

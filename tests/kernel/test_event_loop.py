@@ -269,6 +269,28 @@ def test_a_loop_that_waits_is_woken_by_what_another_thread_hands_over(loop: Even
         on(loop, lambda: None)
 
 
+def test_who_is_interrupted_while_it_wakes_the_loop_leaves_it_to_the_next(
+    loop: EventLoopThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on(loop, lambda: None)
+    made: list[str] = []
+
+    with monkeypatch.context() as patch:
+
+        def interrupted(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        patch.setattr(asyncio.SelectorEventLoop, "call_soon_threadsafe", interrupted)
+        while not made:  # it may still be awake
+            try:
+                on(loop, lambda: None)
+            except KeyboardInterrupt:
+                made.append("interrupted")
+
+    on(loop, lambda: made.append("woken"))
+    assert made == ["interrupted", "woken"]
+
+
 def test_what_the_loop_hands_over_to_itself_is_called_in_the_next_round(loop: EventLoopThread) -> None:
     done: list[str] = []
     over = threading.Event()

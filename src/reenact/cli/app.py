@@ -12,8 +12,8 @@ from typing import Final
 import typer
 from typer.core import TyperGroup
 
-from reenact.cli.interrupts import cleaning_up, ending_on_request
-from reenact.cli.output.console import Console
+from reenact.cli.interrupts import cleaning_up, end_in_time, ending_on_request
+from reenact.cli.output.console import ERRORS, Console
 from reenact.cli.output.failures import UNEXPECTED, ExitCode, OutputLostError, TerminatedError, problem_of
 from reenact.cli.parsing.commands import Command as Taught
 from reenact.cli.parsing.commands import (
@@ -120,9 +120,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         from reenact.cli.parsing.completion import complete  # noqa: PLC0415 - when a shell asks
 
         return complete(arguments, _parser(), os.environ, sys.stdout)
+    state = state_directory(os.environ)
+    if argv is None:
+        end_in_time(state / ERRORS)
     console = Console(os.environ, in_ci=in_ci(os.environ), debug="--debug" in arguments)
     console.prepare(as_json=wants_json(arguments))
-    with console.logging(state_directory(os.environ)), ending_on_request():
+    with console.logging(state), ending_on_request():
         command: Command | int | None = None
         try:
             with console.losing_output(), _hearing_of_closed_pipes():  # help is printed here

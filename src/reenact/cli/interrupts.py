@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import FrameType
 from typing import Final
 
@@ -16,6 +18,31 @@ _REQUESTS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ALL: Final = (signal.SIGINT, *_REQUESTS)
 _over: Final[set[int]] = set()
 """Signals that mean nothing any more, since the process is ending."""
+_patience: Final[list[float]] = []
+"""Seconds that the process has for its end when one is requested, if it is to have no more."""
+
+
+def end_in_time(errors: Path, *, patience: float = 30.0) -> None:
+    """From now on, end the process so many seconds after a request to end, whatever it waits for.
+
+    What each thread did then is added to the file `errors`.
+    """
+
+    def give_up(_number: int, _frame: FrameType | None) -> None:
+        with suppress(OSError):
+            errors.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with errors.open("a") as file:
+                print(f"{patience:g} s after it was asked to end, the process has not:", file=file, flush=True)
+                faulthandler.dump_traceback(file)
+        os._exit(ExitCode.TERMINATED)
+
+    signal.signal(signal.SIGALRM, give_up)
+    _patience[:] = [patience]
+
+
+def _begin_to_end() -> None:
+    for seconds in _patience:
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 @contextmanager
@@ -26,6 +53,7 @@ def ending_on_request() -> Generator[None]:
     """
 
     def end(asked: int, _frame: FrameType | None) -> None:
+        _begin_to_end()
         for number in _REQUESTS:
             signal.signal(number, signal.SIG_DFL if number == signal.SIGQUIT else signal.SIG_IGN)
         raise TerminatedError(ExitCode.QUIT if asked == signal.SIGQUIT else ExitCode.TERMINATED)
@@ -63,6 +91,7 @@ def leaving_first(leave: Callable[[], object]) -> Generator[None]:
     asked: list[int] = []
 
     def hold_back(number: int, _frame: FrameType | None) -> None:
+        _begin_to_end()
         asked.append(number)
         leave()
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 logger: Final = logging.getLogger("reenact.cli")
 tools: Final = logging.getLogger("reenact.tools")
+ERRORS: Final = "errors.log"
+"""The file of what nobody expected, where the state of the command is kept."""
 _SECRET_LENGTH: Final = 8
 """A key that is shorter opens nothing, and stands by chance in many words."""
 _MOMENT: Final = 1.0
@@ -265,7 +267,7 @@ class Console:
     def logging(self, directory: Path) -> Generator[None]:
         """Send what is logged to standard error, and what nobody expected, with its traceback, to a file as well."""
         stderr = Between(partial(self._tell, self.err))
-        errors = directory / "errors.log"
+        errors = directory / ERRORS
         words = Words(self.without_key, errors, debug=self.debug)
         stderr.setFormatter(Lines(self.without_key) if self.in_ci else words)
         file = Tracebacks(errors)
