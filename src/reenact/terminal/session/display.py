@@ -111,7 +111,7 @@ class Recorder:
         self._recording = recording
         self._left = {"output": limit, "input": limit}
         self._events_left = _MOST_EVENTS
-        self._lock = threading.RLock()
+        self.lock = threading.RLock()
         self._began = time.monotonic()
 
     def output(self, data: bytes) -> None:
@@ -124,17 +124,17 @@ class Recorder:
 
     def resized(self, cols: int, rows: int) -> None:
         """Add that the terminal has another size."""
-        with self._lock:
+        with self.lock:
             if self._has_room():
                 self._recording.add_resize(self._now, cols, rows)
 
     def ended(self, status: ExitStatus) -> None:
         """Add how the program has ended."""
-        with self._lock:
+        with self.lock:
             self._recording.add_exit(self._now, status)
 
     def _add(self, what: str, data: bytes, add: Callable[[float, bytes], None]) -> None:
-        with self._lock:
+        with self.lock:
             left = self._left[what]
             if left > 0 and self._has_room():
                 add(self._now, data[:left])

@@ -193,9 +193,12 @@ class Live:
         return self.owner != os.getpid()
 
     def send(self, outgoing: Outgoing) -> None:
-        """Have the bytes written, behind those that wait already."""
+        """Have the bytes written, behind those that wait already: now as far as there is room, later by the thread."""
         self._outbox.put(outgoing)
-        self._waker.wake()
+        with suppress(OSError):  # the thread finds it, too, and says so
+            self._write()
+        if self._outbox:
+            self._waker.wake()
 
     def take_back(self, outgoing: Outgoing) -> None:
         """Do not write what of them has not been written."""
@@ -331,9 +334,11 @@ class Live:
         self.changes.announce()
 
     def _write(self) -> None:
-        went = self._outbox.write_with(self._pair.write)
+        with self._recorder.lock:  # the echo is recorded behind it
+            went = self._outbox.write_with(self._pair.write)
+            if went:
+                self._recorder.input(went)
         if went:
-            self._recorder.input(went)
             self.changes.announce()
 
 

@@ -93,10 +93,13 @@ class Pair:
 
     def write(self, data: bytes | memoryview) -> int:
         """Write what can be written without waiting; return how much that was."""
-        try:
-            return os.write(self._ours, data)
-        except BlockingIOError:
-            return 0
+        with self._lock:
+            if not self._is_open:
+                return 0
+            try:
+                return os.write(self._ours, data)
+            except BlockingIOError:
+                return 0
 
     def foreground(self) -> int | None:
         """Return the process group in the foreground of the terminal, if there is one."""
