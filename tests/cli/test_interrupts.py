@@ -19,6 +19,7 @@ from reenact.cli.editor.editor import read_line
 from reenact.cli.interrupts import (
     around_stops,
     cleaning_up,
+    end_in_time,
     ending_on_request,
     interrupting,
     interrupts_are_for_others,
@@ -113,10 +114,11 @@ with ending_on_request():
     assert any("in wait" in line for line in others)
 
 
-def test_a_thread_that_may_not_handle_signals_does_without() -> None:
+def test_a_thread_that_may_not_handle_signals_does_without(tmp_path: Path) -> None:
     reached = threading.Event()
 
     def work() -> None:
+        end_in_time(tmp_path / "errors.log")
         with ending_on_request(), interrupting(lambda: None), cleaning_up():
             reached.set()
 

@@ -25,8 +25,10 @@ _patience: Final[list[float]] = []
 def end_in_time(errors: Path, *, patience: float = 30.0) -> None:
     """From now on, end the process so many seconds after a request to end, whatever it waits for.
 
-    What each thread did then is added to the file `errors`.
+    What each thread did then is added to the file `errors`. Nothing is done off the main thread.
     """
+    if threading.current_thread() is not threading.main_thread():
+        return
 
     def give_up(_number: int, _frame: FrameType | None) -> None:
         with suppress(OSError):
