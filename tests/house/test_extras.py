@@ -20,7 +20,7 @@ from packaging.requirements import Requirement
 MODULES_OF_EXTRAS = {
     "claude": (),
     "cli": ("reenact.cli",),
-    "cli,server": ("reenact.cli.commands.serve",),
+    "cli,server": ("reenact.cli.serve",),
     "client": ("reenact.client", "reenact._remote"),
     "mcp": ("reenact.actors.environment.tools.mcp",),
     "postgresql": ("reenact.actors.journal.postgres", "reenact.projections.views.schemas"),

@@ -1,6 +1,6 @@
 """No module imports itself by way of others, also not inside a function or for type checkers alone.
 
-A contract of import-linter says more of all folders but those of the command line; here each module counts.
+A contract of import-linter says more, of folders; here each module counts.
 """
 
 from __future__ import annotations

@@ -240,7 +240,7 @@ def test_a_server_that_ends_by_itself_is_a_failure(
 
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr("uvicorn.Server.startup", fail)
-    monkeypatch.setattr("reenact.cli.commands.serve.LOOK_AROUND", 0.01)
+    monkeypatch.setattr("reenact.cli.serve.LOOK_AROUND", 0.01)
 
     code = main(["serve", "--db", str(tmp_path / "log.db"), "--port", "0"])
 

@@ -169,13 +169,14 @@ def _talk(*, context: typer.Context, **taken: object) -> Command | None:
 
 def _converse(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> int:
     if has_settings(console.environ):
-        from reenact.cli.settings.preferences import preferred  # noqa: PLC0415 - where there are none, nobody waits for it
+        from reenact.cli.parsing.preferences import preferred  # noqa: PLC0415 - where there are none, nobody waits for it
 
         options = preferred(options, on_command_line, console)
         console.prepare(as_json=options.output_format is not OutputFormat.TEXT)
-    from reenact.cli.chat import talk as talking  # noqa: PLC0415 - whoever asks for help need not wait for it
+    from reenact.cli.chat.talk import talk  # noqa: PLC0415 - whoever asks for help need not wait for it
+    from reenact.cli.extensions.found import extending  # noqa: PLC0415 - likewise
 
-    return talking.talk(options, console)
+    return talk(options, console, extending)
 
 
 @contextlib.contextmanager

@@ -16,7 +16,7 @@ import msgspec
 import pytest
 from rich.console import Console as Screen
 
-from reenact.cli.chat.decisions import Decision
+from reenact.cli.decisions import Decision
 from reenact.cli.output.answers import unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import INTERRUPTED, Problem

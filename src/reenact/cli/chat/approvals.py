@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reenact.cli.chat.context import Context
-from reenact.cli.chat.decisions import Approved, Rejected, user_name
+from reenact.cli.decisions import Approved, Rejected, user_name
 from reenact.cli.output.answers import told
 from reenact.domain.legible import harmless
 from reenact.domain.people import PendingCall

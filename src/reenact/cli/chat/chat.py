@@ -12,17 +12,17 @@ from typing import Final
 from rich.console import Console as Screen
 from rich.text import Text
 
+from reenact.cli.attachments import attached
 from reenact.cli.chat.asking import Person
-from reenact.cli.chat.attachments import attached
 from reenact.cli.chat.commands import Commands
 from reenact.cli.chat.context import Context, Talking, settle
 from reenact.cli.chat.conversation import Attending, Beside
 from reenact.cli.chat.current import Current
+from reenact.cli.chat.extending import Extending
 from reenact.cli.chat.navigate import show_last_exchange
 from reenact.cli.chat.shell_command import ShellCommands
 from reenact.cli.editor.editor import editor_of_decisions, editor_of_questions, has_typed, read_question
 from reenact.cli.editor.keyboard import is_hung_up, quiet_keyboard
-from reenact.cli.extensions.base import Extending
 from reenact.cli.interrupts import interrupting
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console

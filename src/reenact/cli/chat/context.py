@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from reenact.cli.chat.conversation import Attending
 from reenact.cli.chat.current import Current
-from reenact.cli.chat.decisions import Decision
-from reenact.cli.extensions.base import Extending
+from reenact.cli.chat.extending import Extending
+from reenact.cli.decisions import Decision
 from reenact.cli.output.answers import Answer
 from reenact.domain.errors import ReenactError
 from reenact.domain.people import PendingCall

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, Protocol
 from reenact._runtime import Runtime
 from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.kernel.timetable import microseconds
-from reenact.cli.chat.decisions import Decide, Decision, carry_out
+from reenact.cli.decisions import Decide, Decision, carry_out
 from reenact.cli.interrupts import interrupting
 from reenact.cli.output.answers import Answer, Hearing
 from reenact.cli.output.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out

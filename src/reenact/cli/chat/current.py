@@ -18,8 +18,8 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.session import SessionActor
 from reenact.cli.chat.answering import Answering, model_of
 from reenact.cli.chat.conversation import Conversation, new_session_id
+from reenact.cli.chat.extending import Extending
 from reenact.cli.commands.sessions import reading
-from reenact.cli.extensions.base import Extending
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import check_price

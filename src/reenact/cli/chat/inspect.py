@@ -9,9 +9,9 @@ from typing import Final
 from reenact._runtime import Runtime
 from reenact.cli.chat.context import Context
 from reenact.cli.chat.conversation import CONTAINER
+from reenact.cli.chat.extending import usage_of_agents
 from reenact.cli.commands.log import in_words
 from reenact.cli.commands.sessions import first_words, session_line
-from reenact.cli.extensions.base import usage_of_agents
 from reenact.cli.output.answers import cut
 from reenact.cli.output.exact import plain_or_quoted
 from reenact.domain.errors import InvalidInputError

@@ -10,9 +10,9 @@ from typing import Final
 
 from rich.console import Console as Screen
 
+from reenact.cli.chat.extending import project_directory
 from reenact.cli.editor.editor import Editor, forget_what_was_typed, read_line
 from reenact.cli.editor.keyboard import typed_ahead
-from reenact.cli.extensions.base import project_directory
 from reenact.cli.interrupts import around_stops, interrupting
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import escaped, in_rows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
@@ -16,41 +15,37 @@ from reenact.cli.chat.commands import Commands
 from reenact.cli.chat.context import Context
 from reenact.cli.chat.conversation import CONTAINER, IMAGE, Conversation, new_session_id
 from reenact.cli.chat.current import Current
+from reenact.cli.chat.extending import Extend, Extending
 from reenact.cli.chat.navigate import choose_session, session_named
 from reenact.cli.chat.script import Script, warn_of_unknown
 from reenact.cli.commands.sessions import log_to_write
-from reenact.cli.extensions.base import Extending, project_directory
 from reenact.cli.interrupts import cleaning_up
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, NoInputError, NothingToContinueError
 from reenact.cli.output.streams import gives
 from reenact.cli.parsing.options import OutputFormat, ServeOptions, TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, read_policies, read_prices, read_servers
-from reenact.cli.settings.environment import home_directory
 from reenact.cli.settings.tools import Offered, functions_of, load_tools
 from reenact.domain.errors import ConfigurationError, InvalidInputError
 from reenact.domain.image import Image, check_policy_names, define
 from reenact.domain.loop.rules import MAX_STEPS
 from reenact.domain.messages import check_message, check_text
 
-_FOLDER: Final = ".reenact"
-"""Where extensions are, in the home directory and in that of a project."""
-
 _PATIENCE: Final = 3.0
 """Seconds that standard input is waited for beside a prompt: whoever started this may have left it open."""
 
 
-def talk(options: TalkOptions, console: Console) -> int:
-    """Talk as the options say, and return the exit code."""
+def talk(options: TalkOptions, console: Console, extending: Extend) -> int:
+    """Talk as the options say, with what extensions add, and return the exit code."""
     if options.resume == "" and (options.prompt is not None or not console.has_person or console.in_ci):
         raise ConfigurationError("--resume needs the ID of a session: a list to choose from is for a chat")
     if options.prompt is not None:
         question = _all_of_it(console) if options.prompt == "-" else _with_input(check_message(options.prompt), console)
-        return _answer([check_message(question)], options, console)
+        return _answer([check_message(question)], options, console, extending)
     if not console.has_person:
         lines = _lines(console)
         if (first := next(lines, None)) is not None:
-            return _answer(chain([first], lines), options, console)
+            return _answer(chain([first], lines), options, console, extending)
         if console.in_ci or options.output_format is not OutputFormat.TEXT:
             raise NoInputError("there is no prompt: give -p TEXT, or the prompts as lines of standard input")
         return ExitCode.SUCCESS
@@ -60,27 +55,14 @@ def talk(options: TalkOptions, console: Console) -> int:
         raise ConfigurationError(f"--output-format {options.output_format.value} needs -p TEXT, or lines of input")
     from reenact.cli.chat.chat import chat  # noqa: PLC0415 - the line editor is loaded when somebody types
 
-    added = _extending(options, console, asks=True)
+    added = extending(options, console, asks=True)
     with _conversation(options, console, added) as current:
         return chat(current, console, added, who=current.introduce(), timeout=options.timeout)
 
 
-def _extending(options: TalkOptions, console: Console, *, asks: bool = False) -> Extending:
-    """Return what the extensions of the user and the project add, having said what is wrong with them.
-
-    If it `asks`, a person is asked whether hooks of the project may run.
-    """
-    folders = (home_directory(console.environ) / _FOLDER, project_directory(console) / _FOLDER)
-    if not any(map(os.path.lexists, folders)):
-        return Extending()
-    from reenact.cli.extensions.extended import extended  # noqa: PLC0415 - where there are none, nobody waits for it
-
-    return extended(options, console, asks=asks)
-
-
-def _answer(prompts: Iterable[str], options: TalkOptions, console: Console) -> int:
+def _answer(prompts: Iterable[str], options: TalkOptions, console: Console, extending: Extend) -> int:
     """Answer the prompt, or each line of the input in turn; the exit code is that of the first that failed."""
-    added = _extending(options, console)
+    added = extending(options, console, asks=False)
     with _conversation(options, console, added) as current:
         _announce(current, console)
         script = Script(current, options, console, added)

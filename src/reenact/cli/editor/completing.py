@@ -11,7 +11,7 @@ from prompt_toolkit.application.current import get_app
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
-from reenact.cli.chat.attachments import paths
+from reenact.cli.attachments import paths
 from reenact.domain.legible import harmless, shortened
 
 _LONGEST: Final = 200

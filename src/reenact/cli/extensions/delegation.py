@@ -21,7 +21,7 @@ from reenact.actors.environment.api import (
 from reenact.cli.chat.answering import Answering, model_of
 from reenact.cli.chat.conversation import Attending, Conversation
 from reenact.cli.chat.current import definition_of
-from reenact.cli.extensions.base import AGENTS, usage_of_agents
+from reenact.cli.chat.extending import AGENTS, usage_of_agents
 from reenact.cli.output.answers import Answer, unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, Problem

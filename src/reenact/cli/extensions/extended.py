@@ -15,7 +15,7 @@ import msgspec
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory
 from reenact.cli.chat.answering import Answering
 from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
-from reenact.cli.extensions.base import Extending, project_directory
+from reenact.cli.chat.extending import Extending, project_directory
 from reenact.cli.extensions.delegation import DelegatedAnswers, DelegatingEnvironment, Delegation
 from reenact.cli.extensions.trust import loaded, may_trust, not_in_force, untrusted, why_not
 from reenact.cli.interrupts import interrupting

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from reenact.cli.chat.commands import WORDS
-from reenact.cli.extensions.base import project_directory
+from reenact.cli.chat.extending import project_directory
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import SHOWN, show
 from reenact.cli.output.failures import ExitCode, Problem

@@ -13,7 +13,7 @@ from rich.cells import cell_len, set_cell_size
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import on_one_line, plain_or_quoted
 from reenact.cli.output.failures import Problem, problem_of_turn
-from reenact.cli.parsing.options import OutputFormat
+from reenact.cli.settings.values import OutputFormat
 from reenact.domain.events import (
     AssistantMessage,
     Envelope,

@@ -16,9 +16,9 @@ import typer
 from msgspec.structs import FieldInfo, fields
 
 from reenact.cli.output.console import Console, ListFormat
-from reenact.cli.parsing.values import LARGEST_NUMBER as LARGEST_NUMBER  # noqa: PLC0414 - settings have it, too
-from reenact.cli.parsing.values import OutputFormat as OutputFormat  # noqa: PLC0414 - likewise
 from reenact.cli.settings.database import preferred_database
+from reenact.cli.settings.values import LARGEST_NUMBER as LARGEST_NUMBER  # noqa: PLC0414 - settings have it, too
+from reenact.cli.settings.values import OutputFormat as OutputFormat  # noqa: PLC0414 - likewise
 from reenact.domain.loop.values import is_list
 
 CONVERSATION: Final = "Conversation"
@@ -660,8 +660,8 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
     "show": (ShowOptions, "commands.audit:show"),
     "verify": (VerifyOptions, "commands.audit:verify"),
     "extensions": (ExtensionsOptions, "extensions.page:extensions"),
-    "settings": (SettingsOptions, "settings.preferences:settings"),
-    "serve": (ServeOptions, "commands.serve:serve"),
+    "settings": (SettingsOptions, "parsing.preferences:settings"),
+    "serve": (ServeOptions, "serve:serve"),
     "test-terminal": (TestTerminalOptions, "commands.test_terminal:run_tests"),
     "completion": (CompletionOptions, "parsing.completion:print_script"),
     "help": (HelpOptions, "app:print_help"),

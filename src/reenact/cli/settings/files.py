@@ -12,8 +12,8 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from reenact.cli.parsing.values import LARGEST_NUMBER, OutputFormat
 from reenact.cli.settings.tools import taken_apart
+from reenact.cli.settings.values import LARGEST_NUMBER, OutputFormat
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array, is_object
 from reenact.extensions.files import MalformedError, read_bytes, text_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from reenact._runtime import Runtime
 from reenact.actors.environment.api import EnvironmentFactory
@@ -12,6 +12,7 @@ from reenact.cli.chat.answering import Answering
 from reenact.cli.chat.conversation import Attending, Conversation
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
+from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.environment import home_directory
 from reenact.domain.history import UsageInfo
 from reenact.domain.image import Image
@@ -65,6 +66,14 @@ class Extending:
     def help(self) -> Mapping[str, str]:
         """Return what else can be typed, what it does, and why not if it does not run; likewise."""
         return {}
+
+
+class Extend(Protocol):
+    """Makes what extensions add."""
+
+    def __call__(self, options: TalkOptions, console: Console, *, asks: bool) -> Extending:
+        """Return it, having said what is wrong with the extensions; if it `asks`, a person may trust them."""
+        ...
 
 
 def project_directory(console: Console) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact.cli.chat.attachments import MOST, MOST_OF_TEXT, attached, paths
+from reenact.cli.attachments import MOST, MOST_OF_TEXT, attached, paths
 from reenact.domain.attachments import Base64Source, DocumentBlock, ImageBlock
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.messages import TextBlock

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import OutputFormat, TalkOptions
+from reenact.cli.parsing.preferences import Preferences, preferred, read_preferences
 from reenact.cli.settings.files import KEYS
-from reenact.cli.settings.preferences import Preferences, preferred, read_preferences
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array
 from tests.cli.conftest import Json, Outcome, Run
