@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final, ParamSpec, Protocol, TypeAlias, TypeVar
@@ -44,6 +46,10 @@ class _Threads:
 ANY_THREAD: Final[Waker] = _Threads()
 
 
+_GLANCE: Final = 1.0
+"""Seconds after which the main thread looks whether there was a signal."""
+
+
 class Alarm:
     """What one thread waits for. The wait of the main thread can be interrupted from the keyboard."""
 
@@ -55,7 +61,14 @@ class Alarm:
 
     def wait(self, seconds: float | None) -> None:
         """Return when it has rung, or after so many seconds."""
-        self._lock.acquire(timeout=-1 if seconds is None else min(seconds, threading.TIMEOUT_MAX))
+        until = math.inf if seconds is None else time.monotonic() + seconds
+        longest = threading.TIMEOUT_MAX
+        if threading.current_thread() is threading.main_thread():
+            # Python does not see a signal that comes right before it blocks, until it blocks no more.
+            longest = _GLANCE
+        while not self._lock.acquire(timeout=max(0.0, min(longest, until - time.monotonic()))):
+            if time.monotonic() >= until:
+                return
 
     def ring(self) -> None:
         """Let the thread go on. What rings twice, or too late, does no harm."""

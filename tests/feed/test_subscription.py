@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
 import signal
 import threading
@@ -366,16 +367,27 @@ def test_a_limit_is_a_number_of_events(feed: Feed, limit: int) -> None:
         subscription.take(limit)
 
 
-def test_the_main_thread_can_be_interrupted_while_it_waits(book: Book, feed: Feed) -> None:
+def interrupted_while_blocked(main: int) -> None:
+    signal.pthread_kill(main, signal.SIGINT)
+
+
+def interrupted_right_before_that(_main: int) -> None:
+    _thread.interrupt_main()  # what it is blocked in does not end by itself, as with a signal that comes then
+
+
+@pytest.mark.parametrize("interrupt", [interrupted_while_blocked, interrupted_right_before_that])
+def test_the_main_thread_can_be_interrupted_while_it_waits(
+    book: Book, feed: Feed, interrupt: Callable[[int], None]
+) -> None:
     subscription = feed.subscribe("s", after=1)
     main = threading.get_ident()
     assert main == threading.main_thread().ident
 
-    def interrupt() -> None:
+    def wait_and_interrupt() -> None:
         wait_until(is_waited_on(subscription))
-        signal.pthread_kill(main, signal.SIGINT)
+        interrupt(main)
 
-    thread = in_thread(interrupt)
+    thread = in_thread(wait_and_interrupt)
     with pytest.raises(KeyboardInterrupt):
         next(subscription)
     thread.join(PATIENCE)
