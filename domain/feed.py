@@ -5,8 +5,9 @@ their texts. The times are the first one and what is added each time, in microse
 Its context is the list of the values of `Context`, without names; a number is the place of an equal value before it,
 from 1 on, or 0 for the id in the stream's name. A context with other names stands there as it is.
 
-What stands in the row's events already, or in what derives the rest, is not said again: instead of its texts a run has
-where they begin in the bytes of these two, and how many bytes each has; a context has both instead of an id.
+What the row's events or `needs` have already does not stand here again: instead of its texts a run has the place where
+they begin in the bytes of the events and of `needs` behind them, and the number of bytes of each text. A context has
+such a place and number instead of an id.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ def _stored(context: Mapping[str, str], own: str, beside: bytes) -> Mapping[str,
         if value == own:
             stored.append(0)
         elif value is None or first == place:
-            stored.append(value and (_placed((value,), beside) or value))
+            stored.append(None if value is None else _placed((value,), beside) or value)
         else:
             stored.append(first + 1)
     return stored

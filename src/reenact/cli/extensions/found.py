@@ -1,4 +1,4 @@
-"""What extensions add to a conversation, if there are any: where there are none, nobody waits for their code."""
+"""Loads the extensions for a conversation, if there are any."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def extending(options: TalkOptions, console: Console, *, asks: bool) -> Extendin
     folders = (home_directory(console.environ) / _FOLDER, project_directory(console) / _FOLDER)
     if not any(map(os.path.lexists, folders)):
         return Extending()
-    from reenact.cli.extensions.extended import extended  # noqa: PLC0415 - only now
+    from reenact.cli.extensions.extended import extended  # noqa: PLC0415 - where there are none, nobody waits for it
 
     return extended(options, console, asks=asks)
