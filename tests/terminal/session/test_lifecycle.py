@@ -187,6 +187,20 @@ def test_a_signal_that_there_is_not_is_named(start: Start) -> None:
     assert terminal.wait_for_exit() == ExitStatus(signal=2)
 
 
+def test_the_echo_of_a_line_is_recorded_behind_it(start: Start) -> None:
+    terminal = start(*CAT)
+    lines = [f"line {number}!" for number in range(200)]
+    for line in lines:
+        terminal.send_line(line)
+        terminal.wait_for(line)
+
+    events = terminal.recording.events
+
+    for line in lines:
+        typed = events.index(next(event for event in events if event.code == "i" and event.data == f"{line}\r"))
+        assert line not in "".join(event.data for event in events[:typed] if event.code == "o")
+
+
 def test_what_happened_is_recorded(start: Start) -> None:
     terminal = start(*CAT)
     terminal.send_line("Hello")
