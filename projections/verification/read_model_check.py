@@ -14,6 +14,7 @@ from sqlalchemy import Table
 from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import NAME, Generations, misfit
 from reenact.projections.log import Log
+from reenact.projections.read_model.opening import tables_beside
 from reenact.projections.read_model.projection import Projection, Store, make_tables
 from reenact.projections.read_model.tables import METADATA, PROGRESS, VERSION
 
@@ -133,8 +134,8 @@ class LiveTables:
 
 
 @contextmanager
-def live_tables(path: Path) -> Generator[LiveTables | None]:
-    """Give the tables that are live, of those whose files begin with this path; None if there are none.
+def live_tables(place: str) -> Generator[LiveTables | None]:
+    """Give the live ones of the tables of the log at the place, which is its path; None if there are none.
 
     Nothing of what is written meanwhile is seen, and nobody who writes has to wait.
 
@@ -143,7 +144,7 @@ def live_tables(path: Path) -> Generator[LiveTables | None]:
     """
     with tempfile.TemporaryDirectory(prefix="reenact-") as directory:
         anew = Path(directory) / "anew.db"
-        connection = _opened(path, anew)
+        connection = _opened(tables_beside(place), anew)
         if connection is None:
             yield None
             return

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias
 
 from reenact.actors.envelopes import derived
@@ -28,7 +27,7 @@ from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
 from reenact.domain.policy.judge import Policies
 from reenact.domain.stored import STORED
-from reenact.projections.read_model.queries import KeptReadModel
+from reenact.projections.read_model.opening import open_read_model
 from reenact.projections.runner import Runner
 from reenact.projections.views.projections import Projections
 
@@ -245,8 +244,7 @@ class Runtime(LocalRuntime):
                 raise LogUnusableError(f"an import into {path} was cut short; import the same export again, to go on")
             feed = Feed(journal, new_id=settings.new_id, now=settings.clock)
             undo.callback(feed.close)
-            tables = Path(f"{path}.projections")
-            kept = KeptReadModel(tables, journal)
+            kept = open_read_model(path, journal)
             model, runner = kept.model, kept.runner
             undo.callback(model.close)
             undo.callback(runner.close)

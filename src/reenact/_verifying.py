@@ -123,7 +123,7 @@ def verify_log(
 
     with ExitStack() as parts:
         # Before the log, which must know everything that the tables do.
-        live = None if is_postgres(log) else _live_tables(parts, Path(f"{_place(log)}.projections"), take)
+        live = None if is_postgres(log) else _live_tables(parts, file_of(log), take)
         evidence = parts.enter_context(evidence_of(_place(log)))
         if known is not None:
             known.must_be_of(evidence)
@@ -205,9 +205,9 @@ def _who_knows(
     return "sessions", ours, Conversations(log)
 
 
-def _live_tables(parts: ExitStack, path: Path, take: Callable[[Finding], None]) -> LiveTables | Compared:
+def _live_tables(parts: ExitStack, place: str, take: Callable[[Finding], None]) -> LiveTables | Compared:
     try:
-        return parts.enter_context(live_tables(path)) or "not there"
+        return parts.enter_context(live_tables(place)) or "not there"
     except ReadModelError as error:
         take(Finding("read model", "", 0, str(error)))
         return "differs"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from pathlib import Path
 
 from reenact._runtime import VIEWS, codec
 from reenact.actors.journal.lock import writer_of
@@ -19,8 +18,8 @@ from reenact.cli.settings.environment import database_of
 from reenact.cli.settings.tools import values_at
 from reenact.domain.errors import ConfigurationError, LogLockedError
 from reenact.projections.errors import ProjectionNotFoundError
-from reenact.projections.generations import NAME, ProjectionStatus, seen
-from reenact.projections.read_model.queries import KeptReadModel
+from reenact.projections.generations import NAME, ProjectionStatus
+from reenact.projections.read_model.opening import open_read_model, statuses
 from reenact.projections.views.declared import Projection
 from reenact.projections.views.projections import Projections
 
@@ -33,7 +32,7 @@ def projections(options: ProjectionsOptions, console: Console) -> int:
         path = journal.path
         is_run = writer_of(path) is not None
         code = ExitCode.SUCCESS
-        for status in seen(Path(f"{path}.projections"), Path(f"{path}{VIEWS}"), head=journal.head(), is_run=is_run):
+        for status in statuses(path, f"{path}{VIEWS}", head=journal.head(), is_run=is_run):
             console.show(status, options.output_format, _line(status))
             if status.health == "stopped":
                 code = ExitCode.UNEXPECTED
@@ -62,8 +61,7 @@ def rebuild(options: RebuildOptions, console: Console) -> int:
                 own.rebuild(options.name, progress=report)
                 (status,) = own.status()
         else:
-            tables = Path(f"{journal.path}.projections")
-            kept = KeptReadModel(tables, journal)
+            kept = open_read_model(journal.path, journal)
             with kept.model, closing(kept):
                 kept.rebuild(report)
                 status = kept.status(journal.head())
