@@ -21,7 +21,8 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
 from reenact.domain.messages import TextBlock
 from reenact.domain.session import SessionCreated
-from reenact.projections.read_model.projection import Projection, Store
+from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.sqlite_store import SqliteStore
 from reenact.projections.runner import Runner
 
 Catching: TypeAlias = Callable[[Path, Path], float]
@@ -149,8 +150,8 @@ def _make_tables(log: Path, tables: Path) -> None:
         Projection(journal, _made(tables)).close(intact=True)
 
 
-def _made(tables: Path) -> Store:
-    store = Store(tables)
+def _made(tables: Path) -> SqliteStore:
+    store = SqliteStore(tables)
     store.make()
     return store
 

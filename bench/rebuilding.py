@@ -19,6 +19,7 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.agent import MessageAccepted
 from reenact.projections import Projection, Projections, Row, on
 from reenact.projections.read_model.queries import KeptReadModel
+from reenact.projections.read_model.sqlite_store import SqliteFiles
 from reenact.projections.views.hosted import Generation
 
 _PAGE: Final = (
@@ -131,7 +132,7 @@ def _rebuilding(sessions: int, turns: int) -> Workload:
         log, tables = directory / "log.db", directory / "tables.db"
         events = write_log(log, sessions, turns)
         with SqliteJournal.open(log, codec(), read_only=True) as journal:
-            kept = KeptReadModel(tables, journal)
+            kept = KeptReadModel(SqliteFiles(tables), journal)
             with kept.model, kept.runner as runner:
                 exchange, stood = runner.exchange, [0.0]
 

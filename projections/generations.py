@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from glob import escape
 from pathlib import Path
@@ -60,6 +60,14 @@ def failure_of(error: ReadModelError) -> ProjectionFailure:
             reason=error.reason, position=error.position, stream=error.stream, event_type=error.event_type
         )
     return ProjectionFailure(reason=str(error))
+
+
+_POSTGRES: Final = ("postgresql://", "postgres://")
+
+
+def is_postgres(place: str) -> bool:
+    """Return whether a place is a PostgreSQL database."""
+    return place.startswith(_POSTGRES)
 
 
 NAME: Final = "reenact"
@@ -135,6 +143,15 @@ class Place(Protocol):
 
         Raises:
             DamagedError: it is not.
+            ReadModelError: it cannot be read.
+        """
+        ...
+
+    def progress_of(self, number: int) -> TableProgress:
+        """Return how far a generation is.
+
+        Raises:
+            DamagedError: it is damaged, or not there.
             ReadModelError: it cannot be read.
         """
         ...
@@ -327,23 +344,26 @@ _FILE: Final = re.compile(r"([a-z][a-z0-9_]*)\.db(\.[1-9][0-9]*)?")
 _TRIES: Final = 10
 
 
-def seen(tables: Path, views: Path, *, head: int, is_run: bool) -> Iterator[ProjectionStatus]:
-    """Yield how the runtime's own tables are, and those of projections in the directory; nothing is changed.
+def files_in(directory: Path) -> Iterator[tuple[str, Generations]]:
+    """Yield the names of the projections in a directory, in their order, and the files of each."""
+    found = [_FILE.fullmatch(file.name) for file in directory.glob("*.db*")]
+    for name in sorted({one[1] for one in found if one is not None}):
+        yield name, Generations(directory / f"{name}.db", OF_USERS)
+
+
+def seen(places: Iterable[tuple[str, Place]], *, head: int, is_run: bool) -> Iterator[ProjectionStatus]:
+    """Yield how the projections with these names are, whose tables are at these places; nothing is changed.
 
     `head` is where the log ends, `is_run` whether a process writes it, and so keeps the projections.
 
     Raises:
-        ReadModelError: a file cannot be read.
+        ReadModelError: tables cannot be read.
     """
-    found = [_FILE.fullmatch(file.name) for file in views.glob("*.db*")]
-    names = sorted({one[1] for one in found if one is not None})
-    files = [(NAME, Generations(tables))]
-    files += [(name, Generations(views / f"{name}.db", OF_USERS)) for name in names]
-    for name, generations in files:
-        live = _look_at_live(name, generations)
+    for name, place in places:
+        live = _look_at_live(name, place)
         if live is None:
             continue
-        begun = _look_at(generations, (generations.live() or 0) + 1)
+        begun = _look_at(place, (place.live() or 0) + 1)
         yield ProjectionStatus(
             name=name,
             version=live.version,
@@ -363,21 +383,21 @@ def _health(live: TableProgress, begun: TableProgress | None, *, is_run: bool) -
     return "running" if begun is None or begun.version == live.version else "rebuilding"
 
 
-def _look_at_live(name: str, generations: Generations) -> TableProgress | None:
+def _look_at_live(name: str, place: Place) -> TableProgress | None:
     """Return how far the live generation is; None, if there is none."""
     for _ in range(_TRIES):  # it may go once the pointer was read
-        number = generations.live()
-        found = None if number is None else _look_at(generations, number)
-        if found is not None or number is None or not generations.current().exists():
+        number = place.live()
+        found = None if number is None else _look_at(place, number)
+        if found is not None or number is None or place.live() not in place.numbers():
             return found
     raise ReadModelError(
         f"the tables of {name!r} cannot be read; they are made anew when the log is opened to write it"
     )
 
 
-def _look_at(generations: Generations, number: int) -> TableProgress | None:
+def _look_at(place: Place, number: int) -> TableProgress | None:
     try:
-        return generations.progress_of(number)
+        return place.progress_of(number)
     except ReadModelError:  # it is not there, or not finished
         return None
 

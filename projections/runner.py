@@ -99,6 +99,10 @@ class Moving:
         """Let go of the tables, saying whether they can be relied on. Idempotent."""
         raise NotImplementedError
 
+    def follow(self) -> bool:
+        """Go on with the tables that another process has put in the place of these; return whether there are such."""
+        return False
+
     def _apply(self, rows: Sequence[Row]) -> None:
         """Apply as many of the rows as there is time for, at least one, in one transaction."""
         raise NotImplementedError
@@ -257,6 +261,17 @@ class Runner:
         """Go on, if it has stopped, where that was: what stopped it was mended."""
         self._failure = None
         self._wake.set()
+
+    def follow(self) -> bool:
+        """Go on with the tables that another process has put in the place of these; return whether there are such.
+
+        Raises:
+            ProjectionReplacedError: they are of another version.
+            ReadModelError: they cannot be read or written.
+        """
+        with self._working():
+            self._refuse_if_closed()
+            return self._projection.follow()
 
     def exchange(self, successor: Moving, take_over: Callable[[], None]) -> None:
         """Go on with other tables, which are brought up to where these are; `take_over` has them read from then on.

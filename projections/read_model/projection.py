@@ -5,83 +5,108 @@ A batch and its position are one transaction.
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import islice
-from pathlib import Path
-from typing import ClassVar, Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.session import SessionBranched
 from reenact.projections.errors import ReadModelError
-from reenact.projections.generations import NAME, connect_to_write, mark
 from reenact.projections.log import Log, Row, stream_of
-from reenact.projections.read_model import compiled
 from reenact.projections.read_model import rows as tables
 from reenact.projections.read_model.projectors import OF_CONVERSATION, open_before, project
-from reenact.projections.read_model.rows import Changes, Conversing, Value
+from reenact.projections.read_model.rows import Changes, Connection, Conversing, Value
 from reenact.projections.runner import MOMENT, Moving
 
 _KEPT_OPEN: Final = 8
 
+_TRIES: Final = 3
+"""How often a question is asked when the connection is lost, or the tables are replaced."""
 
-class Store:
-    """The tables in a file. Each connection belongs to who opened it, whatever thread that is on at the time."""
 
-    factory: ClassVar[type[sqlite3.Connection]] = sqlite3.Connection
-    """What makes the connections."""
+class Store(Protocol):
+    """The tables of one generation, in a database of whatever kind. Its name is its place, for messages."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    @property
+    def number(self) -> int:
+        """Which generation it is."""
+        ...
 
-    def connect(self) -> sqlite3.Connection:
+    @property
+    def faults(self) -> type[Exception]:
+        """What the connections raise when something is wrong."""
+        ...
+
+    def connect(self) -> Connection:
         """Return a connection, to be closed."""
-        return connect_to_write(self.path, factory=self.factory)
+        ...
 
-    def make(self) -> None:
-        """Make the tables in the file, which has none.
+    def close(self) -> None:
+        """Let go of what is kept beyond the connections. Idempotent."""
+        ...
+
+    def begin(self, connection: Connection) -> Connection:
+        """Begin a transaction on the connection, or on another one if it is lost; return which."""
+        ...
+
+    def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
+        """Return the rows that answer a question about some keys."""
+        ...
+
+    def reached(self, connection: Connection) -> int:
+        """Return how far the tables are.
 
         Raises:
-            ReadModelError: it cannot be written.
+            ReadModelError: they do not say so.
         """
-        try:
-            with closing(self.connect()) as connection:
-                make_tables(connection)
-        except sqlite3.Error as error:
-            raise ReadModelError(f"the projections cannot be written to {self.path}: {error}") from error
+        ...
 
-    def close(self) -> None:
-        """Let go of what is kept beyond the connections: nothing. Idempotent."""
+    def move(self, connection: Connection, origin: int, last: Row) -> bool:
+        """Say that the tables, which are at the origin, hold everything up to this row.
+
+        Return False if they are elsewhere, or others have taken their place. Nobody else moves them until the
+        transaction ends.
+        """
+        ...
+
+    def commit(self, connection: Connection, changes: Changes) -> None:
+        """Write the rows, and end the transaction."""
+        ...
+
+    def roll_back(self, connection: Connection) -> None:
+        """End the transaction, if there is one, with nothing changed."""
+        ...
+
+    def say_closed(self, connection: Connection, closed: int) -> None:
+        """Say whether the tables can be relied on when they are opened next."""
+        ...
+
+    def is_of_the_store(self, error: BaseException) -> bool:
+        """Return whether a fault has nothing to do with what was to be written."""
+        ...
+
+    def is_worth_another_try(self, error: BaseException) -> bool:
+        """Return whether a question that failed is asked again, on another connection."""
+        ...
+
+    def is_gone(self, error: BaseException) -> bool:
+        """Return whether the tables are not there any more."""
+        ...
+
+    def successor(self) -> Store | None:
+        """Return the tables that another process has put in the place of these, None if none has.
+
+        Raises:
+            ProjectionReplacedError: they are of another version.
+        """
+        ...
 
 
-class PrivateStore(Store):
-    """Empty tables in memory, on one connection that all threads share."""
-
-    def __init__(self) -> None:
-        if sqlite3.threadsafety < 3:  # noqa: PLR2004 - DB-API: threads may share connections
-            raise ReadModelError("this Python's sqlite3 was built without the serialised mode")
-        super().__init__(Path(":memory:"))
-        self._shared = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, factory=_Shared)
-        make_tables(self._shared)
-
-    def connect(self) -> sqlite3.Connection:
-        """Return the connection; it stays open when it is closed, since others have it, too."""
-        return self._shared
-
-    def close(self) -> None:
-        """Let go of the tables. Idempotent."""
-        sqlite3.Connection.close(self._shared)
-
-
-class _Shared(sqlite3.Connection):
-    def close(self) -> None: ...
-
-
-_Lent: TypeAlias = tuple[sqlite3.Connection, Store]
+_Lent: TypeAlias = tuple[Connection, Store]
 
 
 class Readers:
@@ -93,6 +118,8 @@ class Readers:
         self._closed = False
         self.failed = False
         """Whether a question could not be answered, which may be a fault of the tables."""
+        self.follow: Callable[[], object] = lambda: None
+        """Called when the tables are gone; turns to those that have taken their place."""
 
     def ask(self, question: str, values: Mapping[str, Value]) -> tuple[list[str], list[tuple[Value, ...]]]:
         """Return the names of the columns, and the rows that answer the question.
@@ -101,20 +128,28 @@ class Readers:
             ReadModelError: the tables cannot be read.
             RuntimeClosedError: the readers are closed.
         """
-        if self._closed:
-            raise RuntimeClosedError("the runtime is closed; open it again to go on")
-        try:
-            lent = self._take()
+        for left in reversed(range(_TRIES)):
+            if self._closed:
+                raise RuntimeClosedError("the runtime is closed; open it again to go on")
+            store = self._store
             try:
-                found = lent[0].execute(question, values)
-                return [name for name, *_ in found.description], found.fetchall()
-            finally:
-                self._give_back(lent)
-        except sqlite3.Error as error:
-            self.failed = True
-            raise ReadModelError(f"the projections cannot be read: {error}") from error
-        except UnicodeEncodeError:
-            return [], []  # nothing has an id that is no Unicode
+                lent = self._take()
+                try:
+                    found = lent[0].execute(question, values)
+                    return [str(name) for name, *_ in found.description or ()], found.fetchall()
+                finally:
+                    self._give_back(lent)
+            except store.faults as error:
+                if left and store.is_worth_another_try(error):
+                    self._let_go(keep=0)
+                    if store.is_gone(error):
+                        self.follow()
+                    continue
+                self.failed = True
+                raise ReadModelError(f"the projections cannot be read: {error}") from error
+            except UnicodeEncodeError:
+                break
+        return [], []  # nothing has an id that is no Unicode
 
     def turn_to(self, store: Store) -> None:
         """Answer from these tables from now on; a question that is being answered is answered from the others."""
@@ -153,26 +188,16 @@ class Readers:
             connection.close()
 
 
-def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables and their indices, empty; they are made when the row is there that says how far they are."""
-    for statement in compiled.TABLES:
-        connection.execute(statement)
-    connection.execute(compiled.ADD_PROGRESS, (NAME, 0, "", compiled.VERSION, 0))
-
-
 KEPT: Final = 16_384
 """So many conversations are remembered from one batch to the next; what is forgotten is read back when it is needed."""
 
 _OF_CONVERSATION: Final = frozenset(OF_CONVERSATION)
 
-_NOT_OF_THE_EVENTS: Final = (sqlite3.OperationalError, sqlite3.DatabaseError)
-"""Locked, full, damaged: these types themselves. What derives from the second is about what was to be written."""
-
 
 def suspect(store: Store) -> None:
     """Have the tables looked through when they are opened next; call it when no projection uses them."""
-    with suppress(sqlite3.Error), closing(store.connect()) as connection:
-        connection.execute(compiled.SAY_CLOSED, (0, NAME))
+    with suppress(store.faults), closing(store.connect()) as connection:
+        store.say_closed(connection, 0)
 
 
 class Projection(Moving):
@@ -180,18 +205,25 @@ class Projection(Moving):
 
     batch = 2000  # with fewer, the same pages of the indices are written more often
 
-    def __init__(self, log: Log, store: Store, number: int = 1) -> None:
-        super().__init__(log, number)
+    def __init__(self, log: Log, store: Store, turn_to: Callable[[Store], object] = lambda _: None) -> None:
+        """Take the tables; `turn_to` has others be read, which another process has put in their place.
+
+        Raises:
+            ReadModelError: they cannot be read or written.
+        """
+        super().__init__(log, store.number)
+        self._store = store
+        self._turn_to = turn_to
         self._conversations: dict[str, Conversing] = {}
         self.is_closed = False
         try:
             with ExitStack() as undo:
                 self._connection = undo.enter_context(closing(store.connect()))
-                self._connection.execute(compiled.SAY_CLOSED, (0, NAME))
-                self.position = self._reached()
+                store.say_closed(self._connection, 0)
+                self.position = store.reached(self._connection)
                 undo.pop_all()
-        except sqlite3.Error as error:
-            raise ReadModelError(f"the projections in {store.path} cannot be written: {error}") from error
+        except store.faults as error:
+            raise ReadModelError(f"the projections in {store} cannot be written: {error}") from error
 
     def close(self, *, intact: bool) -> None:
         """Let go of the tables, saying whether they can be relied on. Idempotent."""
@@ -199,27 +231,52 @@ class Projection(Moving):
             return
         try:
             if intact:
-                self._connection.execute(compiled.SAY_CLOSED, (1, NAME))
-        except sqlite3.Error:
+                self._store.say_closed(self._connection, 1)
+        except self._store.faults:
             pass  # then they are looked through when they are opened again
         finally:
             self._connection.close()
             self.is_closed = True
 
-    def _reached(self) -> int:
-        found: tuple[int] | None = self._connection.execute(compiled.PROGRESS_OF, (NAME,)).fetchone()
-        if found is None:
-            raise ReadModelError("the row that says how far the projections are is gone")
-        return found[0]
+    def follow(self) -> bool:
+        """Go on with the tables that another process has put in the place of these; return whether there are such.
+
+        They are brought up to where these are before anybody reads them: who has waited for a position finds it there.
+
+        Raises:
+            ProjectionReplacedError: they are of another version.
+            ReadModelError: they cannot be read, or not be brought up to these; the kind says why.
+        """
+        try:
+            store = self._store.successor()
+        except self._store.faults as error:
+            raise ReadModelError(f"the projections cannot be read: {error}") from error
+        if store is None:
+            return False
+        successor = Projection(self._log, store)
+        try:
+            while successor.position < self.position and successor.advance():
+                pass
+            self._turn_to(successor._store)
+        except BaseException:
+            successor.close(intact=True)
+            raise
+        self._connection.close()
+        self._conversations = successor._conversations
+        self._store, self._connection = successor._store, successor._connection
+        self.number, self.position = successor.number, successor.position
+        return True
 
     def _apply(self, rows: Sequence[Row]) -> None:
+        store = self._store
         try:
             self.position = self._transact(rows)
         except BaseException as error:
             self._conversations.clear()  # they are ahead of the tables now
-            with suppress(sqlite3.OperationalError):  # SQLite may have rolled back by itself
-                self._connection.execute("ROLLBACK")
-            if type(error) in _NOT_OF_THE_EVENTS:
+            store.roll_back(self._connection)
+            if store.is_gone(error) and self.follow():
+                return
+            if store.is_of_the_store(error):
                 raise ReadModelError(f"the projections cannot be written: {error}") from error
             raise
         self._forget()
@@ -229,14 +286,14 @@ class Projection(Moving):
 
         Nothing is applied if another process has moved the tables on; then it is the position that it has reached.
         """
-        connection = self._connection
-        connection.execute("BEGIN IMMEDIATE")
+        store = self._store
+        connection = self._connection = store.begin(self._connection)
         row = rows[-1]
-        if not self._move(self.position, row):
-            reached = self._reached()
-            connection.execute("ROLLBACK")
+        if not store.move(connection, self.position, row):
+            reached = store.reached(connection)
+            store.roll_back(connection)
             self._conversations.clear()  # they are behind the tables now
-            return reached
+            return self.position if reached == self.position and self.follow() else reached
         until = time.monotonic() + MOMENT
         changes = Changes()
         self._remember(rows)
@@ -246,9 +303,8 @@ class Projection(Moving):
             if time.monotonic() >= until:
                 break
         if row is not rows[-1]:
-            self._move(rows[-1].position, row)
-        tables.write(connection, changes)
-        connection.execute("COMMIT")
+            store.move(connection, rows[-1].position, row)
+        store.commit(connection, changes)
         return row.position
 
     def _remember(self, rows: Sequence[Row]) -> None:
@@ -263,13 +319,9 @@ class Projection(Moving):
             else:
                 known[stream] = conversation  # at the end again: what was used last is forgotten last
         if missing:
-            known.update(tables.load(self._connection, missing))
+            known.update(tables.load(partial(self._store.ask, self._connection), missing))
 
     def _forget(self) -> None:
         known = self._conversations
         for stream in list(islice(known, max(0, len(known) - KEPT))):
             del known[stream]
-
-    def _move(self, origin: int, last: Row) -> bool:
-        """Say that the tables, which are at the origin, hold everything up to this row; False if they are elsewhere."""
-        return self._connection.execute(compiled.MOVE, (last.position, mark(last), NAME, origin)).rowcount == 1

@@ -6,8 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
-from pathlib import Path
-from typing import Final, Self, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -22,11 +21,12 @@ from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import EPOCH, Block, Message, StopDetails, instant
 from reenact.domain.people import PendingCall
 from reenact.domain.session import BranchPoint, SessionInfo
-from reenact.projections.generations import NAME, Generations, remove
+from reenact.projections.generations import NAME, Place
 from reenact.projections.log import Log
 from reenact.projections.read_model import compiled
-from reenact.projections.read_model.projection import PrivateStore, Projection, Readers, Store, suspect
+from reenact.projections.read_model.projection import Projection, Readers, Store, suspect
 from reenact.projections.read_model.rows import Value, made
+from reenact.projections.read_model.sqlite_store import PrivateStore
 from reenact.projections.rebuilding import Followed
 from reenact.projections.runner import Moving, Runner
 
@@ -86,6 +86,10 @@ class ReadModel:
         """Answer from these tables from now on, of which others are let go."""
         self._store = store
         self._readers.turn_to(store)
+
+    def follow_by(self, follow: Callable[[], object]) -> None:
+        """Have this called when the tables are gone that are read; it turns to those that have taken their place."""
+        self._readers.follow = follow
 
     def close(self) -> None:
         """Let go of the tables; a question that is being answered is answered. Idempotent."""
@@ -279,26 +283,47 @@ _PAUSE: Final = 0.01
 _log: Final = logging.getLogger("reenact.projections")
 
 
+class Tables(Place, Protocol):
+    """Where the generations of the runtime's own tables are."""
+
+    def make(self, number: int) -> None:
+        """Make the tables of a generation, empty, entirely or not at all.
+
+        Raises:
+            ReadModelError: they cannot be written.
+        """
+        ...
+
+    def store(self, number: int) -> Store:
+        """Return the tables of a generation."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is kept beyond the connections. Idempotent."""
+        ...
+
+
 class KeptReadModel(Followed):
     """The runtime's own tables, and the `model` that reads them; close this first, then the model."""
 
-    def __init__(self, path: Path, log: Log) -> None:
-        """Open the tables in the file, up to date, with a runner that is running.
+    def __init__(self, tables: Tables, log: Log) -> None:
+        """Open the tables, up to date, with a runner that is running.
 
         The tables are made anew when they are missing, damaged, ahead of the log, or of another log. Those of another
         version are left until new ones have been made beside them.
 
         Raises:
-            ReadModelError: the file cannot be written, or the log not be read.
+            ReadModelError: the tables cannot be written, or the log not be read.
             ProjectionFailedError: the log holds an event that cannot be projected.
         """
-        self._files = Generations(path)
-        self.model = ReadModel(Store(path))
-        super().__init__(NAME, log, self._files, version=compiled.VERSION)
+        self._tables = tables
+        self.model = ReadModel(tables.store(1))
+        super().__init__(NAME, log, tables, version=compiled.VERSION)
         if self._former is not None:
-            _log.warning("%s is made anew from the log: it is of version %s", path.name, self._former.version)
+            _log.warning("the read model is made anew from the log: it is of version %s", self._former.version)
             self.rebuild()
-        self.model.turn_to(Store(self._files.current()))
+        self.model.turn_to(tables.store(tables.live() or 1))
+        self.model.follow_by(self.runner.follow)
         try:
             self.runner.catch_up()
             self.runner.start()
@@ -317,16 +342,20 @@ class KeptReadModel(Followed):
         if self._begun():
             self._rebuild_aside()
 
+    def close(self, until: float | None = None) -> None:
+        """End what runs, and let go of the tables. Idempotent."""
+        super().close(until)
+        self._tables.close()
+
     def _create(self, number: int) -> None:
-        remove(self._files.file(number))
-        Store(self._files.file(number)).make()
+        self._tables.make(number)
 
     def _open(self, number: int) -> Projection:
-        return Projection(self._log, Store(self._files.file(number)), number)
+        return Projection(self._log, self._tables.store(number), self.model.turn_to)
 
     def _take_over(self, successor: Moving) -> None:
         super()._take_over(successor)
-        self.model.turn_to(Store(self._files.current()))
+        self.model.turn_to(self._tables.store(successor.number))
 
     def _tidy(self) -> None:
         for _ in range(_LOOKS):  # questions that were being answered are, in a moment

@@ -6,10 +6,9 @@ Thousands of these live at once and none refers back to what refers to it, so th
 from __future__ import annotations
 
 import math
-import sqlite3
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import starmap
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import astuple
@@ -286,7 +285,6 @@ def known(cost: float | None) -> float | None:
     return cost if cost is not None and math.isfinite(cost) else None
 
 
-_json: Final = msgspec.json.Encoder().encode
 _content: Final = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
 _counts: Final = msgspec.msgpack.Decoder(dict[str, int]).decode
 
@@ -296,15 +294,57 @@ def asked_for(content: Iterable[Block]) -> tuple[ToolUseBlock, ...]:
     return tuple([block for block in content if isinstance(block, ToolUseBlock)])
 
 
-def load(connection: sqlite3.Connection, streams: Collection[str]) -> dict[str, Conversing]:
+class Cursor(Protocol):
+    """What a statement has come to, as drivers of databases have it."""
+
+    @property
+    def description(self) -> Sequence[Sequence[object]] | None:
+        """The columns, with their names first."""
+        ...
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed."""
+        ...
+
+    def fetchone(self) -> tuple[Value, ...] | None:
+        """Return the next row."""
+        ...
+
+    def fetchall(self) -> list[tuple[Value, ...]]:
+        """Return all rows."""
+        ...
+
+
+class Connection(Protocol):
+    """A connection that takes the statements of `compiled`, whatever database it is to."""
+
+    def execute(self, statement: str, values: Sequence[object] | Mapping[str, Value] = ..., /) -> Cursor:
+        """Execute a statement."""
+        ...
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[object]], /) -> object:
+        """Execute a statement with each of these rows."""
+        ...
+
+    def close(self) -> None:
+        """Let go of it. Idempotent."""
+        ...
+
+
+Ask: TypeAlias = "Callable[[str, Collection[str | int]], Iterable[tuple[Value, ...]]]"
+"""Returns the rows that answer a question about some keys."""
+
+
+def load(ask: Ask, streams: Collection[str]) -> dict[str, Conversing]:
     """Return the conversations of these streams, as far as there are rows of them."""
     conversations: dict[str, Conversing] = {}
     by_key: dict[int, Conversing] = {}
-    for stream, session in _ask(connection, _conversing, compiled.SESSIONS_OF_STREAMS, streams):
+    for stream, session in _ask(ask, _conversing, compiled.SESSIONS_OF_STREAMS, streams):
         conversations[stream] = by_key[session.position] = session
-    for agent in _ask(connection, AgentRow, compiled.LIVE_AGENTS_OF, by_key):
+    for agent in _ask(ask, AgentRow, compiled.LIVE_AGENTS_OF, by_key):
         by_key[agent.session].agent = agent
-    for turn, content in _ask(connection, _turn, compiled.OPEN_TURNS_OF, by_key):
+    for turn, content in _ask(ask, _turn, compiled.OPEN_TURNS_OF, by_key):
         session = by_key[turn.session]
         session.turns[turn.id] = turn
         session.waiting += turn.started_at is None
@@ -312,9 +352,9 @@ def load(connection: sqlite3.Connection, streams: Collection[str]) -> dict[str, 
             turn.counted = _counts(turn.usage)
         if isinstance(content, bytes):
             session.uses = asked_for(_content(content))
-    for call in _ask(connection, CallRow, compiled.OPEN_CALLS_OF, by_key):
+    for call in _ask(ask, CallRow, compiled.OPEN_CALLS_OF, by_key):
         by_key[call.session].calls[call.id] = call
-    for key, by, spent in _ask(connection, _used, compiled.USAGE_OF, by_key):
+    for key, by, spent in _ask(ask, _used, compiled.USAGE_OF, by_key):
         by_key[key].spent[by] = spent
     return conversations
 
@@ -324,11 +364,9 @@ def made(make: Callable[..., T], *cells: object, **columns: object) -> T:
     return make(*cells, **columns)
 
 
-def _ask(
-    connection: sqlite3.Connection, make: Callable[..., T], question: str, keys: Collection[str | int]
-) -> Iterator[T]:
+def _ask(ask: Ask, make: Callable[..., T], question: str, keys: Collection[str | int]) -> Iterator[T]:
     if keys:
-        yield from starmap(make, connection.execute(question, (_json(list(keys)).decode(),)).fetchall())
+        yield from starmap(make, ask(question, keys))
 
 
 def _conversing(stream: str, *cells: object) -> tuple[str, Conversing]:
@@ -345,7 +383,7 @@ def _used(
     return session, (kind, name), made(Spent, calls, {} if usage is None else _counts(usage), *costs)
 
 
-def write(connection: sqlite3.Connection, changes: Changes) -> None:
+def write(connection: Connection, changes: Changes) -> None:
     """Write the rows, each kind in one statement."""
     for agent, session in changes.agents.values():
         is_live = agent.stopped_at is None

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 from msgspec import inspect
 from sqlalchemy import (
+    BigInteger,
     BindParameter,
     Column,
     Float,
@@ -56,14 +57,21 @@ VERSION: Final = 4
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
 
 METADATA: Final = MetaData()
+"""The tables of rows."""
 
-_STORED: Final[dict[type[inspect.Type], type[Integer | LargeBinary | Float[float] | Text]]] = {
-    inspect.BoolType: Integer,
-    inspect.BytesType: LargeBinary,
-    inspect.FloatType: Float,
-    inspect.IntType: Integer,
-    inspect.LiteralType: Text,
-    inspect.StrType: Text,
+OWN: Final = MetaData()
+"""The table of SQLite's files that says how far these are; a PostgreSQL schema has one as those of users have it."""
+
+# PostgreSQL compares texts byte by byte, as SQLite does, wherever the database is at home.
+_INTEGER: Final = Integer().with_variant(BigInteger(), "postgresql")
+_TEXT: Final = Text().with_variant(Text(collation="C"), "postgresql")
+_STORED: Final[dict[type[inspect.Type], Integer | LargeBinary | Float[float] | Text]] = {
+    inspect.BoolType: _INTEGER,
+    inspect.BytesType: LargeBinary(),
+    inspect.FloatType: Float(),
+    inspect.IntType: _INTEGER,
+    inspect.LiteralType: _TEXT,
+    inspect.StrType: _TEXT,
 }
 
 
@@ -74,6 +82,7 @@ def _table(
     without: str = "",
     unique: Collection[str] = (),
     index: Collection[str] = (),
+    metadata: MetaData = METADATA,
 ) -> Table:
     """Return the table with the fields of the row for columns, but for the one that is only in memory."""
     columns: list[Column[object]] = []
@@ -93,10 +102,14 @@ def _table(
                 index=field.name in index or None,
             )
         )
-    return Table(name, METADATA, *columns, sqlite_with_rowid=len(keys) == 1)
+    return Table(name, metadata, *columns, sqlite_with_rowid=len(keys) == 1)
 
 
-PROGRESS: Final = _table("progress", ProgressRow, "name")
+def _partial(name: str, *columns: Column[object], where: ColumnElement[bool], using: str = "btree") -> None:
+    Index(name, *columns, sqlite_where=where, postgresql_where=where, postgresql_using=using)
+
+
+PROGRESS: Final = _table("progress", ProgressRow, "name", metadata=OWN)
 CONTAINERS: Final = _table("containers", ContainerRow, "position", unique=["id"])
 IMAGES: Final = _table("images", ImageRow, "position", unique=["id"])
 REVISIONS: Final = _table("revisions", RevisionRow, "position")
@@ -117,17 +130,18 @@ _calls_in_order = CALLS.c.position, CALLS.c.number
 _waiting = CALLS.c.stage == literal_column("'waiting'")
 
 Index("revisions_of_image", REVISIONS.c.image_id, REVISIONS.c.revision, unique=True)
-Index("sessions_listed", SESSIONS.c.position, sqlite_where=_listed)
-Index("sessions_of_container", SESSIONS.c.container_id, SESSIONS.c.position, sqlite_where=_listed)
-Index("agents_live", AGENTS.c.session, AGENTS.c.position, sqlite_where=_live)
-Index("agents_started", AGENTS.c.position, sqlite_where=_live)
+_partial("sessions_listed", SESSIONS.c.position, where=_listed)
+_partial("sessions_of_container", SESSIONS.c.container_id, SESSIONS.c.position, where=_listed)
+_partial("agents_live", AGENTS.c.session, AGENTS.c.position, where=_live)
+_partial("agents_started", AGENTS.c.position, where=_live)
 Index("messages_in_order", MESSAGES.c.session, *_in_order)
 Index("turns_of_session", TURNS.c.session, *_turns_in_order)
-Index("turns_open", TURNS.c.session, TURNS.c.position, sqlite_where=TURNS.c.ended_at.is_(None))
+_partial("turns_open", TURNS.c.session, TURNS.c.position, where=TURNS.c.ended_at.is_(None))
 Index("calls_of_session", CALLS.c.session, *_calls_in_order)
-Index("calls_open", CALLS.c.session, *_calls_in_order, sqlite_where=CALLS.c.results.is_(None))
-Index("calls_waiting", *_calls_in_order, sqlite_where=_waiting)
-Index("calls_waiting_by_id", CALLS.c.id, sqlite_where=_waiting)
+_partial("calls_open", CALLS.c.session, *_calls_in_order, where=CALLS.c.results.is_(None))
+_partial("calls_waiting", *_calls_in_order, where=_waiting)
+# The ids are those of models, of whatever length: a B-tree of PostgreSQL takes some 2,700 bytes.
+_partial("calls_waiting_by_id", CALLS.c.id, where=_waiting, using="hash")
 
 # The read model's questions: each finds its rows by key, in the order of an index.
 

@@ -15,7 +15,8 @@ from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import NAME, Generations, misfit
 from reenact.projections.log import Log
 from reenact.projections.read_model.opening import tables_beside
-from reenact.projections.read_model.projection import Projection, Store, make_tables
+from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.sqlite_store import SqliteStore, make_tables
 from reenact.projections.read_model.tables import METADATA, PROGRESS, VERSION
 
 Difference: TypeAlias = tuple[str, int, str]
@@ -69,11 +70,10 @@ class LiveTables:
         self._make_anew(log, moved)
         yield from self._misshapen()
         for table in METADATA.sorted_tables:
-            if table is not PROGRESS:
-                try:
-                    yield from self._compare(table)
-                except sqlite3.DatabaseError as error:
-                    yield str(table.name), 0, f"the table cannot be read: {error}"
+            try:
+                yield from self._compare(table)
+            except sqlite3.DatabaseError as error:
+                yield str(table.name), 0, f"the table cannot be read: {error}"
 
     def _misshapen(self) -> Iterator[Difference]:
         """Yield what is there and should not be, is missing, or is made in another way."""
@@ -182,7 +182,7 @@ def _opened(path: Path, anew: Path) -> sqlite3.Connection | None:
     raise ReadModelError(f"the projections in {path} are replaced again and again; try later")
 
 
-class _Passing(Store):
+class _Passing(SqliteStore):
     """Tables that nobody needs once this is over, whatever happens."""
 
     def connect(self) -> sqlite3.Connection:

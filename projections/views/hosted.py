@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import threading
 import time
 from collections.abc import Callable, Generator, Sequence
@@ -16,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError, needing_extra
 from reenact.projections.errors import ProjectionFailedError, ProjectionNotReadyError, ProjectionReplacedError, in_words
-from reenact.projections.generations import failure_of
+from reenact.projections.generations import failure_of, is_postgres
 from reenact.projections.log import Log, Row
 from reenact.projections.rebuilding import Followed, close_all
 from reenact.projections.runner import MOMENT, Moving, Runner
@@ -194,10 +193,7 @@ class Hosted(Followed):
 LOOK: Final = 0.1
 """Seconds between two looks at a log that tells nobody of what is written to it."""
 
-_POSTGRES: Final = ("postgresql://", "postgres://")
 _SQLITE: Final = "sqlite:///"
-_USER: Final = re.compile(r"[a-z]+://[^@/]*@")
-_PARAMETER: Final = "schema="
 
 
 @runtime_checkable
@@ -269,11 +265,11 @@ def open_place(url: str | os.PathLike[str]) -> Files | Schemas:
         ReadModelError: it cannot be opened; the subclass says why.
     """
     text = os.fspath(url)
-    if text.startswith(_POSTGRES):
+    if is_postgres(text):
         with needing_extra("postgresql", "a projection in PostgreSQL"):
             from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - the driver is an extra
 
-        return Schemas(*_taken_apart(text))
+        return Schemas.open(text)
     path = Path(text.removeprefix(_SQLITE))
     if "://" in text and not text.startswith(_SQLITE):
         kind = text.partition("://")[0]
@@ -281,14 +277,3 @@ def open_place(url: str | os.PathLike[str]) -> Files | Schemas:
     if path.is_file():
         raise ConfigurationError(f"{path} is a file; projections are kept in a directory, such as {path}.views")
     return Files(path)
-
-
-def _taken_apart(url: str) -> tuple[str, str | None]:
-    """Return what libpq reads, and the schema that is named; a '?' in a password begins no parameters."""
-    user = _USER.match(url)
-    begin = user.end() if user else 0
-    base, _, query = url[begin:].partition("?")
-    items = [item for item in query.split("&") if item]
-    schemas = [item.removeprefix(_PARAMETER) for item in items if item.startswith(_PARAMETER)]
-    rest = "&".join(item for item in items if not item.startswith(_PARAMETER))
-    return url[:begin] + base + (f"?{rest}" if rest else ""), schemas[-1] if schemas else None

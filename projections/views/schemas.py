@@ -1,4 +1,4 @@
-"""The PostgreSQL schemas of users' projections: one for each generation, and one that says which are live.
+"""The PostgreSQL schemas of projections: one for each generation, and one that says which are live.
 
 Several processes may keep the same projections: each transaction moves the position on from where it was found, so that
 whoever comes second has changed nothing, and looks again.
@@ -7,12 +7,14 @@ whoever comes second has changed nothing, and looks again.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
-from typing import ClassVar, Final
+from functools import partial
+from typing import ClassVar, Final, Self
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.rows import TupleRow
 from sqlalchemy import Connection, Engine, MetaData, create_engine, text
 from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError, NoResultFound
@@ -37,6 +39,9 @@ _NO_TABLE: Final = "42P01"
 _GONE: Final = (_NO_TABLE, "3F000", "XX000")
 """No such table, no such schema, or one that went while it was looked at."""
 
+_USER: Final = re.compile(r"[a-z]+://[^@/]*@")
+_PARAMETER: Final = "schema="
+
 _TURNS: Final = text("SELECT pg_advisory_xact_lock(hashtextextended(:base, 0))")
 _EXISTS: Final = text("SELECT 1 FROM pg_namespace WHERE nspname = :schema")
 _ALL: Final = text("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, :start)")
@@ -45,13 +50,13 @@ _ALL: Final = text("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 
 class Schemas:
     """Keeps the tables of projections in schemas, which other processes may keep, too."""
 
-    def __init__(self, url: str, schema: str | None) -> None:
-        """Connect to the database.
+    def __init__(self, url: str) -> None:
+        """Take a URL as that of a log, which may say `schema=…`; nothing is read or written yet.
 
         Raises:
             ConfigurationError: the URL cannot be read, or names no schema that could be used.
-            ReadModelError: the server cannot be reached, or lets nobody in.
         """
+        address, schema = _taken_apart(url)
         named = DEFAULT_SCHEMA if schema is None else schema
         if not _SCHEMA.fullmatch(named) or len(named) > _LONGEST:
             raise ConfigurationError(
@@ -64,8 +69,19 @@ class Schemas:
                 f"the schema of a log that has projections has no {SUFFIX!r} in its name; {named!r} has"
             )
         self.base: Final = f"{named}{SUFFIX}"
-        self.engine: Final = _engine(url)
+        self.connect: Final = _connecting(address)
+        self.engine: Final = _engine(self.connect)
         self.is_closed = False
+
+    @classmethod
+    def open(cls, url: str) -> Self:
+        """Connect to the database, and make the schema that says which generations are live, if there is none.
+
+        Raises:
+            ConfigurationError: the URL cannot be read, or names no schema that could be used.
+            ReadModelError: the server cannot be reached, or lets nobody in.
+        """
+        self = cls(url)
         try:
             with self.transaction() as connection:
                 connection.execute(_TURNS, {"base": self.base})
@@ -80,6 +96,18 @@ class Schemas:
         except ReadModelError:
             self.engine.dispose()
             raise
+        return self
+
+    def names(self) -> list[str]:
+        """Return the names of the projections that are kept here, in their order; nothing is changed.
+
+        Raises:
+            ReadModelError: the server cannot be reached, or lets nobody in.
+        """
+        with self.transaction() as connection:
+            if not _exists(connection, self.base):
+                return []
+            return list(connection.scalars(text(f"SELECT name FROM {self.base}.projections ORDER BY name")))  # noqa: S608 - a checked name
 
     def of(self, name: str) -> ProjectionSchemas:
         """Return the schemas of the projection with this name."""
@@ -107,7 +135,7 @@ class ProjectionSchemas:
 
     def __init__(self, schemas: Schemas, name: str) -> None:
         self._schemas = schemas
-        self._name = name
+        self.name: Final = name
         self._base = schemas.base
         self.dialect: Final[Dialect] = schemas.engine.dialect
         self._find = text(f"SELECT live FROM {self._base}.projections WHERE name = :name")  # noqa: S608 - a checked name
@@ -119,14 +147,14 @@ class ProjectionSchemas:
 
     def numbers(self) -> list[int]:
         """Return the generations that there are, in their order."""
-        start = f"{self._base}_{self._name}_"
+        start = f"{self._base}_{self.name}_"
         with self._schemas.transaction() as connection:
             rest = [found.removeprefix(start) for found in connection.scalars(_ALL, {"start": start})]
         return sorted(int(digits) for digits in rest if digits.isdigit())
 
     def create(self, number: int, tables: MetaData, version: int, shape: str) -> None:
         """Make the tables of a generation, empty, entirely or not at all; they stay if somebody has made them."""
-        schema = self._schema(number)
+        schema = self.schema(number)
         with self._schemas.transaction() as connection:
             connection.execute(_TURNS, {"base": self._base})
             if _exists(connection, schema):
@@ -205,11 +233,11 @@ class ProjectionSchemas:
             " DO UPDATE SET live = greatest(projections.live, excluded.live)"
         )
         with self._schemas.transaction() as connection:
-            connection.execute(move, {"name": self._name, "number": number})
+            connection.execute(move, {"name": self.name, "number": number})
 
     def drop(self, number: int, *, by_force: bool = False) -> bool:
         """Delete the generation when nobody reads it any more; return whether it is gone by now."""
-        schema = self._schema(number)
+        schema = self.schema(number)
         try:
             with self._schemas.engine.begin() as connection:
                 connection.execute(text(f"SET LOCAL lock_timeout TO {PATIENCE}"))
@@ -223,12 +251,12 @@ class ProjectionSchemas:
 
     def find_live(self, connection: Connection) -> int | None:
         """Return which generation is read, as the connection sees it."""
-        found: int | None = connection.execute(self._find, {"name": self._name}).scalar()
+        found: int | None = connection.execute(self._find, {"name": self.name}).scalar()
         return found
 
     def enter(self, connection: Connection, number: int) -> None:
         """Have the connection's transaction see the tables of a generation."""
-        connection.execute(text(f"SET LOCAL search_path TO {self._schema(number)}, public"))
+        connection.execute(text(f"SET LOCAL search_path TO {self.schema(number)}, public"))
 
     def _has_entered_live(self, connection: Connection, *, may_fail: bool) -> bool:
         transaction = connection.begin()
@@ -242,8 +270,9 @@ class ProjectionSchemas:
             raise
         return True
 
-    def _schema(self, number: int) -> str:
-        return f"{self._base}_{self._name}_{number}"
+    def schema(self, number: int) -> str:
+        """Return the name of the schema of a generation."""
+        return f"{self._base}_{self.name}_{number}"
 
     @contextmanager
     def _snapshot(self) -> Generator[Connection]:
@@ -255,18 +284,23 @@ def _exists(connection: Connection, schema: str) -> bool:
     return connection.execute(_EXISTS, {"schema": schema}).first() is not None
 
 
-def _engine(url: str) -> Engine:
-    def connect() -> psycopg.Connection[tuple[object, ...]]:
-        return psycopg.connect(
-            url, connect_timeout=_CONNECT_TIMEOUT, fallback_application_name="reenact", client_encoding="utf8"
-        )
-
+def _connecting(url: str) -> Callable[[], psycopg.Connection[TupleRow]]:
     try:
         conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         # Raised without the driver's words, which may show a part of the password.
         message = "this is no PostgreSQL URL: write postgresql://user:password@host:port/database?parameter=value"
         raise ConfigurationError(message) from None
+    return partial(
+        psycopg.connect,
+        url,
+        connect_timeout=_CONNECT_TIMEOUT,
+        fallback_application_name="reenact",
+        client_encoding="utf8",
+    )
+
+
+def _engine(connect: Callable[[], psycopg.Connection[TupleRow]]) -> Engine:
     engine = create_engine(
         "postgresql+psycopg://",
         creator=connect,
@@ -276,3 +310,14 @@ def _engine(url: str) -> Engine:
     )
     guard(engine)
     return engine
+
+
+def _taken_apart(url: str) -> tuple[str, str | None]:
+    """Return what libpq reads, and the schema that is named; a '?' in a password begins no parameters."""
+    user = _USER.match(url)
+    begin = user.end() if user else 0
+    base, _, query = url[begin:].partition("?")
+    items = [item for item in query.split("&") if item]
+    schemas = [item.removeprefix(_PARAMETER) for item in items if item.startswith(_PARAMETER)]
+    rest = "&".join(item for item in items if not item.startswith(_PARAMETER))
+    return url[:begin] + base + (f"?{rest}" if rest else ""), schemas[-1] if schemas else None

@@ -156,7 +156,7 @@ _PASSING_OF_SQLITE = (
 )
 _DAMAGE_OF_SQLITE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 # Lost connections, deadlocks, no resources, no lock in time, an operator's doing, the system's faults.
-_PASSING_OF_POSTGRES = ("08", "40", "53", "55P03", "57", "58")
+PASSING_OF_POSTGRES: Final = ("08", "40", "53", "55P03", "57", "58")
 
 
 def is_passing(error: DBAPIError) -> bool:
@@ -166,7 +166,7 @@ def is_passing(error: DBAPIError) -> bool:
         return name.startswith((*_PASSING_OF_SQLITE, *_DAMAGE_OF_SQLITE))
     state = getattr(error.orig, "sqlstate", None)
     if isinstance(state, str):
-        return state.startswith(_PASSING_OF_POSTGRES)
+        return state.startswith(PASSING_OF_POSTGRES)
     # Without a state it never came to the server, or nothing came back.
     return error.connection_invalidated or type(error) in (DatabaseError, InterfaceError) or _is_operational(error)
 

@@ -13,7 +13,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 from sqlalchemy.sql.compiler import SQLCompiler
 
 from reenact.projections.read_model import tables as statements
-from reenact.projections.read_model.tables import METADATA, VERSION
+from reenact.projections.read_model.tables import METADATA, OWN, VERSION
 
 FILE = Path(__file__).resolve().parent.parent.parent / "projections" / "read_model" / "compiled.py"
 HEAD = '''"""The read model's tables and statements as SQLite's text: made ahead, so that nobody waits for SQLAlchemy.
@@ -26,6 +26,7 @@ from __future__ import annotations
 from typing import Final
 
 '''
+TABLES = sorted((*METADATA.sorted_tables, *OWN.sorted_tables), key=lambda table: table.name)
 STATEMENTS = (Select, Insert, Update)
 DIALECT = SQLiteDialect_pysqlite(paramstyle="qmark")
 NAMED = SQLiteDialect_pysqlite(paramstyle="named")
@@ -44,7 +45,7 @@ def compiled() -> str:
 
 def parts() -> Iterator[ClauseElement]:
     """Yield what makes the tables and their indices."""
-    for table in METADATA.sorted_tables:
+    for table in TABLES:
         yield CreateTable(table)
         yield from map(CreateIndex, sorted(table.indexes, key=lambda index: str(index.name)))
 

@@ -13,21 +13,22 @@ import pytest
 from reenact.domain.errors import RuntimeClosedError
 from reenact.projections.errors import ReadModelError
 from reenact.projections.read_model import compiled
-from reenact.projections.read_model.projection import Readers, Store
+from reenact.projections.read_model.projection import Readers
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.read_model.rows import Value
+from reenact.projections.read_model.sqlite_store import SqliteStore
 from tests.projections.opened import open_store
 
 Opened: TypeAlias = list[sqlite3.Connection]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Store:
+def store(tmp_path: Path) -> SqliteStore:
     return open_store(tmp_path / "read.db")
 
 
 @pytest.fixture
-def opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> Opened:
+def opened(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> Opened:
     """Give a list to which each connection is added that is opened from now on."""
     connections: list[sqlite3.Connection] = []
     connect = store.connect
@@ -40,7 +41,7 @@ def opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> Opened:
     return connections
 
 
-def test_one_question_after_the_other_takes_one_connection(store: Store, opened: Opened) -> None:
+def test_one_question_after_the_other_takes_one_connection(store: SqliteStore, opened: Opened) -> None:
     with ReadModel(store) as model:
         for _ in range(20):
             assert model.session("a") is None
@@ -49,7 +50,7 @@ def test_one_question_after_the_other_takes_one_connection(store: Store, opened:
     assert len(opened) == 1
 
 
-def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(store: Store, opened: Opened) -> None:
+def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(store: SqliteStore, opened: Opened) -> None:
     together = threading.Barrier(12)
 
     class Slow(dict[str, Value]):
@@ -68,7 +69,7 @@ def test_questions_at_once_take_a_connection_each_of_which_few_stay_open(store: 
     assert (len(opened), kept, len(readers._free)) == (12, 8, 0)
 
 
-def test_a_question_that_fails_gives_its_connection_back(store: Store, opened: Opened, tmp_path: Path) -> None:
+def test_a_question_that_fails_gives_its_connection_back(store: SqliteStore, opened: Opened, tmp_path: Path) -> None:
     readers = Readers(store)
     readers.ask(compiled.SESSION, {"id": "a"})
     failed_before = readers.failed
@@ -85,7 +86,7 @@ def test_a_question_that_fails_gives_its_connection_back(store: Store, opened: O
     assert len(opened) == 1
 
 
-def test_what_cannot_be_opened_is_a_typed_error(store: Store, tmp_path: Path) -> None:
+def test_what_cannot_be_opened_is_a_typed_error(store: SqliteStore, tmp_path: Path) -> None:
     for name in tmp_path.glob("read.db*"):
         name.unlink()
     (tmp_path / "read.db").mkdir()
@@ -94,7 +95,7 @@ def test_what_cannot_be_opened_is_a_typed_error(store: Store, tmp_path: Path) ->
         model.session("a")
 
 
-def test_closed_readers_answer_no_more(store: Store) -> None:
+def test_closed_readers_answer_no_more(store: SqliteStore) -> None:
     readers = Readers(store)
     for _ in range(2):
         readers.close()

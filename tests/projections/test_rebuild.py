@@ -18,6 +18,7 @@ from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.generations import Generations, clear
 from reenact.projections.read_model.projection import Projection
 from reenact.projections.read_model.queries import KeptReadModel, ReadModel
+from reenact.projections.read_model.sqlite_store import SqliteFiles
 from reenact.testing import wait_until
 from tests.projections.histories import World
 
@@ -46,7 +47,7 @@ class Opened:
     """The tables, open."""
 
     def __init__(self, path: Path, world: World) -> None:
-        self.kept = KeptReadModel(path, world.log)
+        self.kept = KeptReadModel(SqliteFiles(path), world.log)
         self.model, self.runner = self.kept.model, self.kept.runner
         self.kept.start()
 
@@ -153,7 +154,7 @@ def test_tables_of_another_version_are_there_until_those_of_this_one_are(
     with monkeypatch.context() as patch:
         patch.setattr(Generations, "point_to", crash)
         with pytest.raises(CrashedError):
-            KeptReadModel(path, world.log)
+            KeptReadModel(SqliteFiles(path), world.log)
     assert Generations(path).numbers() == [1, 2]
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT count(*) FROM messages").fetchone() == (30,)

@@ -18,7 +18,7 @@ from reenact.projections.read_model.projection import Projection
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.runner import PACE, Pace, Runner
 from tests.projections.histories import ListLog, Recorded, World
-from tests.projections.opened import open_read_model, open_store, tables_of
+from tests.projections.opened import connection_of, open_read_model, open_store, tables_of
 
 FOR_EVER = 3600.0
 
@@ -229,7 +229,7 @@ def test_tables_that_another_program_has_locked_are_written_later(tmp_path: Path
     model, runner = open_read_model(tmp_path / "read.db", world.log)
     with model, runner:
         other = sqlite3.connect(tmp_path / "read.db", isolation_level=None)
-        tables_of(runner)._connection.execute("PRAGMA busy_timeout=1")
+        connection_of(runner).execute("PRAGMA busy_timeout=1")
         position = world.say("a")
         other.execute("BEGIN IMMEDIATE")
 
@@ -245,7 +245,7 @@ def test_tables_that_another_program_has_locked_are_written_later(tmp_path: Path
 def test_tables_that_found_no_space_are_written_when_there_is_some(tmp_path: Path, world: World) -> None:
     model, runner = open_read_model(tmp_path / "read.db", world.log)
     with model, runner:
-        tables = tables_of(runner)._connection
+        tables = connection_of(runner)
         (pages,) = tables.execute("PRAGMA page_count").fetchone()
         tables.execute(f"PRAGMA max_page_count={pages}")
         position = world.say("a", "A long story. " * 10_000)

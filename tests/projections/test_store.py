@@ -14,7 +14,7 @@ from reenact.projections.errors import ReadModelError
 from reenact.projections.read_model.projection import Projection
 from reenact.projections.runner import Runner
 from tests.projections.histories import START, ListLog, World
-from tests.projections.opened import open_read_model, open_store, tables_of
+from tests.projections.opened import connection_of, open_read_model, open_store
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ def test_the_write_ahead_log_goes_home_when_it_has_grown(
     monkeypatch.setattr("reenact.projections.generations.CHECKPOINT_PAGES", pages)
     store = open_store(path)
     with Runner(world.log, Projection(world.log, store)) as runner:
-        (page,) = tables_of(runner)._connection.execute("PRAGMA page_size").fetchone()
+        (page,) = connection_of(runner).execute("PRAGMA page_size").fetchone()
         for _ in range(30):
             for _ in range(20):
                 world.say("a", "A long story. " * 100)

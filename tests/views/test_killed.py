@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -123,8 +123,8 @@ def note_beginnings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     begun: list[int] = []
     begin = OwnTables.__init__
 
-    def note(tables: OwnTables, log: Log, store: Store, number: int) -> None:
-        begin(tables, log, store, number)
+    def note(tables: OwnTables, log: Log, store: Store, turn_to: Callable[[Store], object]) -> None:
+        begin(tables, log, store, turn_to)
         begun.append(tables.position)
 
     monkeypatch.setattr(OwnTables, "__init__", note)

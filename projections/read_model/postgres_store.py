@@ -1,0 +1,248 @@
+"""The runtime's own tables in PostgreSQL: in schemas beside that of the log, one for each generation.
+
+What is executed is the text that is made for SQLite, spelled as PostgreSQL has it. Several processes may keep the same
+tables: the row that says how far these are is moved first, so that one of them writes at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar, Final
+
+import psycopg
+from psycopg import errors
+from psycopg.rows import TupleRow
+from psycopg.types.numeric import Int8Dumper
+from psycopg.types.string import BytesBinaryDumper, StrDumperUnknown, TextLoader
+
+from reenact.projections.errors import ProjectionReplacedError, ReadModelError
+from reenact.projections.generations import NAME, mark
+from reenact.projections.log import Row
+from reenact.projections.read_model import compiled
+from reenact.projections.read_model.rows import Changes, Connection, Value, write
+from reenact.projections.read_model.tables import METADATA
+from reenact.projections.views.schemas import ProjectionSchemas, Schemas
+from reenact.projections.views.transactions import PASSING_OF_POSTGRES
+
+if TYPE_CHECKING:
+    from psycopg.abc import Buffer
+
+
+LOCK_TIMEOUT: Final = 5000
+"""Milliseconds that whoever writes waits for another process that does."""
+
+_KEYS: Final = re.compile(r"(\w+\.(\w+)) IN \(SELECT anon_1\.value FROM json_each\(\?\) AS anon_1\)")
+_SPELLINGS: Final = (
+    (_KEYS, lambda found: f"{found[1]} = ANY(%s::{'text' if found[2] == 'stream' else 'bigint'}[])"),
+    # A limit below 0 is one of 0 in SQLite's text, too, and none is none.
+    (
+        re.compile(r"LIMIT coalesce\(max\(:limit, 0\), -1\)"),
+        "LIMIT CASE WHEN %(limit)s::bigint < 0 THEN 0 ELSE %(limit)s::bigint END",
+    ),
+    (re.compile(r"(?<!:):(\w+)"), r"%(\1)s"),
+    (re.compile(r"\?"), "%s"),
+)
+
+
+@lru_cache(maxsize=256)
+def spelled(statement: str) -> bytes:
+    """Return the text of a statement of `compiled` as PostgreSQL, and its driver, have it."""
+    text = " ".join(statement.split())
+    for spelling, other in _SPELLINGS:
+        text = spelling.sub(other, text)
+    return text.encode()
+
+
+# U+0000, which a text of PostgreSQL cannot hold, is stored as two U+0001, and U+0001 as U+0001 U+0002. That keeps texts
+# apart, and in their order.
+
+
+def escaped(text: str) -> str:
+    """Return the text as it is stored."""
+    return text.replace("\x01", "\x01\x02").replace("\x00", "\x01\x01") if "\x00" in text or "\x01" in text else text
+
+
+def unescaped(text: str) -> str:
+    """Return the text that is stored in this way."""
+    return text.replace("\x01\x01", "\x00").replace("\x01\x02", "\x01") if "\x01" in text else text
+
+
+class _Dumper(StrDumperUnknown):
+    def dump(self, obj: str) -> Buffer | None:
+        return super().dump(escaped(obj))
+
+
+class _Loader(TextLoader):
+    def load(self, data: Buffer) -> str:
+        return unescaped(str(data, "utf-8"))
+
+
+class _BinaryLoader(_Loader):
+    format = psycopg.pq.Format.BINARY
+
+
+class PostgresConnection:
+    """A connection that takes the statements of `compiled`. Each is a transaction of its own, unless one is begun."""
+
+    def __init__(self, driver: psycopg.Connection[TupleRow], schema: str) -> None:
+        """Take a new connection, for the tables in the schema."""
+        self.driver: Final = driver
+        adapters = driver.adapters
+        adapters.register_dumper(str, _Dumper)
+        adapters.register_dumper(bytes, BytesBinaryDumper)
+        for kind in (int, bool):
+            adapters.register_dumper(kind, Int8Dumper)
+        for loader in (_Loader, _BinaryLoader):
+            adapters.register_loader("text", loader)
+        driver.autocommit = True
+        # What is lost with the server is projected again.
+        settings = f"SET synchronous_commit TO off; SET lock_timeout TO {LOCK_TIMEOUT}; SET search_path TO {schema}"
+        driver.execute(settings.encode())
+
+    def execute(self, statement: str, values: Sequence[object] | Mapping[str, Value] = ()) -> psycopg.Cursor[TupleRow]:
+        """Execute a statement."""
+        return self.driver.execute(spelled(statement), values, binary=True)
+
+    def executemany(self, statement: str, rows: Iterable[Sequence[object]]) -> None:
+        """Execute a statement with each of these rows."""
+        given = list(rows)
+        if given:
+            with self.driver.cursor() as cursor:
+                cursor.executemany(spelled(statement), given)
+
+    def close(self) -> None:
+        """Let go of it. Idempotent."""
+        self.driver.close()
+
+
+class PostgresStore:
+    """The tables in a schema. Each connection belongs to who opened it, whatever thread that is on at the time."""
+
+    faults: ClassVar[type[Exception]] = psycopg.Error
+
+    def __init__(self, schemas: Schemas, number: int) -> None:
+        self._schemas = schemas
+        self.number = number
+        self._schema = schemas.of(NAME).schema(number)
+
+    def __str__(self) -> str:
+        """Return the name of the schema."""
+        return f"the schema {self._schema}"
+
+    def connect(self) -> PostgresConnection:
+        """Return a connection, to be closed."""
+        driver = self._schemas.connect()
+        try:
+            return PostgresConnection(driver, self._schema)
+        except BaseException:
+            driver.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of what is kept beyond the connections: nothing. Idempotent."""
+
+    def begin(self, connection: Connection) -> Connection:
+        """Begin a transaction on the connection, or on another one if it is lost; return which."""
+        try:
+            connection.execute("BEGIN")
+        except psycopg.OperationalError:
+            connection.close()
+            connection = self.connect()
+            connection.execute("BEGIN")
+        return connection
+
+    def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
+        """Return the rows that answer a question about some keys."""
+        return connection.execute(question, (list(keys),)).fetchall()
+
+    def reached(self, connection: Connection) -> int:
+        """Return how far the tables are.
+
+        Raises:
+            ReadModelError: they do not say so.
+        """
+        found = connection.execute("SELECT position FROM reenact_progress").fetchone()
+        if found is None or not isinstance(found[0], int):
+            raise ReadModelError("the row that says how far the projections are is gone")
+        return found[0]
+
+    def move(self, connection: Connection, origin: int, last: Row) -> bool:
+        """Say that the tables, which are at the origin, hold everything up to this row.
+
+        Return False if they are elsewhere, or others have taken their place. Nobody else moves them until the
+        transaction ends.
+        """
+        statement = f"""
+            UPDATE reenact_progress SET position = ?, mark = ?, failure = NULL WHERE position = ? AND NOT EXISTS
+            (SELECT FROM {self._schemas.base}.projections WHERE name = '{NAME}' AND live > {self.number})
+        """  # noqa: S608 - a checked name
+        return connection.execute(statement, (last.position, mark(last), origin)).rowcount == 1
+
+    def commit(self, connection: Connection, changes: Changes) -> None:
+        """Write the rows, and end the transaction: all in one go to the server and back."""
+        assert isinstance(connection, PostgresConnection)
+        with connection.driver.pipeline():
+            write(connection, changes)
+            connection.driver.execute(b"COMMIT")
+
+    def roll_back(self, connection: Connection) -> None:
+        """End the transaction, if there is one, with nothing changed."""
+        with suppress(psycopg.Error):  # the connection is lost, and with it the transaction
+            connection.execute("ROLLBACK")
+
+    def say_closed(self, connection: Connection, closed: int) -> None:
+        """Do nothing: the server answers for what it keeps."""
+
+    def is_of_the_store(self, error: BaseException) -> bool:
+        """Return whether a fault has nothing to do with what was to be written."""
+        if not isinstance(error, psycopg.Error):
+            return False
+        state = error.sqlstate
+        return self.is_gone(error) or (
+            isinstance(error, psycopg.OperationalError) if state is None else state.startswith(PASSING_OF_POSTGRES)
+        )
+
+    def is_worth_another_try(self, error: BaseException) -> bool:
+        """Return whether a question that failed is asked again, on another connection."""
+        return self.is_of_the_store(error)
+
+    def is_gone(self, error: BaseException) -> bool:
+        """Return whether the tables are not there any more."""
+        return isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName)
+
+    def successor(self) -> PostgresStore | None:
+        """Return the tables that another process has put in the place of these, None if none has.
+
+        Raises:
+            ProjectionReplacedError: they are of another version.
+        """
+        place = self._schemas.of(NAME)
+        number = place.live()
+        if number is None or number <= self.number:
+            return None
+        if place.progress_of(number).version != compiled.VERSION:
+            raise ProjectionReplacedError(NAME)
+        return PostgresStore(self._schemas, number)
+
+
+class PostgresSchemas(ProjectionSchemas):
+    """The schemas of the runtime's own tables."""
+
+    def __init__(self, schemas: Schemas) -> None:
+        super().__init__(schemas, NAME)
+        self._all = schemas
+
+    def make(self, number: int) -> None:
+        """Make the tables of a generation, empty, entirely or not at all."""
+        self.create(number, METADATA, compiled.VERSION, "")
+
+    def store(self, number: int) -> PostgresStore:
+        """Return the tables of a generation."""
+        return PostgresStore(self._all, number)
+
+    def close(self) -> None:
+        """Let go of the connections that make and replace tables. Idempotent."""
+        self._all.close()

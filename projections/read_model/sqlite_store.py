@@ -1,0 +1,157 @@
+"""The runtime's own tables in SQLite: in files beside that of the log, one for each generation, or in memory."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import ClassVar, Final
+
+import msgspec
+
+from reenact.projections.errors import ReadModelError
+from reenact.projections.generations import NAME, Generations, connect_to_write, mark, remove
+from reenact.projections.log import Row
+from reenact.projections.read_model import compiled
+from reenact.projections.read_model.rows import Changes, Connection, Value, write
+
+_NOT_OF_THE_EVENTS: Final = (sqlite3.OperationalError, sqlite3.DatabaseError)
+"""Locked, full, damaged: these types themselves. What derives from the second is about what was to be written."""
+
+_json: Final = msgspec.json.Encoder().encode
+
+
+class SqliteStore:
+    """The tables in a file. Each connection belongs to who opened it, whatever thread that is on at the time."""
+
+    faults: ClassVar[type[Exception]] = sqlite3.Error
+    factory: ClassVar[type[sqlite3.Connection]] = sqlite3.Connection
+    """What makes the connections."""
+
+    def __init__(self, path: Path, number: int = 1) -> None:
+        self.path = path
+        self.number = number
+
+    def __str__(self) -> str:
+        """Return the path."""
+        return str(self.path)
+
+    def connect(self) -> sqlite3.Connection:
+        """Return a connection, to be closed."""
+        return connect_to_write(self.path, factory=self.factory)
+
+    def make(self) -> None:
+        """Make the tables in the file, which has none.
+
+        Raises:
+            ReadModelError: it cannot be written.
+        """
+        try:
+            with closing(self.connect()) as connection:
+                make_tables(connection)
+        except sqlite3.Error as error:
+            raise ReadModelError(f"the projections cannot be written to {self.path}: {error}") from error
+
+    def close(self) -> None:
+        """Let go of what is kept beyond the connections: nothing. Idempotent."""
+
+    def begin(self, connection: Connection) -> Connection:
+        """Begin a transaction that nobody else writes in."""
+        connection.execute("BEGIN IMMEDIATE")
+        return connection
+
+    def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
+        """Return the rows that answer a question about some keys."""
+        # All keys in one parameter: the text stays the same however many there are, and SQLite prepares it once.
+        return connection.execute(question, (_json(list(keys)).decode(),)).fetchall()
+
+    def reached(self, connection: Connection) -> int:
+        """Return how far the tables are.
+
+        Raises:
+            ReadModelError: they do not say so.
+        """
+        found = connection.execute(compiled.PROGRESS_OF, (NAME,)).fetchone()
+        if found is None or not isinstance(found[0], int):
+            raise ReadModelError("the row that says how far the projections are is gone")
+        return found[0]
+
+    def move(self, connection: Connection, origin: int, last: Row) -> bool:
+        """Say that the tables, which are at the origin, hold everything up to this row; False if they are elsewhere."""
+        return connection.execute(compiled.MOVE, (last.position, mark(last), NAME, origin)).rowcount == 1
+
+    def commit(self, connection: Connection, changes: Changes) -> None:
+        """Write the rows, and end the transaction."""
+        write(connection, changes)
+        connection.execute("COMMIT")
+
+    def roll_back(self, connection: Connection) -> None:
+        """End the transaction, if there is one, with nothing changed."""
+        with suppress(sqlite3.OperationalError):  # SQLite may have rolled back by itself
+            connection.execute("ROLLBACK")
+
+    def say_closed(self, connection: Connection, closed: int) -> None:
+        """Say whether the tables can be relied on when they are opened next."""
+        connection.execute(compiled.SAY_CLOSED, (closed, NAME))
+
+    def is_of_the_store(self, error: BaseException) -> bool:
+        """Return whether a fault has nothing to do with what was to be written."""
+        return type(error) in _NOT_OF_THE_EVENTS
+
+    def is_worth_another_try(self, error: BaseException) -> bool:
+        """Return whether a question that failed is asked again: SQLite has waited for whoever was in the way."""
+        return False
+
+    def is_gone(self, error: BaseException) -> bool:
+        """Return whether somebody else has deleted the tables: nobody does, as long as they are open."""
+        return False
+
+    def successor(self) -> SqliteStore | None:
+        """Return the tables that another process has put in the place of these: none does."""
+
+
+class PrivateStore(SqliteStore):
+    """Empty tables in memory, on one connection that all threads share."""
+
+    def __init__(self) -> None:
+        if sqlite3.threadsafety < 3:  # noqa: PLR2004 - DB-API: threads may share connections
+            raise ReadModelError("this Python's sqlite3 was built without the serialised mode")
+        super().__init__(Path(":memory:"))
+        self._shared = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, factory=_Shared)
+        make_tables(self._shared)
+
+    def connect(self) -> sqlite3.Connection:
+        """Return the connection; it stays open when it is closed, since others have it, too."""
+        return self._shared
+
+    def close(self) -> None:
+        """Let go of the tables. Idempotent."""
+        sqlite3.Connection.close(self._shared)
+
+
+class _Shared(sqlite3.Connection):
+    def close(self) -> None: ...
+
+
+def make_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables and their indices, empty; they are made when the row is there that says how far they are."""
+    for statement in compiled.TABLES:
+        connection.execute(statement)
+    connection.execute(compiled.ADD_PROGRESS, (NAME, 0, "", compiled.VERSION, 0))
+
+
+class SqliteFiles(Generations):
+    """The files of the runtime's own tables."""
+
+    def make(self, number: int) -> None:
+        """Make the tables of a generation, empty, entirely or not at all."""
+        remove(self.file(number))
+        self.store(number).make()
+
+    def store(self, number: int) -> SqliteStore:
+        """Return the tables of a generation."""
+        return SqliteStore(self.file(number), number)
+
+    def close(self) -> None:
+        """Let go of what is kept beyond the connections: nothing. Idempotent."""
