@@ -11,8 +11,9 @@ from typing import Final, TypeAlias
 
 from sqlalchemy import Table
 
+from reenact.domain.errors import needing_extra
 from reenact.projections.errors import ReadModelError
-from reenact.projections.generations import NAME, Generations, misfit
+from reenact.projections.generations import NAME, Generations, is_postgres, misfit
 from reenact.projections.log import Log
 from reenact.projections.read_model.opening import tables_beside
 from reenact.projections.read_model.projection import Projection
@@ -135,16 +136,16 @@ class LiveTables:
 
 @contextmanager
 def live_tables(place: str) -> Generator[LiveTables | None]:
-    """Give the live ones of the tables of the log at the place, which is its path; None if there are none.
+    """Give the live ones of the tables of the log at the place, a path or `postgresql://` URL; None if there are none.
 
     Nothing of what is written meanwhile is seen, and nobody who writes has to wait.
 
     Raises:
-        ReadModelError: the file cannot be opened.
+        ReadModelError: they cannot be read.
     """
     with tempfile.TemporaryDirectory(prefix="reenact-") as directory:
         anew = Path(directory) / "anew.db"
-        connection = _opened(tables_beside(place), anew)
+        connection = _opened(_tables_of(place, Path(directory)), anew)
         if connection is None:
             yield None
             return
@@ -154,6 +155,18 @@ def live_tables(place: str) -> Generator[LiveTables | None]:
             except sqlite3.DatabaseError as error:
                 raise ReadModelError(f"the projections beside the log cannot be read: {error}") from error
             yield tables
+
+
+def _tables_of(place: str, directory: Path) -> Path:
+    """Return the first file of the tables; those of PostgreSQL are copied to the directory."""
+    if not is_postgres(place):
+        return tables_beside(place)
+    with needing_extra("postgresql", "a log in PostgreSQL"):
+        from reenact.projections.verification.read_model_copy import copy_live  # noqa: PLC0415 - the driver is an extra
+
+    copy = directory / "live.db"
+    copy_live(place, copy)
+    return copy
 
 
 def _opened(path: Path, anew: Path) -> sqlite3.Connection | None:

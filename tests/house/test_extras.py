@@ -23,7 +23,12 @@ MODULES_OF_EXTRAS = {
     "cli,server": ("reenact.cli.serve",),
     "client": ("reenact.client", "reenact._remote"),
     "mcp": ("reenact.actors.environment.tools.mcp",),
-    "postgresql": ("reenact.actors.journal.postgres", "reenact.projections.views.schemas"),
+    "postgresql": (
+        "reenact.actors.journal.postgres",
+        "reenact.projections.read_model.postgres_store",
+        "reenact.projections.verification.read_model_copy",
+        "reenact.projections.views.schemas",
+    ),
     "server": ("reenact.server",),
     "terminal": ("reenact.terminal",),
     "testing": ("reenact.testing.machine", "reenact.testing.plugin"),

@@ -16,11 +16,13 @@ from reenact.domain.messages import Message
 from reenact.projections import Progress
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.generations import Generations, clear
+from reenact.projections.read_model.opening import open_read_model
 from reenact.projections.read_model.projection import Projection
-from reenact.projections.read_model.queries import KeptReadModel, ReadModel
-from reenact.projections.read_model.sqlite_store import SqliteFiles
+from reenact.projections.read_model.queries import ReadModel, Tables
+from reenact.projections.views.schemas import ProjectionSchemas
 from reenact.testing import wait_until
 from tests.projections.histories import World
+from tests.projections.opened import numbers_at, set_version, tables_at
 
 
 class CrashedError(BaseException):
@@ -29,7 +31,7 @@ class CrashedError(BaseException):
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    return tmp_path / "read.db"
+    return tmp_path / "log.db.projections"
 
 
 @pytest.fixture
@@ -46,9 +48,10 @@ def world() -> World:
 class Opened:
     """The tables, open."""
 
-    def __init__(self, path: Path, world: World) -> None:
-        self.kept = KeptReadModel(SqliteFiles(path), world.log)
+    def __init__(self, place: str, world: World) -> None:
+        self.kept = open_read_model(place, world.log)
         self.model, self.runner = self.kept.model, self.kept.runner
+        self.tables = self.kept._tables
         self.kept.start()
 
     def close(self) -> None:
@@ -57,8 +60,8 @@ class Opened:
 
 
 @pytest.fixture
-def opened(path: Path, world: World) -> Iterator[Opened]:
-    opened = Opened(path, world)
+def opened(place: str, world: World) -> Iterator[Opened]:
+    opened = Opened(place, world)
     yield opened
     opened.close()
 
@@ -77,34 +80,33 @@ def numbered(count: int) -> list[str]:
 
 
 @pytest.mark.usefixtures("small_batches")
-def test_new_tables_take_the_place_of_those_that_are_read(opened: Opened, path: Path, world: World) -> None:
+def test_new_tables_take_the_place_of_those_that_are_read(opened: Opened, world: World) -> None:
     told: list[Progress] = []
 
     opened.kept.rebuild(told.append)
 
     assert [one.done for one in told[:3]] == [0, 5, 10]
     assert told[-1] == Progress("reenact", world.log.head(), world.log.head())
-    assert Generations(path).current() == path.with_name("read.db.2")
-    assert not path.exists()
+    assert (opened.tables.live(), opened.tables.numbers()) == (2, [2])
     assert words_of(opened.model.messages("a")) == numbered(30)
     opened.runner.wait_for(world.say("a", "word 30"), timeout=60)
     assert words_of(opened.model.messages("a")) == numbered(31)
 
 
-def test_they_are_found_when_they_are_opened_again(path: Path, world: World) -> None:
+def test_they_are_found_when_they_are_opened_again(place: str, world: World) -> None:
     for number in range(3):
-        opened = Opened(path, world)
+        opened = Opened(place, world)
         opened.kept.rebuild()
         assert words_of(opened.model.messages("a")) == numbered(30 + number)
         opened.close()
         world.say("a", f"word {30 + number}")
 
-    assert Generations(path).numbers() == [4]
+    assert numbers_at(place) == [4]
 
 
 @pytest.mark.usefixtures("small_batches")
 def test_readers_who_read_their_own_writes_miss_none_while_the_tables_are_made_anew_again_and_again(
-    opened: Opened, path: Path, world: World
+    opened: Opened, world: World
 ) -> None:
     done, journal = threading.Event(), threading.Lock()
 
@@ -136,38 +138,36 @@ def test_readers_who_read_their_own_writes_miss_none_while_the_tables_are_made_a
             done.set()
         assert all(reader.result(timeout=60) >= 10 for reader in readers)
 
-    assert Generations(path).numbers() == [5]
+    assert opened.tables.numbers() == [5]
     assert words_of(opened.model.messages("a")) == numbered(120)
 
 
 def test_tables_of_another_version_are_there_until_those_of_this_one_are(
-    path: Path, world: World, monkeypatch: pytest.MonkeyPatch
+    place: str, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Opened(path, world).close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE progress SET version = 1")
-    connection.close()
+    Opened(place, world).close()
+    set_version(place, 1)
 
-    def crash(_generations: Generations, _number: int) -> None:
+    def crash(_tables: Tables, _number: int) -> None:
         raise CrashedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(Generations, "point_to", crash)
+        for kind in (Generations, ProjectionSchemas):
+            patch.setattr(kind, "point_to", crash)
         with pytest.raises(CrashedError):
-            KeptReadModel(SqliteFiles(path), world.log)
-    assert Generations(path).numbers() == [1, 2]
-    with sqlite3.connect(path) as connection:
-        assert connection.execute("SELECT count(*) FROM messages").fetchone() == (30,)
-    connection.close()
+            open_read_model(place, world.log)
+    assert numbers_at(place) == [1, 2]
+    with tables_at(place) as tables, ReadModel(tables.store(1)) as model:
+        assert words_of(model.messages("a")) == numbered(30)
 
-    opened = Opened(path, world)
+    opened = Opened(place, world)
     assert words_of(opened.model.messages("a")) == numbered(30)
-    assert Generations(path).numbers() == [2]
+    assert opened.tables.numbers() == [2]
     opened.close()
 
 
-def test_closing_ends_a_rebuilding_which_the_next_opening_goes_on_with(path: Path, world: World) -> None:
-    opened = Opened(path, world)
+def test_closing_ends_a_rebuilding_which_the_next_opening_goes_on_with(place: str, world: World) -> None:
+    opened = Opened(place, world)
     reached = threading.Event()
 
     def close_meanwhile(_progress: Progress) -> None:
@@ -187,29 +187,28 @@ def test_closing_ends_a_rebuilding_which_the_next_opening_goes_on_with(path: Pat
         opened.close()
 
         assert rebuilding.result(timeout=60) == "told"
-    assert Generations(path).numbers() == [1, 2]
+    assert numbers_at(place) == [1, 2]
 
-    opened = Opened(path, world)
-    wait_until(lambda: Generations(path).numbers() == [2])
+    opened = Opened(place, world)
+    wait_until(lambda: opened.tables.numbers() == [2])
     assert words_of(opened.model.messages("a")) == numbered(30)
     opened.close()
 
 
-def test_an_event_that_cannot_be_projected_leaves_the_tables_as_they_were(
-    opened: Opened, path: Path, world: World
-) -> None:
+def test_an_event_that_cannot_be_projected_leaves_the_tables_as_they_were(opened: Opened, world: World) -> None:
     bad = world.log.append("session-a", TurnStarted("no such turn", 1))
 
     with pytest.raises(ProjectionFailedError, match=f"TurnStarted at position {bad}"):
         opened.kept.rebuild()
 
-    assert Generations(path).numbers() == [1]
+    assert opened.tables.numbers() == [1]
     assert len(opened.model.messages("a")) == 30
 
 
 def test_a_question_that_is_being_answered_keeps_its_tables(
-    opened: Opened, path: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    opened = Opened(str(path.with_suffix("")), world)
     monkeypatch.setattr("reenact.projections.read_model.queries._LOOKS", 1)
     readers = opened.model._readers
     lent = readers._take()
@@ -223,6 +222,7 @@ def test_a_question_that_is_being_answered_keeps_its_tables(
     readers._give_back(lent)
     assert Generations(path).drop(1)
     assert Generations(path).numbers() == [2]
+    opened.close()
 
 
 def test_a_model_that_turns_to_other_tables_keeps_no_connection_to_the_former(opened: Opened, world: World) -> None:
@@ -236,14 +236,14 @@ def test_a_model_that_turns_to_other_tables_keeps_no_connection_to_the_former(op
 
 
 def test_a_pointer_that_says_nothing_means_the_first_file(path: Path, world: World) -> None:
-    Opened(path, world).close()
-    path.with_name("read.db.live").write_bytes(b"what?")
+    Opened(str(path.with_suffix("")), world).close()
+    path.with_name(f"{path.name}.live").write_bytes(b"what?")
 
     assert Generations(path).current() == path
 
 
 def test_a_file_that_somebody_reads_is_not_cleared_away(path: Path, world: World) -> None:
-    Opened(path, world).close()
+    Opened(str(path.with_suffix("")), world).close()
     other = sqlite3.connect(path)
     other.execute("BEGIN")
     other.execute("SELECT count(*) FROM messages").fetchone()
@@ -255,8 +255,8 @@ def test_a_file_that_somebody_reads_is_not_cleared_away(path: Path, world: World
 
 
 def test_other_files_beside_the_tables_are_none_of_theirs(path: Path, world: World) -> None:
-    Opened(path, world).close()
-    for name in ("read.db.backup", "read.db.2.old", "read.db.02", "unread.db.3"):
+    Opened(str(path.with_suffix("")), world).close()
+    for name in ("log.db.projections.backup", "log.db.projections.2.old", "log.db.projections.02", "unread.db.3"):
         path.with_name(name).write_bytes(b"")
 
     assert Generations(path).numbers() == [1]

@@ -18,7 +18,7 @@ from reenact.projections.read_model.projection import Projection
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.runner import PACE, Pace, Runner
 from tests.projections.histories import ListLog, Recorded, World
-from tests.projections.opened import connection_of, open_read_model, open_store, tables_of
+from tests.projections.opened import connection_of, open_read_model, open_store, opened_at, tables_of
 
 FOR_EVER = 3600.0
 
@@ -33,11 +33,9 @@ def world() -> World:
 
 
 @pytest.fixture
-def opened(tmp_path: Path, world: World) -> Iterator[tuple[ReadModel, Runner]]:
-    model, runner = open_read_model(tmp_path / "read.db", world.log)
-    yield model, runner
-    runner.close()
-    model.close()
+def opened(place: str, world: World) -> Iterator[tuple[ReadModel, Runner]]:
+    with opened_at(place, world.log) as opened:
+        yield opened
 
 
 @pytest.fixture
