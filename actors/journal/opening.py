@@ -8,11 +8,15 @@ import shutil
 import tempfile
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from reenact.actors.journal.api import Journal, Listener, Synchronous
+from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.postgres.driver import require_driver
 from reenact.domain.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from reenact.actors.journal.stored import StoredJournal
 
 _SQLITE = "sqlite:///"
 _PRIVATE = "reenact-private-"
@@ -25,11 +29,15 @@ def open_journal(
     *,
     listener: Listener | None = None,
     synchronous: Synchronous = "FULL",
-) -> Journal:
+    read_only: bool = False,
+    closed: bool = False,
+    shared: bool = False,
+) -> StoredJournal:
     """Open the log that a path or URL names, or begin one there.
 
     A path and `sqlite:///` name a file; `postgresql://` and `postgres://` a database, in which the parameter `schema`
-    names the schema of the log ("reenact" if it does not).
+    names the schema of the log ("reenact" if it does not). `read_only`, `closed` and `shared` are explained at
+    `SqliteJournal.open`.
 
     Raises:
         ConfigurationError: there is no such kind of log, or no such setting, or what it needs is not installed.
@@ -42,11 +50,22 @@ def open_journal(
         require_driver()
         from reenact.actors.journal.postgres.journal import PostgresJournal  # noqa: PLC0415
 
-        return PostgresJournal.open(os.fspath(url), codec, listener=listener, synchronous=synchronous)
+        journal = PostgresJournal.open(
+            os.fspath(url), codec, listener=listener, synchronous=synchronous, read_only=read_only
+        )
+        if closed:
+            try:
+                journal.check_owner()
+            except BaseException:
+                journal.close()
+                raise
+        return journal
     path = file_of(url)
     from reenact.actors.journal.sqlite import SqliteJournal  # noqa: PLC0415
 
-    return SqliteJournal.open(path, codec, listener=listener, synchronous=synchronous)
+    return SqliteJournal.open(
+        path, codec, listener=listener, synchronous=synchronous, read_only=read_only, closed=closed, shared=shared
+    )
 
 
 def is_postgres(url: str | os.PathLike[str]) -> bool:

@@ -17,14 +17,12 @@ from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.lock import WriterLock
 from reenact.actors.journal.schema import check_file, check_format, create_tables
-from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.sqlite_reader import BUSY_TIMEOUT, SqliteReader
 from reenact.actors.journal.sqlite_store import SqliteStore
-from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.journal.stored import FIRST_EVENTS, StoredJournal, check_owner
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
-_FIRST_EVENTS = "SELECT events FROM steps WHERE count > 0 ORDER BY number LIMIT 1"
 PAGE_SIZE: Final = 8192
 """Bytes. A step has 1 to 3 kB: two or three on a page of SQLite's own 4,096 would leave a third of the file empty."""
 _WAL_SIZE_LIMIT = 64 * 1024 * 1024
@@ -94,7 +92,7 @@ def _open_store(
     cleanup.callback(_close_connection, connection, path)
     is_log = check_format(connection, path)
     if is_log and only is not None:
-        _check_owner(connection, path, only)
+        check_owner(connection.execute(FIRST_EVENTS).fetchall(), path, only)
     connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")  # of a file that is still to begin
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -109,25 +107,6 @@ def _open_store(
     if shared:
         lock.share()
     return SqliteStore(connection, path, is_shared=shared)
-
-
-def _check_owner(connection: sqlite3.Connection, path: str, codec: EventCodec) -> None:
-    topic = _first_topic(connection)
-    if topic is not None and not codec.knows(topic):
-        message = (
-            f"{path} is the log of other actors: it begins with an event of type {topic!r}; open it with the "
-            "program that wrote it, or choose another file"
-        )
-        raise LogUnusableError(message)
-
-
-def _first_topic(connection: sqlite3.Connection) -> str | None:
-    """Return the stored name of the log's first event, if it has one that can be read."""
-    row: tuple[bytes] | None = connection.execute(_FIRST_EVENTS).fetchone()
-    try:
-        return unpack(row[0])[0][0] if row else None
-    except (ValueError, TypeError, IndexError):  # it is for those to complain of who read the events
-        return None
 
 
 def _take_home(connection: sqlite3.Connection) -> None:

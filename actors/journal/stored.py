@@ -11,7 +11,7 @@ from typing import Self
 from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.requests import UNDER_WAY, Intake, Purge, Recovery, Step
-from reenact.actors.journal.seeking import HEARD_AT, MOST, NUMBER_AT, PAGE, Cells, cells_of, heard_at, seek
+from reenact.actors.journal.seeking import HEARD_AT, MOST, NUMBER_AT, PAGE, Cells, cells_of, heard_at, seek, unpack
 from reenact.actors.journal.store import LAST, NEWEST_FIRST, Reader
 from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
@@ -21,6 +21,7 @@ from reenact.domain.errors import LogUnusableError
 _ROW = "SELECT version, position, events, digest FROM steps WHERE stream = ?"
 _READ_LINK = f"{_ROW} AND version <= ? AND count > 0 ORDER BY version DESC LIMIT 1"
 _READ_LINK_AT = f"{_ROW} AND position <= ? AND count > 0 ORDER BY version DESC LIMIT 1"
+FIRST_EVENTS = "SELECT events FROM steps WHERE count > 0 ORDER BY number LIMIT 1"
 _READ_TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 _SNAPSHOTS = "SELECT originator_id, originator_version, topic, state FROM stored_snapshots"
 _READ_SNAPSHOT = f"{_SNAPSHOTS} WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1"
@@ -230,6 +231,14 @@ class StoredJournal(StoredFeeds):
             raise outcome
         return outcome.position
 
+    def check_owner(self) -> None:
+        """Return if the log is empty, or begins with an event of the codec.
+
+        Raises:
+            LogUnusableError: it is that of other actors.
+        """
+        check_owner(self._reader.select(FIRST_EVENTS, ()), self.name, self._codec)
+
     def is_unfinished(self) -> bool:
         """Return whether an import into the log was cut short, so that part of it is missing."""
         rows: list[tuple[int]] = self._reader.select(_READ_TRACKING, (UNDER_WAY,))
@@ -310,6 +319,25 @@ class StoredJournal(StoredFeeds):
         if not isinstance(found, int | None):
             raise LogUnusableError(f"{self.name}: there is no position {found!r} in a log; verify it")
         return found
+
+
+def check_owner(rows: Sequence[Cells], name: str, codec: EventCodec) -> None:
+    """Raise `LogUnusableError` if the events of a log's first row, as `FIRST_EVENTS` finds it, are of others."""
+    topic = _first_topic(rows)
+    if topic is not None and not codec.knows(topic):
+        message = (
+            f"{name} is the log of other actors: it begins with an event of type {topic!r}; open it with the program "
+            "that wrote it, or choose another place"
+        )
+        raise LogUnusableError(message)
+
+
+def _first_topic(rows: Sequence[Cells]) -> str | None:
+    """Return the stored name of the first event, if there is one that can be read."""
+    try:
+        return unpack(rows[0][0])[0][0] if rows else None
+    except (ValueError, TypeError, IndexError):  # it is for those to complain of who read the events
+        return None
 
 
 def _without_version() -> ValueError:

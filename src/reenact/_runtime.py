@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
+from reenact._location import LogFile, LogLocation, location_of
 from reenact.actors.envelopes import derived
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
 from reenact.actors.feed.hub import Feed
@@ -14,11 +15,8 @@ from reenact.actors.feed.retention import Retention, retention_of
 from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.journal.api import Publication, Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
-from reenact.actors.journal.faults import translated
 from reenact.actors.journal.lock import StreamLocks
-from reenact.actors.journal.opening import file_of, private_directory
-from reenact.actors.journal.schema import check_file
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.opening import private_directory
 from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.runtime import LocalRuntime, Settings
 from reenact.actors.session import Recovery, SessionActor
@@ -27,7 +25,6 @@ from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
 from reenact.domain.policy.judge import Policies
 from reenact.domain.stored import STORED
-from reenact.projections.read_model.opening import open_read_model
 from reenact.projections.runner import Runner
 from reenact.projections.views.projections import Projections
 
@@ -38,10 +35,6 @@ if TYPE_CHECKING:
 
 Clock: TypeAlias = Callable[[], int]
 Ids: TypeAlias = Callable[[str], str]
-
-
-VIEWS: Final = ".views"
-"""What the directory with the tables of projections of users' own has behind the name of the log."""
 
 
 class Runtime(LocalRuntime):
@@ -114,7 +107,7 @@ class Runtime(LocalRuntime):
         if synchronous not in ("FULL", "NORMAL", "OFF"):
             raise ConfigurationError(f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
         return cls._put_together(
-            file_of(path),
+            location_of(path),
             Settings(
                 environment=environment or _factory(llm, llm_provider),
                 llm=llm,
@@ -156,7 +149,7 @@ class Runtime(LocalRuntime):
         undo = ExitStack()
         try:
             return cls._put_together(
-                str(private_directory(undo) / "log.db"),
+                LogFile(private_directory(undo) / "log.db"),
                 Settings(
                     environment=environment or _factory(llm, llm_provider),
                     llm=llm,
@@ -219,7 +212,7 @@ class Runtime(LocalRuntime):
     @classmethod
     def _put_together(
         cls,
-        path: str,
+        location: LogLocation,
         settings: Settings,
         *,
         name: str | None = None,
@@ -231,25 +224,27 @@ class Runtime(LocalRuntime):
     ) -> Self:
         policy = retention_of(retention)
         with ExitStack() as undo, ExitStack() as opening:
-            locks = _share(path, undo, opening) if cls._is_shared else None
+            locks = _share(location, undo, opening) if cls._is_shared else None
 
             def publish(publications: Iterable[Publication]) -> None:
                 feed.publish(publications)
 
-            journal = SqliteJournal.open(
-                path, codec(), listener=publish, synchronous=synchronous, closed=True, shared=cls._is_shared
+            journal = location.open(
+                codec(), listener=publish, synchronous=synchronous, closed=True, shared=cls._is_shared
             )
             undo.callback(journal.close)
             if journal.is_unfinished():  # a session of which the end is missing would be taken for one that was cut off
-                raise LogUnusableError(f"an import into {path} was cut short; import the same export again, to go on")
+                raise LogUnusableError(
+                    f"an import into {location.name} was cut short; import the same export again, to go on"
+                )
             feed = Feed(journal, new_id=settings.new_id, now=settings.clock)
             undo.callback(feed.close)
-            kept = open_read_model(path, journal)
+            kept = location.open_read_model(journal, undo)
             model, runner = kept.model, kept.runner
             undo.callback(model.close)
             undo.callback(runner.close)
             journal.watch(runner.notify)
-            views = Projections.open_beside(f"{path}{VIEWS}", journal, projections, (kept,))
+            views = Projections.open_beside(location.projections, journal, projections, (kept,))
             undo.callback(views.close)
 
             def end() -> None:
@@ -270,7 +265,7 @@ class Runtime(LocalRuntime):
                 let_go=end,
             )
             runtime.projections = views
-            runtime._at_exit.name = name or f"the runtime on {path}"
+            runtime._at_exit.name = name or f"the runtime on {location.name}"
             undo.pop_all()
         try:
             runtime.recover()
@@ -313,14 +308,11 @@ class _Follower:
         self._views.close()
 
 
-def _share(path: str, undo: ExitStack, opening: ExitStack) -> StreamLocks:
+def _share(location: LogLocation, undo: ExitStack, opening: ExitStack) -> StreamLocks:
     """Return the locks on the sessions of a log that others write, too; they wait to open it until `opening` ends."""
-    resolved = os.path.realpath(path)
-    with translated(resolved):
-        check_file(resolved)
-        locks = StreamLocks(resolved)
-        undo.callback(locks.close)
-        opening.enter_context(locks.opening())
+    locks = location.lock_streams()
+    undo.callback(locks.close)
+    opening.enter_context(locks.opening())
     return locks
 
 

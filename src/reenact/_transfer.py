@@ -13,17 +13,16 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact._files import is_own, owner_of, replacing, translated
+from reenact._files import replacing, translated
+from reenact._location import LogLocation, location_of
 from reenact._runtime import codec
 from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.opening import file_of, is_postgres, open_journal
 from reenact.actors.journal.records import open_records
-from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.chain import Row, Timer
-from reenact.domain.errors import ConfigurationError, LogUnusableError
+from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import instant
 from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
 from reenact.projections.transfer.exporting import Export, Exported
@@ -83,7 +82,8 @@ def export_log(
     if not typed and (sessions is not None or redaction is not None):
         raise ConfigurationError("sessions are chosen, and fields taken out, only where the types of events are known")
     forms = codec()
-    with open_records(log) as records:
+    location = location_of(log)
+    with open_records(location.url) as records:
         export = Export(
             records,
             forms=forms if typed else None,
@@ -94,7 +94,7 @@ def export_log(
             feeds=feeds,
             progress=progress,
         )
-        with _to(to, log) as file:
+        with _to(to, location) as file:
             for line in export.lines():
                 file.write(line)
         return export.result
@@ -129,11 +129,13 @@ def import_log(
         ConfigurationError: the log or the file cannot be what is named.
     """
     forms = codec() if typed else None
-    _check_places(source, log)
+    location = location_of(log)
+    _check_files(source, location)
     with _from(source) as (file, name):
         # A file that is refused leaves no log behind.
-        lacking = None if _is_there(log) else look_at(_reader(file, name, forms, progress), None)
-        with _open(log, forms, synchronous) as journal:
+        lacking = None if location.exists() else look_at(_reader(file, name, forms, progress), None)
+        known = EventCodec(()) if forms is None else forms
+        with location.open(known, synchronous=synchronous, closed=typed) as journal:
             if lacking is None or journal.head():
                 lacking = look_at(_reader(file, name, forms, progress), journal)
             return _take_in(_reader(file, name, None, None), journal, lacking, progress)
@@ -201,37 +203,23 @@ def _software() -> str:
         return "reenact"
 
 
-def _is_there(log: str | os.PathLike[str]) -> bool:
-    return is_postgres(log) or Path(file_of(log)).exists()
-
-
-def _check_places(source: Place, log: str | os.PathLike[str]) -> None:
-    if isinstance(source, str | os.PathLike) and is_own(log, Path(source)):
+def _check_files(source: Place, location: LogLocation) -> None:
+    if isinstance(source, str | os.PathLike) and location.owns(Path(source)):
         raise ConfigurationError(f"{os.fspath(source)} is the log, or a file that belongs to it; name an export")
-    owner = None if is_postgres(log) else owner_of(Path(file_of(log)))
+    owner = location.owner()
     if owner is not None:
-        raise ConfigurationError(f"{os.fspath(log)} belongs to the log {owner}; name another file for the import")
-
-
-def _open(log: str | os.PathLike[str], forms: EventCodec | None, synchronous: Synchronous) -> StoredJournal:
-    known = EventCodec(()) if forms is None else forms
-    if not is_postgres(log):
-        return SqliteJournal.open(file_of(log), known, synchronous=synchronous, closed=forms is not None)
-    journal = open_journal(log, known, synchronous=synchronous)
-    if not isinstance(journal, StoredJournal):  # what keeps a log keeps its records
-        raise LogUnusableError(f"{os.fspath(log)} takes no records in; import into a file")
-    return journal
+        raise ConfigurationError(f"{location.name} belongs to the log {owner}; name another file for the import")
 
 
 @contextmanager
-def _to(to: Place, log: str | os.PathLike[str]) -> Generator[File]:
+def _to(to: Place, location: LogLocation) -> Generator[File]:
     if not isinstance(to, str | os.PathLike):
         with translated("what was to be written to"):
             yield to
             to.flush()
         return
     path = Path(to)
-    if is_own(log, path):
+    if location.owns(path):
         raise ConfigurationError(f"{path} is the log, or a file that belongs to it; name another file for the export")
     with replacing(path) as file:
         yield file

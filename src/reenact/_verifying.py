@@ -11,13 +11,13 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from reenact._files import is_own, replacing
+from reenact._files import replacing
+from reenact._location import LogLocation, location_of
 from reenact._runtime import codec
 from reenact.actors.journal.checkpoint import Checkpoint, CheckpointFile, write_checkpoint
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.evidence import Evidence, EvidenceLog
 from reenact.actors.journal.examination import Examination, Inspection
-from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.verify import evidence_of
 from reenact.actors.journal.walk import Finding
 from reenact.actors.kernel.inspection import ActorsInspection
@@ -120,11 +120,12 @@ def verify_log(
             found(finding)
 
     report = _reporting(progress)
+    location = location_of(log)
 
     with ExitStack() as parts:
         # Before the log, which must know everything that the tables do.
-        live = None if is_postgres(log) else _live_tables(parts, file_of(log), take)
-        evidence = parts.enter_context(evidence_of(_place(log)))
+        live = _live_tables(parts, location, take)
+        evidence = parts.enter_context(evidence_of(location.url))
         if known is not None:
             known.must_be_of(evidence)
         meaning, events, inspection = _who_knows(evidence, actors)
@@ -164,9 +165,10 @@ def checkpoint_of(log: Log, to: Log | Callable[[bytes], object], *, progress: On
         LogUnusableError: the log is damaged: there is nothing that one could hold it to later.
         StorageError: the log cannot be read to its end.
     """
+    location = location_of(log)
     with ExitStack() as parts:
-        evidence = parts.enter_context(evidence_of(_place(log)))
-        write = to if callable(to) else parts.enter_context(replacing(_beside(log, Path(to)))).write
+        evidence = parts.enter_context(evidence_of(location.url))
+        write = to if callable(to) else parts.enter_context(replacing(_beside(location, Path(to)))).write
         return write_checkpoint(evidence, write, made_at=microseconds(), report=_reporting(progress))
 
 
@@ -180,13 +182,9 @@ def _line(finding: Finding) -> str:
     return f"{finding.kind}{name} at {finding.at:,}{place}: {finding.problem}"
 
 
-def _place(log: Log) -> Log:
-    return log if is_postgres(log) else file_of(log)
-
-
-def _beside(log: Log, to: Path) -> Path:
+def _beside(location: LogLocation, to: Path) -> Path:
     """Return the path of a file that is none of the log's own."""
-    if is_own(log, to):
+    if location.owns(to):
         raise ConfigurationError(f"{to} is the log, or a file that belongs to it; name another for the checkpoint")
     return to
 
@@ -205,9 +203,9 @@ def _who_knows(
     return "sessions", ours, Conversations(log)
 
 
-def _live_tables(parts: ExitStack, place: str, take: Callable[[Finding], None]) -> LiveTables | Compared:
+def _live_tables(parts: ExitStack, location: LogLocation, take: Callable[[Finding], None]) -> LiveTables | Compared:
     try:
-        return parts.enter_context(live_tables(place)) or "not there"
+        return parts.enter_context(live_tables(location.url)) or "not there"
     except ReadModelError as error:
         take(Finding("read model", "", 0, str(error)))
         return "differs"

@@ -7,11 +7,11 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Self
 
+from reenact._location import LogLocation, location_of
 from reenact._runtime import codec
 from reenact._transfer import Imported, Place, export_log, import_log, open_export
 from reenact._verifying import ActorClasses, Checkpoint, Finding, Verdict, checkpoint_of, verify_log
-from reenact.actors.journal.opening import file_of
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
 from reenact.projections.explain.difference import Difference, difference
 from reenact.projections.explain.entries import Filter, LogEntry, entries_of, follow
 from reenact.projections.explain.history import Moment, moment_of
@@ -53,20 +53,23 @@ _ANY = Filter()
 class Audit:
     """A log and what can be said of it; nothing in it is changed. Use it as a context manager, or `close` it."""
 
-    def __init__(self, log: SqliteJournal) -> None:
-        """Take a log that is open; it is closed with the audit."""
+    def __init__(self, log: StoredJournal, location: LogLocation) -> None:
+        """Take a log that is open, and where it is; it is closed with the audit."""
         self._log = log
+        self._location = location
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Self:
-        """Open the log at a path or `sqlite:///` URL for reading, also while somebody writes it.
+        """Open the log at a path, or a `sqlite:///` or `postgresql://` URL, for reading, also while it is written.
 
         Raises:
-            ConfigurationError: it names no file.
+            ConfigurationError: it names no log, or what it needs is not installed.
             LogTooNewError: a newer version of Reenact has written it.
-            LogUnusableError: the file is missing, or is no log, or is damaged.
+            LogUnusableError: it is missing, or is no log, or is damaged.
+            StorageError: it cannot be read now.
         """
-        return cls(SqliteJournal.open(file_of(path), codec(), read_only=True))
+        location = location_of(path)
+        return cls(location.open(codec(), read_only=True), location)
 
     def __enter__(self) -> Self:
         """Return the audit itself."""
@@ -153,7 +156,8 @@ class Audit:
         progress: OnProgress | None = None,
     ) -> Exported:
         """Write the log, or these sessions with all that they need, to a file, as `export_log` does."""
-        return export_log(self._log.path, to, sessions=sessions, redaction=redaction, feeds=feeds, progress=progress)
+        log = self._location.url
+        return export_log(log, to, sessions=sessions, redaction=redaction, feeds=feeds, progress=progress)
 
     def verify(
         self,
@@ -168,7 +172,7 @@ class Audit:
             CheckpointError: the checkpoint is none, is damaged, or is that of another log.
             StorageError: the log cannot be read to its end.
         """
-        return verify_log(self._log.path, checkpoint=checkpoint, actors=actors, progress=progress)
+        return verify_log(self._location.url, checkpoint=checkpoint, actors=actors, progress=progress)
 
     def checkpoint(self, to: str | os.PathLike[str], progress: OnProgress | None = None) -> Checkpoint:
         """Write where every stream and feed ends now to a file, which is there whole or not at all.
@@ -177,7 +181,7 @@ class Audit:
             ConfigurationError: the file cannot be written.
             StorageError: the log is damaged, or cannot be read to its end.
         """
-        return checkpoint_of(self._log.path, to, progress=progress)
+        return checkpoint_of(self._location.url, to, progress=progress)
 
     def close(self) -> None:
         """Let go of the log. Idempotent."""

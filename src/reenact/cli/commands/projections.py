@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 
-from reenact._runtime import VIEWS, codec
-from reenact.actors.journal.lock import writer_of
-from reenact.actors.journal.opening import file_of
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact._location import location_of
+from reenact._runtime import codec
 from reenact.cli.commands.sessions import progress_line, reading
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
@@ -19,7 +16,7 @@ from reenact.cli.settings.tools import values_at
 from reenact.domain.errors import ConfigurationError, LogLockedError
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.generations import NAME, ProjectionStatus
-from reenact.projections.read_model.opening import open_read_model, statuses
+from reenact.projections.read_model.opening import statuses
 from reenact.projections.views.declared import Projection
 from reenact.projections.views.projections import Projections
 
@@ -29,10 +26,10 @@ def projections(options: ProjectionsOptions, console: Console) -> int:
     with reading(options.database, console) as journal:
         if journal is None:
             return ExitCode.SUCCESS
-        path = journal.path
-        is_run = writer_of(path) is not None
+        location = location_of(database_of(options.database, console.environ))
         code = ExitCode.SUCCESS
-        for status in statuses(path, f"{path}{VIEWS}", head=journal.head(), is_run=is_run):
+        place, views, is_run = location.url, location.projections, location.has_writer()
+        for status in statuses(place, views, head=journal.head(), is_run=is_run):
             console.show(status, options.output_format, _line(status))
             if status.health == "stopped":
                 code = ExitCode.UNEXPECTED
@@ -46,22 +43,22 @@ def rebuild(options: RebuildOptions, console: Console) -> int:
         ConfigurationError: there is no log, somebody has it open to write, or the class cannot be found.
         ProjectionFailedError: an event cannot be projected; the tables are as they were.
     """
-    path = file_of(database_of(options.database, console.environ))
-    if not os.path.exists(path):  # noqa: PTH110 - a path as it was given
-        raise ConfigurationError(f"there is no log at {path}; --db names another")
+    location = location_of(database_of(options.database, console.environ))
+    if not location.exists():
+        raise ConfigurationError(f"there is no log at {location.name}; --db names another")
     chosen = [] if options.name in (None, NAME) else [_find(options.name or "", options.places)]
     try:
-        journal = SqliteJournal.open(path, codec(), closed=True)
+        journal = location.open(codec(), closed=True)
     except LogLockedError as error:
         call = f"runtime.projections.rebuild({repr(options.name) if chosen else ''})"
         raise ConfigurationError(f"{error}; or have it do this itself, by {call}") from error
-    with journal, progress_line(console) as report:
+    with journal, ExitStack() as undo, progress_line(console) as report:
         if chosen:
-            with Projections.open(f"{journal.path}{VIEWS}", journal, chosen) as own:
+            with Projections.open(location.projections, journal, chosen) as own:
                 own.rebuild(options.name, progress=report)
                 (status,) = own.status()
         else:
-            kept = open_read_model(journal.path, journal)
+            kept = location.open_read_model(journal, undo)
             with kept.model, closing(kept):
                 kept.rebuild(report)
                 status = kept.status(journal.head())

@@ -1,0 +1,194 @@
+"""Where a log is, and what belongs to it there: a SQLite file, or a schema of a PostgreSQL database."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+from reenact.actors.journal.api import Listener, Synchronous
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.faults import translated
+from reenact.actors.journal.lock import StreamLocks, writer_of
+from reenact.actors.journal.opening import file_of, is_postgres, open_journal, private_directory
+from reenact.actors.journal.postgres.driver import require_driver
+from reenact.actors.journal.schema import check_file
+from reenact.actors.journal.stored import StoredJournal
+from reenact.domain.errors import ConfigurationError
+from reenact.projections.log import Log
+from reenact.projections.read_model.opening import open_read_model
+from reenact.projections.read_model.queries import KeptReadModel
+
+_SUFFIXES: Final = ("-wal", "-shm", "-journal", ".lock", ".sessions")
+_FAMILIES: Final = (".projections", ".views")
+"""What is beside a log under names that go on in several ways: tables that are made from it."""
+
+
+class LogLocation(ABC):
+    """Where a log is, whether it has begun or not.
+
+    `name` is what messages call it, and shows no password; `url` opens it, also after a change of the directory.
+    `projections` is where the tables of users' projections are, as `Projections.open` takes it.
+    """
+
+    name: str
+    url: str
+    projections: str
+
+    def open(
+        self,
+        codec: EventCodec,
+        *,
+        listener: Listener | None = None,
+        synchronous: Synchronous = "FULL",
+        read_only: bool = False,
+        closed: bool = False,
+        shared: bool = False,
+    ) -> StoredJournal:
+        """Open the log, or begin one; see `open_journal`."""
+        return open_journal(
+            self.url,
+            codec,
+            listener=listener,
+            synchronous=synchronous,
+            read_only=read_only,
+            closed=closed,
+            shared=shared,
+        )
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Return whether there is anything there that may be a log."""
+
+    @abstractmethod
+    def lock_streams(self) -> StreamLocks:
+        """Begin to write the log beside other processes.
+
+        Raises:
+            LogLockedError: this process writes it already.
+            StorageError: the log cannot be used.
+        """
+
+    @abstractmethod
+    def has_writer(self) -> bool:
+        """Return whether a process writes the log, as far as one can see from outside."""
+
+    def open_read_model(self, log: Log, undo: ExitStack) -> KeptReadModel:
+        """Open the runtime's own tables; see `open_read_model`."""
+        return open_read_model(self.url, log)
+
+    @abstractmethod
+    def owns(self, path: Path) -> bool:
+        """Return whether the path is that of the log, or of a file that belongs to it, whether it is there or not."""
+
+    @abstractmethod
+    def owner(self) -> Path | None:
+        """Return the log that is there and to which this file would belong by its name, None if there is none."""
+
+
+class LogFile(LogLocation):
+    """A log in a SQLite file, with its lock and the tables that follow it in files beside it."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Take the path of the file."""
+        self.name = os.fspath(path)
+        self.url = os.path.abspath(self.name)  # noqa: PTH100 - what links point to stays open
+        self.projections = f"{self.url}.views"
+
+    def exists(self) -> bool:
+        """Return whether there is a file."""
+        return os.path.exists(self.url)  # noqa: PTH110 - a path as it was given
+
+    def lock_streams(self) -> StreamLocks:
+        """Begin to write the log beside other processes."""
+        resolved = os.path.realpath(self.url)
+        with translated(resolved):
+            check_file(resolved)
+            return StreamLocks(resolved)
+
+    def has_writer(self) -> bool:
+        """Return whether the lock of the log is held, as its file says."""
+        return writer_of(os.path.realpath(self.url)) is not None
+
+    def owns(self, path: Path) -> bool:
+        """Return whether the path is that of the log or of a file beside it, whatever names the file has besides."""
+        own, given = Path(self.url).resolve(), path.resolve()
+        if any(one.parent == own.parent and _belongs(own.name, one.name) for one in (given, *given.parents)):
+            return True
+        return given.exists() and any(one.samefile(given) for one in _there(own))
+
+    def owner(self) -> Path | None:
+        """Return the log that has this file as one of its own."""
+        given = Path(self.url).resolve()
+        return next((log for one in (given, *given.parents) for log in _owners(one) if log.is_file()), None)
+
+
+class LogDatabase(LogLocation):
+    """A log in a schema of a PostgreSQL database, with the tables that follow it in schemas beside it."""
+
+    def __init__(self, url: str) -> None:
+        """Take the URL.
+
+        Raises:
+            ConfigurationError: it cannot be read, or the driver is not installed.
+        """
+        require_driver()
+        from reenact.actors.journal.postgres.address import address_of  # noqa: PLC0415 - the driver is an extra
+
+        self.name = address_of(url).name
+        self.url = self.projections = url
+
+    def exists(self) -> bool:
+        """Return True: the server knows, and says so when the log is opened."""
+        return True
+
+    def lock_streams(self) -> StreamLocks:
+        """Begin to write the log beside other processes."""
+        raise ConfigurationError(f"{self.name} is written by one process at a time")
+
+    def open_read_model(self, log: Log, undo: ExitStack) -> KeptReadModel:
+        """Open tables in a directory of this process."""
+        return KeptReadModel(private_directory(undo) / "log.projections", log)
+
+    def has_writer(self) -> bool:
+        """Return False."""
+        return False
+
+    def owns(self, path: Path) -> bool:
+        """Return False: no file belongs to the log."""
+        return False
+
+    def owner(self) -> Path | None:
+        """Return None: it is no file."""
+        return None
+
+
+def location_of(log: str | os.PathLike[str]) -> LogLocation:
+    """Return the location that a path or URL names.
+
+    Raises:
+        ConfigurationError: it names none, or what it needs is not installed.
+    """
+    return LogDatabase(os.fspath(log)) if is_postgres(log) else LogFile(file_of(log))
+
+
+def _belongs(log: str, name: str) -> bool:
+    rest = name.removeprefix(log)
+    return name.startswith(log) and (rest in ("", *_SUFFIXES) or rest.startswith(_FAMILIES))
+
+
+def _owners(path: Path) -> Iterator[Path]:
+    """Yield the logs to which a file of this name would belong."""
+    names = [path.name.removesuffix(suffix) for suffix in _SUFFIXES if path.name.endswith(suffix)]
+    names += [path.name.partition(family)[0] for family in _FAMILIES if family in path.name]
+    yield from (path.with_name(name) for name in names if name)
+
+
+def _there(own: Path) -> list[Path]:
+    """Return the files of the log that are there: one of them may have another name as well."""
+    if not own.parent.is_dir():
+        return []
+    return [one for one in own.parent.iterdir() if _belongs(own.name, one.name)]
