@@ -7,14 +7,13 @@ import shlex
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
+from reenact._location import location_of
 from reenact._runtime import Runtime, codec
 from reenact.actors.container import ImageActor
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
-from reenact.actors.journal.opening import file_of, is_postgres
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.session import SessionActor
 from reenact.cli.chat.answering import Answering, model_of
 from reenact.cli.chat.conversation import Conversation, new_session_id
@@ -80,20 +79,17 @@ class Current:
         log = () if named is None else ("--db", named)
         return shlex.join(("reenact", "--resume", self.conversation.session_id, *log))
 
-    def reading(self) -> AbstractContextManager[SqliteJournal | None]:
+    def reading(self) -> AbstractContextManager[StoredJournal | None]:
         """Open the log for reading, beside the runtime."""
         return reading(self.options.database, self.console)
 
     @property
     def is_found(self) -> bool:
         """Whether the session stands in the log that is where `way_back` looks for it."""
-        database = database_of(self.options.database, self.console.environ)
-        if is_postgres(database):
-            return True
-        path = Path(file_of(database))
-        if not path.exists():
+        location = location_of(database_of(self.options.database, self.console.environ))
+        if not location.exists():
             return False
-        with SqliteJournal.open(path, codec(), read_only=True) as journal:
+        with location.open(codec(), read_only=True) as journal:
             return bool(journal.read_until(SessionActor.stream(self.conversation.session_id), 1))
 
     def introduce(self) -> str:

@@ -10,11 +10,10 @@ from typing import Final, TypeAlias
 import msgspec
 import typer
 
+from reenact._location import location_of
 from reenact._runtime import codec
 from reenact._transfer import open_export
 from reenact._verifying import checkpoint_of, verify_log
-from reenact.actors.journal.opening import file_of
-from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.cli.commands.sessions import log_to_read, progress_line, reading
 from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
@@ -161,7 +160,7 @@ def _of_file(file: Path, progress: OnProgress) -> Iterator[_Found]:
 def _opened(file: Path) -> AbstractContextManager[AuditedLog]:
     if file.suffix == _EXPORT:
         return nullcontext(open_export(file))
-    return SqliteJournal.open(file_of(file), codec(), read_only=True)
+    return location_of(file).open(codec(), read_only=True)
 
 
 def _lines(source: str | None, retraced: Retraced) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 import typer
 
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.commands.sessions import reading
 from reenact.cli.interrupts import doing_whole
 from reenact.cli.output.answers import call_line, result_lines
@@ -113,7 +113,7 @@ def _filter(options: LogOptions, now: datetime) -> Filter:
     )
 
 
-def _found(journal: SqliteJournal, wanted: Filter, options: LogOptions) -> Iterator[LogEntry]:
+def _found(journal: StoredJournal, wanted: Filter, options: LogOptions) -> Iterator[LogEntry]:
     if options.last is not None:
         head = journal.head()
         yield from last_entries(journal, msgspec.structs.replace(wanted, before=head + 1), options.last)

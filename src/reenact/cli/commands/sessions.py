@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
+from reenact._location import location_of
 from reenact._runtime import SharedRuntime, codec
-from reenact.actors.journal.opening import file_of
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import BranchOptions, SessionsOptions
@@ -61,13 +61,13 @@ def sessions(options: SessionsOptions, console: Console) -> int:
 
 
 @contextmanager
-def reading(database: str | None, console: Console) -> Generator[SqliteJournal | None]:
+def reading(database: str | None, console: Console) -> Generator[StoredJournal | None]:
     """Open the log for reading; None if there is none yet where it is by default."""
     path = log_to_read(database, console)
     if path is None:
         yield None
         return
-    with SqliteJournal.open(file_of(path), codec(), read_only=True) as journal:
+    with location_of(path).open(codec(), read_only=True) as journal:
         yield journal
 
 
