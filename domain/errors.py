@@ -286,6 +286,18 @@ class CheckpointError(InvalidInputError):
     code = "checkpoint_unusable"
 
 
+class LogUnreachableError(StorageError):
+    """The database server of the log cannot be reached, or has ended the connection; try again when it is back."""
+
+    code = "log_unreachable"
+
+
+class LogAccessError(StorageError):
+    """The database server of the log asked for a password, and refused the connection."""
+
+    code = "log_access_denied"
+
+
 class LogTooNewError(LogUnusableError):
     """The log was written by a newer version of Reenact than this one can read."""
 

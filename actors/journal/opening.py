@@ -84,7 +84,7 @@ def file_of(url: str | os.PathLike[str]) -> str:
         text = text.removeprefix(_SQLITE)
     elif "://" in text:
         kind = text.partition("://")[0]
-        raise ConfigurationError(f"a {kind} URL names no file; give one, or a sqlite:/// URL")
+        raise ConfigurationError(f"a {kind} URL names no file; give one, or a sqlite:/// or postgresql:// URL")
     if not text or text == ":memory:":
         raise ConfigurationError("the log needs a file; for one that is gone when it is closed, there is in_memory()")
     return text

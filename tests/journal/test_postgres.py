@@ -26,6 +26,7 @@ from reenact.domain.errors import (
     ConfigurationError,
     ConflictError,
     LogTooNewError,
+    LogUnreachableError,
     LogUnusableError,
     ReenactError,
     RequestReusedError,
@@ -257,7 +258,7 @@ def test_what_is_under_way_when_the_connection_is_lost_is_refused(log: Log, serv
         lost, behind = settle(journal, step("s1", 0, Added(1), kept=[said("a")]), step("s1", 1, Added(2)))
 
         assert isinstance(lost, StorageError)
-        assert "cannot be used now" in str(lost)
+        assert "cannot be reached" in str(lost)
         assert isinstance(behind, StorageError)
         assert journal.recover("s1") == []
         commit(journal, step("s1", 0, Added(3), kept=[said("b")]))
@@ -496,14 +497,14 @@ def _opened(url: str) -> StoredJournal:
 @pytest.mark.parametrize(
     ("url", "kind"),
     [
-        ("postgresql://u:hush@127.0.0.1:1/db", StorageError),
-        ("postgresql://u@127.0.0.1:1/db?password=hush", StorageError),
-        ("postgresql://u:hush@/db?host=/nowhere", StorageError),
-        ("postgresql://u:hu%2Fsh%40quiet@127.0.0.1:1/db?connect_timeout=1", StorageError),
+        ("postgresql://u:hush@127.0.0.1:1/db", LogUnreachableError),
+        ("postgresql://u@127.0.0.1:1/db?password=hush", LogUnreachableError),
+        ("postgresql://u:hush@/db?host=/nowhere", LogUnreachableError),
+        ("postgresql://u:hu%2Fsh%40quiet@127.0.0.1:1/db?connect_timeout=1", LogUnreachableError),
         ("postgresql://u:hush@quiet@127.0.0.1:1/db", ConfigurationError),
         ("postgresql://u:hush/quiet@127.0.0.1:1/db", ConfigurationError),
-        ("postgresql://u:hush?quiet@127.0.0.1:1/db", StorageError),
-        ("postgresql://u:hush?schema=quiet@127.0.0.1:1/db", StorageError),
+        ("postgresql://u:hush?quiet@127.0.0.1:1/db", LogUnreachableError),
+        ("postgresql://u:hush?schema=quiet@127.0.0.1:1/db", LogUnreachableError),
         ("postgresql://u:hush", ConfigurationError),
         ("postgresql://u:hush@127.0.0.1:quiet/db", ConfigurationError),
         ("postgresql://u:hush%zz@127.0.0.1:1/db", ConfigurationError),

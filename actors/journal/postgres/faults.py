@@ -5,10 +5,19 @@ from __future__ import annotations
 import psycopg
 from psycopg import errors
 
-from reenact.domain.errors import LogUnusableError, StorageError, StorageFullError, UnstorableError
+from reenact.domain.errors import (
+    LogAccessError,
+    LogUnreachableError,
+    LogUnusableError,
+    StorageError,
+    StorageFullError,
+    UnstorableError,
+)
 
 _FULL = (errors.DiskFull,)
 _FORBIDDEN = (errors.InsufficientPrivilege, errors.ReadOnlySqlTransaction)
+_CONNECTION = ("08", "57P")
+"""How the codes begin of what the server says of a connection, and of its own end."""
 _DAMAGED = (
     errors.UndefinedTable,
     errors.UndefinedColumn,
@@ -54,6 +63,20 @@ def _translate(error: Exception, name: str) -> StorageError:
         return LogUnusableError(f"{name} is not a log or is damaged ({words}); restore a copy of it")
     if isinstance(error, errors.LockNotAvailable):
         return StorageError(f"{name} is kept locked by another process ({words}); try again")
+    if isinstance(error, psycopg.OperationalError) and _is_refusal(error):
+        return LogAccessError(f"{name} lets nobody in with this user and password ({words}); check the URL")
+    if isinstance(error, psycopg.OperationalError) and _is_of_the_connection(error):
+        return LogUnreachableError(f"{name} cannot be reached ({words}); check the URL and the server, and try again")
     if isinstance(error, psycopg.OperationalError) and not isinstance(error, errors.ProgramLimitExceeded):
         return StorageError(f"{name} cannot be used now ({words}); check the URL and the server, and try again")
     return UnstorableError(f"{name}: this cannot be stored: {words}")
+
+
+def _is_refusal(error: psycopg.OperationalError) -> bool:
+    """Return whether the server had asked for a password when no connection came about: it names no other reason."""
+    attempt = error.pgconn
+    return error.sqlstate is None and attempt is not None and (attempt.needs_password or attempt.used_password)
+
+
+def _is_of_the_connection(error: psycopg.OperationalError) -> bool:
+    return error.sqlstate is None or error.sqlstate.startswith(_CONNECTION)

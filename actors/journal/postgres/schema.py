@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from psycopg import errors
+
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import Connection, spelled
 from reenact.actors.journal.schema import BEFORE_RELEASE, FORMAT_VERSION
@@ -108,7 +110,10 @@ def check_format(connection: Connection, address: Address) -> bool:
     relations = relations_of(connection, address)
     if not relations:
         return False
-    marker = connection.execute(spelled(_MARKER, address.schema)).fetchone() if "log" in relations else None
+    try:
+        marker = connection.execute(spelled(_MARKER, address.schema)).fetchone() if "log" in relations else None
+    except (errors.UndefinedColumn, errors.WrongObjectType):
+        marker = None
     if marker is not None and marker[0] in _BEFORE_RELEASE:
         raise LogUnusableError(f"{address.name} was written {BEFORE_RELEASE}")
     if marker is None or marker[0] != _APPLICATION:

@@ -117,10 +117,17 @@ LOG = Section(
         ),
         Row(
             what="an address of another kind, with a password",
-            happens=asks("--db", "postgresql://me:secret@host/base"),
+            happens=asks("--db", "mysql://me:secret@host/base"),
             code=2,
             type="invalid_configuration",
-            says=error("a postgresql URL names no file; give one, or a sqlite:/// URL"),
+            says=error("a mysql URL names no file; give one, or a sqlite:/// or postgresql:// URL"),
+        ),
+        Row(
+            what="an address of PostgreSQL that cannot be read, with a password",
+            happens=asks("--db", "postgresql://me:sec/ret@host/base"),
+            code=2,
+            type="invalid_configuration",
+            says=error("this is no PostgreSQL URL: write postgresql://user:password@host:port/database?…"),
         ),
         Row(
             what="a file that is no database",

@@ -16,7 +16,9 @@ from reenact.domain.errors import (
     ConfigurationError,
     InvalidInputError,
     LLMError,
+    LogAccessError,
     LogLockedError,
+    LogUnreachableError,
     LogUnusableError,
     NotFoundError,
     ReenactError,
@@ -116,6 +118,8 @@ _USAGE: Final = (
 
 _OF_KINDS: Final[Mapping[type[ReenactError], ExitCode]] = {
     AuthenticationError: ExitCode.AUTHENTICATION,
+    LogAccessError: ExitCode.AUTHENTICATION,
+    LogUnreachableError: ExitCode.NETWORK,
     ServerUnreachableError: ExitCode.NETWORK,
     RequestTimeoutError: ExitCode.TIMEOUT,
 }
