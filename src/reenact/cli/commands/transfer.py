@@ -8,6 +8,7 @@ from typing import BinaryIO, TextIO
 import msgspec
 import typer
 
+from reenact._location import location_of
 from reenact.audit import Exported, Imported, Redaction, export_log, import_log, read_redaction
 from reenact.cli.commands.sessions import log_to_write, progress_line
 from reenact.cli.output.console import Console, ListFormat
@@ -87,8 +88,9 @@ def import_(options: ImportOptions, console: Console) -> int:
     log = log_to_write(options.database, console)
     with progress_line(console) as progress:
         imported = import_log(console.input() if options.file == "-" else options.file, log, progress=progress)
-    value = {"log": log, **msgspec.to_builtins(imported)}
-    console.show(value, options.output_format, _imported(imported, log))
+    name = location_of(log).name  # a URL may have a password in it
+    value = {"log": name, **msgspec.to_builtins(imported)}
+    console.show(value, options.output_format, _imported(imported, name))
     return ExitCode.SUCCESS
 
 
