@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -13,14 +12,11 @@ from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.lock import StreamLocks, writer_of
-from reenact.actors.journal.opening import file_of, is_postgres, open_journal, private_directory
+from reenact.actors.journal.opening import file_of, is_postgres, open_journal
 from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.schema import check_file
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConfigurationError
-from reenact.projections.log import Log
-from reenact.projections.read_model.opening import open_read_model
-from reenact.projections.read_model.queries import KeptReadModel
 
 _SUFFIXES: Final = ("-wal", "-shm", "-journal", ".lock", ".sessions")
 _FAMILIES: Final = (".projections", ".views")
@@ -75,10 +71,6 @@ class LogLocation(ABC):
     @abstractmethod
     def has_writer(self) -> bool:
         """Return whether a process writes the log, as far as one can see from outside."""
-
-    def open_read_model(self, log: Log, undo: ExitStack) -> KeptReadModel:
-        """Open the runtime's own tables; see `open_read_model`."""
-        return open_read_model(self.url, log)
 
     @abstractmethod
     def owns(self, path: Path) -> bool:
@@ -148,10 +140,6 @@ class LogDatabase(LogLocation):
     def lock_streams(self) -> StreamLocks:
         """Begin to write the log beside other processes."""
         raise ConfigurationError(f"{self.name} is written by one process at a time")
-
-    def open_read_model(self, log: Log, undo: ExitStack) -> KeptReadModel:
-        """Open tables in a directory of this process."""
-        return KeptReadModel(private_directory(undo) / "log.projections", log)
 
     def has_writer(self) -> bool:
         """Return False."""

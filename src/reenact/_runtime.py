@@ -25,6 +25,7 @@ from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
 from reenact.domain.policy.judge import Policies
 from reenact.domain.stored import STORED
+from reenact.projections.read_model.opening import open_read_model
 from reenact.projections.runner import Runner
 from reenact.projections.views.projections import Projections
 
@@ -239,7 +240,7 @@ class Runtime(LocalRuntime):
                 )
             feed = Feed(journal, new_id=settings.new_id, now=settings.clock)
             undo.callback(feed.close)
-            kept = location.open_read_model(journal, undo)
+            kept = open_read_model(location.url, journal)
             model, runner = kept.model, kept.runner
             undo.callback(model.close)
             undo.callback(runner.close)

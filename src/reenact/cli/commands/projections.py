@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing
+from contextlib import closing
 
 from reenact._location import location_of
 from reenact._runtime import codec
@@ -16,7 +16,7 @@ from reenact.cli.settings.tools import values_at
 from reenact.domain.errors import ConfigurationError, LogLockedError
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.generations import NAME, ProjectionStatus
-from reenact.projections.read_model.opening import statuses
+from reenact.projections.read_model.opening import open_read_model, statuses
 from reenact.projections.views.declared import Projection
 from reenact.projections.views.projections import Projections
 
@@ -52,13 +52,13 @@ def rebuild(options: RebuildOptions, console: Console) -> int:
     except LogLockedError as error:
         call = f"runtime.projections.rebuild({repr(options.name) if chosen else ''})"
         raise ConfigurationError(f"{error}; or have it do this itself, by {call}") from error
-    with journal, ExitStack() as undo, progress_line(console) as report:
+    with journal, progress_line(console) as report:
         if chosen:
             with Projections.open(location.projections, journal, chosen) as own:
                 own.rebuild(options.name, progress=report)
                 (status,) = own.status()
         else:
-            kept = location.open_read_model(journal, undo)
+            kept = open_read_model(location.url, journal)
             with kept.model, closing(kept):
                 kept.rebuild(report)
                 status = kept.status(journal.head())
