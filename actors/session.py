@@ -12,7 +12,7 @@ from reenact.actors.envelopes import enveloped, flat, segments_of
 from reenact.actors.environment.api import ChecksTools, Environment
 from reenact.actors.idempotency import remembered
 from reenact.actors.journal.api import Derived, Entry, Journal, Kept, Remembered, Segment
-from reenact.actors.journal.lock import StreamLocks
+from reenact.actors.journal.lock import Owner, StreamLocks
 from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin
 from reenact.actors.turn_stream import Channel, TurnStream, published_of
 from reenact.domain import announce as announcing
@@ -156,7 +156,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         """
         locks = self._ports.locks
         if locks is not None and not locks.claim(self.context.stream):
-            raise SessionLockedError(self.context.id, locks.owner_of(self.context.stream))
+            owner = locks.owner_of(self.context.stream) or Owner(None)
+            raise SessionLockedError(self.context.id, owner.pid, owner.host)
 
     def on_restored(self, state: Session) -> Session:
         """Have the conversation read when somebody asks for it."""

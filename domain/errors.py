@@ -235,11 +235,11 @@ class LogLockedError(StorageError):
 
     code = "log_locked"
 
-    def __init__(self, path: str, pid: int | None) -> None:
-        owner = f"process {pid}" if pid else "another process"
-        super().__init__(f"{path} is being written by {owner}; close it there, or open a copy")
+    def __init__(self, path: str, pid: int | None, host: str | None = None) -> None:
+        super().__init__(f"{path} is being written by {_process(pid, host)}; close it there, or open a copy")
         self.path = path
         self.pid = pid
+        self.host = host
 
 
 class SessionLockedError(ReenactError):
@@ -247,11 +247,12 @@ class SessionLockedError(ReenactError):
 
     code = "session_locked"
 
-    def __init__(self, session_id: str, pid: int | None) -> None:
-        owner = f"process {pid}" if pid else "another process"
+    def __init__(self, session_id: str, pid: int | None, host: str | None = None) -> None:
+        owner = _process(pid, host)
         super().__init__(f"session {session_id!r} is open in {owner}; close it there, or go on in a branch of it")
         self.session_id = session_id
         self.pid = pid
+        self.host = host
 
 
 class LogUnusableError(StorageError):
@@ -472,6 +473,11 @@ def from_wire(code: str, message: str, details: Mapping[str, object] | None = No
         if name.isidentifier() and name[0] != "_" and not hasattr(ReenactError, name)
     )
     return error
+
+
+def _process(pid: int | None, host: str | None) -> str:
+    process = f"process {pid}" if pid else "another process"
+    return f"{process} on {host}" if host else process
 
 
 def _kinds(kind: type[ReenactError]) -> Iterator[type[ReenactError]]:

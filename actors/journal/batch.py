@@ -42,7 +42,7 @@ from reenact.actors.journal.requests import (
 )
 from reenact.actors.journal.store import Changes, Store, Values
 from reenact.domain.chain import Row, header_of, part_digest, row_digest
-from reenact.domain.errors import ConflictError, RequestReusedError, StorageError
+from reenact.domain.errors import ConflictError, LogLockedError, RequestReusedError, StorageError
 from reenact.domain.feed import pack_feed, pack_segments
 
 MOST_PACKED: Final = 500
@@ -75,7 +75,7 @@ class Batch:
         self.position = position
         self.has_events = False
         """Whether the log's position moves."""
-        self.refused = dict(refused)
+        self.refused = refused.copy()
         self.publications: list[Publication] = []
         self.outcomes: list[Outcome] = []
         """What became of each request, in their order."""
@@ -354,7 +354,42 @@ def refused_again(error: StorageError) -> StorageError:
     """Return an error of the same kind for a step that comes behind the refused one."""
     if isinstance(error, ConflictError):
         return ConflictError(error.stream, error.expected, error.actual)
+    if isinstance(error, LogLockedError):
+        return LogLockedError(error.path, error.pid, error.host)
     return type(error)(f"not recorded, because an earlier step of its stream was not: {error}")
+
+
+class Distrust(dict[str, StorageError]):
+    """Refuses the steps of every stream that was not recovered since, because others may have written it."""
+
+    def __init__(self, error: StorageError, recovered: frozenset[str] = frozenset()) -> None:
+        """Say why."""
+        super().__init__()
+        self._error = error
+        self._recovered = set(recovered)
+
+    def __bool__(self) -> bool:
+        """Return True: any stream may be refused."""
+        return True
+
+    def __contains__(self, stream: object) -> bool:
+        """Return whether steps of the stream are refused."""
+        return super().__contains__(stream) or stream not in self._recovered
+
+    def __missing__(self, stream: str) -> StorageError:
+        """Return why they are."""
+        return self._error
+
+    def pop(self, stream: str, default: object = None) -> object:  # type: ignore[override]
+        """Accept steps of the stream again."""
+        self._recovered.add(stream)
+        return super().pop(stream, default)
+
+    def copy(self) -> Distrust:
+        """Return a copy."""
+        copied = Distrust(self._error, frozenset(self._recovered))
+        copied.update(self)
+        return copied
 
 
 class _Packing:

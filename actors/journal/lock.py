@@ -10,9 +10,9 @@ import struct
 import sys
 import threading
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 from weakref import WeakSet
 
 from reenact.domain.errors import LogLockedError
@@ -96,8 +96,43 @@ def writer_of(path: str) -> int | None:
     return pid
 
 
-class StreamLocks:
-    """Which process has which streams of a log that several processes write. Thread-safe.
+class Owner(NamedTuple):
+    """The process that has a lock, as far as it is known; `host` is None if that is this machine."""
+
+    pid: int | None
+    host: str | None = None
+
+
+class StreamLocks(Protocol):
+    """Which process has which streams of a log that several processes write. Thread-safe."""
+
+    def opening(self) -> AbstractContextManager[None]:
+        """Be the only process that opens the log; waits until no other one does."""
+        ...
+
+    def claim(self, stream: str) -> bool:
+        """Have the stream from now on; return False if another process has it.
+
+        What its last owner has written is in the log when this returns. The caller has the stream until it releases
+        it; if the lock is lost before, no step of the stream is accepted any more until it is claimed and recovered.
+        """
+        ...
+
+    def release(self, stream: str) -> None:
+        """Let other processes have the stream. Idempotent."""
+        ...
+
+    def owner_of(self, stream: str) -> Owner | None:
+        """Return the other process that has the stream, None if none has."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything. Idempotent."""
+        ...
+
+
+class FileStreamLocks:
+    """Keeps the promise of `StreamLocks` for a log in a file.
 
     The locks are the kernel's, on bytes of a file beside the log, and end with the process, however it ends. Each
     process may open that file only once: to close it again would give up all of its locks.
@@ -139,9 +174,10 @@ class StreamLocks:
         """Let other processes have the stream. Idempotent."""
         fcntl.lockf(self._descriptor, fcntl.LOCK_UN, 1, _byte_of(stream))
 
-    def owner_of(self, stream: str) -> int | None:
-        """Return the id of the other process that has the stream, None if none has."""
-        return _locker(self._descriptor, _byte_of(stream))
+    def owner_of(self, stream: str) -> Owner | None:
+        """Return the other process that has the stream, None if none has."""
+        pid = _locker(self._descriptor, _byte_of(stream))
+        return None if pid is None else Owner(pid)
 
     def close(self) -> None:
         """Let go of everything. Idempotent."""

@@ -16,6 +16,7 @@ from reenact.actors.journal.postgres.driver import require_driver
 from reenact.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from reenact.actors.journal.lock import StreamLocks
     from reenact.actors.journal.stored import StoredJournal
 
 _SQLITE = "sqlite:///"
@@ -31,13 +32,15 @@ def open_journal(
     synchronous: Synchronous = "FULL",
     read_only: bool = False,
     closed: bool = False,
-    shared: bool = False,
+    shared: bool | None = None,
+    locks: StreamLocks | None = None,
 ) -> StoredJournal:
     """Open the log that a path or URL names, or begin one there.
 
     A path and `sqlite:///` name a file; `postgresql://` and `postgres://` a database, in which the parameter `schema`
     names the schema of the log ("reenact" if it does not). `read_only`, `closed` and `shared` are explained at
-    `SqliteJournal.open`.
+    `SqliteJournal.open`, and `locks`, for a database, at `PostgresJournal.open`. If `shared` is not given, a file has
+    one writer, and a database as many as open it like this: actor systems of several processes may share one.
 
     Raises:
         ConfigurationError: there is no such kind of log, or no such setting, or what it needs is not installed.
@@ -50,21 +53,27 @@ def open_journal(
         require_driver()
         from reenact.actors.journal.postgres.journal import PostgresJournal  # noqa: PLC0415
 
-        journal = PostgresJournal.open(
-            os.fspath(url), codec, listener=listener, synchronous=synchronous, read_only=read_only
+        return PostgresJournal.open(
+            os.fspath(url),
+            codec,
+            listener=listener,
+            synchronous=synchronous,
+            read_only=read_only,
+            closed=closed,
+            shared=shared is not False,
+            locks=locks,
         )
-        if closed:
-            try:
-                journal.check_owner()
-            except BaseException:
-                journal.close()
-                raise
-        return journal
     path = file_of(url)
     from reenact.actors.journal.sqlite import SqliteJournal  # noqa: PLC0415
 
     return SqliteJournal.open(
-        path, codec, listener=listener, synchronous=synchronous, read_only=read_only, closed=closed, shared=shared
+        path,
+        codec,
+        listener=listener,
+        synchronous=synchronous,
+        read_only=read_only,
+        closed=closed,
+        shared=shared is True,
     )
 
 

@@ -295,7 +295,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         }
         stated = urlencode({key: value for key, value in settings.items() if value}, quote_via=quote)
         synchronous = self._synchronous(self.POSTGRES_SYNCHRONOUS)
-        return PostgresJournal.open(f"postgresql:///?{stated}", EventCodec(()), synchronous=synchronous)
+        return PostgresJournal.open(f"postgresql:///?{stated}", EventCodec(()), synchronous=synchronous, shared=True)
 
     def _synchronous(self, key: str) -> Synchronous:
         match self.env.get(key, "FULL"):

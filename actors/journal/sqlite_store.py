@@ -199,6 +199,10 @@ class SqliteStore:
         self._leave_transaction()
         return True
 
+    def was_taken_over(self) -> bool:
+        """Return False: the lock beside the file is never lost."""
+        return False
+
     def fault(self, error: Exception) -> StorageError:
         """Return our error for what was raised."""
         return fault(error, self._path)

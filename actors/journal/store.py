@@ -161,6 +161,13 @@ class Store(Protocol):
         """Leave the transaction; return False if the log is out of reach, so that what became of it is unknown."""
         ...
 
+    def was_taken_over(self) -> bool:
+        """Return whether `begin` has just failed because others may have written any stream since the last `commit`.
+
+        It is asked after a `begin` that failed; the next one goes on.
+        """
+        ...
+
     def fault(self, error: Exception) -> StorageError:
         """Return our error for what was raised; the original is its cause."""
         ...

@@ -231,14 +231,6 @@ class StoredJournal(StoredFeeds):
             raise outcome
         return outcome.position
 
-    def check_owner(self) -> None:
-        """Return if the log is empty, or begins with an event of the codec.
-
-        Raises:
-            LogUnusableError: it is that of other actors.
-        """
-        check_owner(self._reader.select(FIRST_EVENTS, ()), self.name, self._codec)
-
     def is_unfinished(self) -> bool:
         """Return whether an import into the log was cut short, so that part of it is missing."""
         rows: list[tuple[int]] = self._reader.select(_READ_TRACKING, (UNDER_WAY,))

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Final
 
 from reenact.actors.journal.api import Done, Listener, Outcome, Publication
-from reenact.actors.journal.batch import Batch, refused_again
+from reenact.actors.journal.batch import Batch, Distrust, refused_again
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.heads import Heads
 from reenact.actors.journal.requests import Request, Step
@@ -212,7 +212,13 @@ class Writer:
         try:
             number, position, is_as_left = self._store.begin()
         except Exception as error:  # noqa: BLE001 - whatever a store raises must not end the thread
-            self._refuse(requests, self._store.fault(error))
+            failure = self._store.fault(error)
+            if self._store.was_taken_over():
+                self._refused = Distrust(failure)
+                self._heads.forget()
+                self._settle(requests)
+            else:
+                self._refuse(requests, failure)
             return
         if not is_as_left:
             self._heads.forget()

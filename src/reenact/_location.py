@@ -11,7 +11,7 @@ from typing import Final
 from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.faults import translated
-from reenact.actors.journal.lock import StreamLocks, writer_of
+from reenact.actors.journal.lock import FileStreamLocks, StreamLocks, writer_of
 from reenact.actors.journal.opening import file_of, is_postgres, open_journal
 from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.schema import check_file
@@ -99,7 +99,7 @@ class LogFile(LogLocation):
         resolved = os.path.realpath(self.url)
         with translated(resolved):
             check_file(resolved)
-            return StreamLocks(resolved)
+            return FileStreamLocks(resolved)
 
     def has_writer(self) -> bool:
         """Return whether the lock of the log is held, as its file says."""

@@ -27,10 +27,10 @@ from reenact.actors.journal.api import (
     Synchronous,
 )
 from reenact.actors.journal.codec import EventCodec, StoredForm
-from reenact.actors.journal.opening import is_postgres
+from reenact.actors.journal.lock import StreamLocks
+from reenact.actors.journal.opening import is_postgres, open_journal
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
-from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.actors.journal.requests import Request
 from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.sqlite import SqliteJournal
@@ -86,9 +86,20 @@ class Log(msgspec.Struct, frozen=True):
         listener: Listener | None = None,
         synchronous: Synchronous = "FULL",
         read_only: bool = False,
+        closed: bool = False,
+        shared: bool | None = None,
+        locks: StreamLocks | None = None,
     ) -> StoredJournal:
-        kind = PostgresJournal if is_postgres(self.url) else SqliteJournal
-        return kind.open(self.url, codec, listener=listener, synchronous=synchronous, read_only=read_only)
+        return open_journal(
+            self.url,
+            codec,
+            listener=listener,
+            synchronous=synchronous,
+            read_only=read_only,
+            closed=closed,
+            shared=shared,
+            locks=locks,
+        )
 
     def verify(self) -> list[Finding]:
         return verify(self.url)

@@ -320,7 +320,7 @@ def test_a_subscription_outlives_its_connections(journal: StoredJournal, other: 
 
 
 def test_a_closed_journal_leaves_no_connection_and_no_thread(server: Server, log: Log) -> None:
-    count = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'reenact'"
+    count = "SELECT 1 FROM pg_stat_activity WHERE application_name LIKE 'reenact%'"
     before = set(threading.enumerate())
     with log.open() as journal:
         journal.watch(lambda _: None)

@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from reenact.actors.journal.postgres.address import Address
 
@@ -18,13 +19,14 @@ LOCK_TIMEOUT = 10.0
 _TABLE = re.compile(r"\b(log|steps|stored_snapshots|tracking|timers|consumers|requests)\b")
 
 
-def connect(address: Address) -> Connection:
-    """Open a connection on which each statement is a transaction of its own.
+def connect(address: Address, **settings: int) -> Connection:
+    """Open a connection on which each statement is a transaction of its own; what the URL does not set, these may.
 
     Raises:
         psycopg.Error: the server cannot be reached, or lets nobody in.
     """
-    return psycopg.connect(address.conninfo, autocommit=True)
+    conninfo = make_conninfo("", **settings | conninfo_to_dict(address.conninfo)) if settings else address.conninfo
+    return psycopg.connect(conninfo, autocommit=True)
 
 
 def channel_of(address: Address) -> str:

@@ -28,7 +28,9 @@ _DAMAGED = (
 
 
 def fault(error: Exception, name: str) -> StorageError:
-    """Return our error for what was raised while the log `name` was used; the original is its cause."""
+    """Return our error for what was raised while the log `name` was used, with that as its cause; ours stay."""
+    if isinstance(error, StorageError):
+        return error
     translation = _translate(error, name)
     translation.__cause__ = error
     return translation

@@ -14,16 +14,18 @@ from psycopg.pq import TransactionStatus
 
 from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.journal.pool import ReadPool
 from reenact.actors.journal.postgres.address import Address, address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.listening import Listening
+from reenact.actors.journal.postgres.locks import PostgresLocks
 from reenact.actors.journal.postgres.schema import check_format, create_tables
 from reenact.actors.journal.postgres.store import PostgresStore
 from reenact.actors.journal.seeking import Cells
 from reenact.actors.journal.store import Reader
-from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.journal.stored import FIRST_EVENTS, StoredJournal, check_owner
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
@@ -79,6 +81,9 @@ class PostgresJournal(StoredJournal):
         listener: Listener | None = None,
         synchronous: Synchronous = "FULL",
         read_only: bool = False,
+        closed: bool = False,
+        shared: bool = False,
+        locks: StreamLocks | None = None,
     ) -> PostgresJournal:
         """Open the log in the database that the URL names, or begin one if its schema is missing or empty.
 
@@ -86,19 +91,32 @@ class PostgresJournal(StoredJournal):
         an acknowledged append survives what the server survives (synchronous_commit on); with NORMAL and OFF a crash
         of the server may take the last moments with it (off), and leaves the log whole. The server must not be reached
         through something that shares connections between transactions. With `read_only` it must be a log already, and
-        nothing can be appended.
+        nothing can be appended. The table of a `closed` codec is all that such a log can hold, so one that begins with
+        an event of another name is refused as it stands.
+
+        The journal has the log for itself, by a lock on a connection of its own, or shares it with others that are
+        `shared`. With `locks`, made by `PostgresLocks.share`, it is shared, and appends are refused when these are
+        lost. Locks that are lost are taken again before the next append, which fails for as long as somebody else has
+        the log. If somebody may have written meanwhile, steps of a stream are refused until it was recovered.
 
         Raises:
             ConfigurationError: the URL cannot be read.
+            LogLockedError: somebody else has the log for themselves, or shares it and this journal does not.
             LogTooNewError: a newer version has written the log.
             LogUnusableError: it is not a log, is damaged, or the user lacks rights.
             StorageError: the server cannot be reached, or lets nobody in.
         """
         address = address_of(url)
         with ExitStack() as cleanup, translated(address.name):
-            store = _open_store(address, synchronous, cleanup, read_only=read_only)
+            if read_only:
+                store = None
+                _check_log(address)
+            else:
+                store = _open_store(address, synchronous, cleanup, _held(address, locks, cleanup, shared=shared))
             reader = PostgresReader(address)
             cleanup.callback(reader.close)
+            if closed and store is not None:
+                check_owner(reader.select(FIRST_EVENTS, ()), address.name, codec)
             writer = None
             if store is not None:
                 writer = Writer(store, codec, listener=listener)
@@ -117,19 +135,26 @@ class PostgresJournal(StoredJournal):
         self._listening.unwatch(watcher)
 
 
-def _open_store(
-    address: Address, synchronous: Synchronous, cleanup: ExitStack, *, read_only: bool
-) -> PostgresStore | None:
+def _held(address: Address, locks: StreamLocks | None, cleanup: ExitStack, *, shared: bool) -> PostgresLocks:
+    if isinstance(locks, PostgresLocks):
+        return locks
+    own = PostgresLocks(address, shared=shared)
+    cleanup.callback(own.close)
+    return own
+
+
+def _check_log(address: Address) -> None:
+    with connect(address) as connection:
+        if not check_format(connection, address):
+            raise LogUnusableError(f"{address.name} holds no log yet; open it for writing first")
+
+
+def _open_store(address: Address, synchronous: Synchronous, cleanup: ExitStack, locks: PostgresLocks) -> PostgresStore:
     connection = connect(address)
     # Handed over to the writer's thread before anything is appended.
-    store = PostgresStore(connection, address, synchronous)
+    store = PostgresStore(connection, address, synchronous, locks)
     cleanup.callback(store.close)
-    is_log = check_format(connection, address)
-    if read_only:
-        if not is_log:
-            raise LogUnusableError(f"{address.name} holds no log yet; open it for writing first")
-        store.close()
-        return None
-    if not is_log:
+    if not check_format(connection, address):
         create_tables(connection, address)
+    store.look()
     return store

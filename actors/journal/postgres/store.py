@@ -14,6 +14,7 @@ from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, Connection, channel_of, connect, spell, spelled
 from reenact.actors.journal.postgres.faults import fault
+from reenact.actors.journal.postgres.locks import PostgresLocks
 from reenact.actors.journal.store import LAST, LAST_OF_ALL, ROWS, STEP, Changes, Values, rows_between
 from reenact.domain.chain import End, Row
 from reenact.domain.errors import StorageError
@@ -29,8 +30,10 @@ _BEGIN = """
     SET LOCAL synchronous_commit TO {commit};
     SET LOCAL lock_timeout TO {lock};
     SET LOCAL idle_in_transaction_session_timeout TO {idle};
-    SELECT number, position, writer FROM log FOR UPDATE
+    SELECT number, position, writer FROM log FOR UPDATE;
+    SELECT pg_try_advisory_xact_lock_shared({{key}})
 """
+_LOOK = "SELECT number, position, writer FROM log FOR SHARE"
 _MOVE = "UPDATE log SET number = {{number}}, position = {{position}}, writer = '{writer}'"
 _NOTIFY = "NOTIFY {channel}, '{{position}}'"
 
@@ -92,20 +95,27 @@ _DELETE_REQUESTS = "DELETE FROM requests WHERE id = ANY (?::text[]) AND at < ?"
 class PostgresStore:
     """Keeps the promise of `store.Store` over one connection, which is made again when it was lost."""
 
-    def __init__(self, connection: Connection, address: Address, synchronous: Synchronous) -> None:
-        """Write over the connection."""
+    def __init__(
+        self, connection: Connection, address: Address, synchronous: Synchronous, locks: PostgresLocks
+    ) -> None:
+        """Write over the connection for as long as the locks are held."""
         self._connection: Connection | None = connection
         self._address = address
         # What the last commit has written into the one row of the log, over this connection.
         self._left: tuple[int, int, str] | None = None
         self._writer = uuid4().hex
+        self._locks = locks
+        self._losses = 0
+        self._is_taken_over = False
         begin = _BEGIN.format(
             commit="on" if synchronous == "FULL" else "off",
             lock=int(LOCK_TIMEOUT * 1000),
             idle=int(_IDLE_TIMEOUT * 1000),
         )
         move = spell(_MOVE.format(writer=self._writer), address.schema)
-        self._begin = spelled(begin, address.schema)
+        self._begin = spell(begin, address.schema)
+        # What the row said when the log was opened.
+        self._found: tuple[int, int, str] | None = None
         self._commit = f"{move}; COMMIT"
         self._commit_events = f"{move}; {_NOTIFY.format(channel=channel_of(address))}; COMMIT"
 
@@ -125,16 +135,19 @@ class PostgresStore:
             self._connection = connect(self._address)
         return self._connection
 
+    def look(self) -> None:
+        """Wait for a transaction that began while somebody else had the locks, and see where the log ends."""
+        self._found = self._execute(_LOOK).fetchone()
+
     def begin(self) -> tuple[int, int, bool]:
         """Enter a transaction and keep other writers out of it."""
-        is_new = self._connection is None
+        key, losses = self._locks.hold()
         try:
-            return self._enter(self.connection)
-        except psycopg.OperationalError:
-            # A connection that was lost while nothing was under way takes nothing with it.
-            if is_new or not self._is_lost():
-                raise
-        return self._enter(self.connection)
+            return self._begin_with(key, losses)
+        except _LocksLostError:
+            self._leave(self.connection)
+            self._locks.doubt(key)
+        return self._begin_with(*self._locks.hold())
 
     def stream_ends(self, streams: Sequence[str]) -> list[tuple[str, End]]:
         """Return streams with where they end."""
@@ -210,6 +223,11 @@ class PostgresStore:
             return False
         return True
 
+    def was_taken_over(self) -> bool:
+        """Return whether others may have written any stream since the last commit, although they were locked out."""
+        was, self._is_taken_over = self._is_taken_over, False
+        return was
+
     def fault(self, error: Exception) -> StorageError:
         """Return our error for what was raised."""
         return fault(error, self._address.name)
@@ -220,11 +238,30 @@ class PostgresStore:
             self._connection.close()
             self._connection = None
 
-    def _enter(self, connection: Connection) -> tuple[int, int, bool]:
+    def _begin_with(self, key: int, losses: int) -> tuple[int, int, bool]:
+        is_new = self._connection is None
+        try:
+            return self._enter(self.connection, key, losses)
+        except psycopg.OperationalError:
+            # A connection that was lost while nothing was under way takes nothing with it.
+            if is_new or not self._is_lost():
+                raise
+        return self._enter(self.connection, key, losses)
+
+    def _enter(self, connection: Connection, key: int, losses: int) -> tuple[int, int, bool]:
         self._leave(connection)
-        row: tuple[int, int, str] | None = connection.execute(self._begin, prepare=False).set_result(-1).fetchone()
+        results = connection.execute(self._begin.format(key=key).encode(), prepare=False)
+        if results.set_result(-1).fetchone() != (False,):
+            raise _LocksLostError(f"{self.name} may be written by others: the locks were lost")
+        row: tuple[int, int, str] | None = results.set_result(-2).fetchone()
         if row is None:
             raise psycopg.errors.UndefinedTable("the row that says where the log ends is gone")
+        if losses != self._losses:
+            self._losses = losses
+            # Who writes alone has missed nothing if the last one to write was this one.
+            if self._locks.is_shared or not (row[2] == self._writer or row == self._found):
+                self._is_taken_over = True
+                raise StorageError(f"{self.name}: the locks were lost, and others may have written since")
         if row == self._left:
             return row[0], row[1], True
         number, position = self._execute(LAST_OF_ALL).fetchone() or (0, 0)
@@ -262,6 +299,10 @@ class PostgresStore:
             self._execute(_UPSERT_TIMERS, list(set_to), list(set_to.values()))
         if never:
             self._execute(_DELETE_TIMERS, never)
+
+
+class _LocksLostError(StorageError):
+    """What kept others from writing was not there any more when something was to be written."""
 
 
 def _too_long() -> psycopg.DataError:

@@ -1,0 +1,344 @@
+"""Who may write a log in PostgreSQL: one process, or several of which each has streams of its own.
+
+All of it is advisory locks of one connection, so that all are lost together, or none. Whoever has them holds one more,
+under a number that nobody else knows: an append looks, in its transaction, whether that lock is still held, and is
+refused if not. So nobody writes after somebody else may have taken what was lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import re
+import secrets
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cache
+from hashlib import blake2b
+from selectors import EVENT_READ, DefaultSelector
+from typing import Final
+from weakref import WeakSet
+
+import psycopg
+
+from reenact.actors.journal.lock import Owner
+from reenact.actors.journal.postgres.address import Address, address_of
+from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, Connection, connect, spelled
+from reenact.actors.journal.postgres.faults import translated
+from reenact.domain.errors import LogLockedError, RuntimeClosedError
+
+# How many seconds pass before what was lost is taken again: the first time, and at most.
+_FIRST_PAUSE: Final = 0.25
+_LAST_PAUSE: Final = 2.0
+
+# A server that hears nothing of a machine for about four seconds gives the locks to others, and that machine, which
+# hears nothing of the server, gives them up as well.
+_SETTINGS: Final = {
+    "tcp_keepalives_idle": "2",
+    "tcp_keepalives_interval": "1",
+    "tcp_keepalives_count": "2",
+    "tcp_user_timeout": "4000",
+    "lock_timeout": str(int(LOCK_TIMEOUT * 1000)),
+    "statement_timeout": "0",
+    "idle_session_timeout": "0",
+}
+_SET: Final = """
+    SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS setting (name, value)
+    WHERE name IN (SELECT name FROM pg_settings)
+"""
+_KEEPALIVE: Final = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 2, "tcp_user_timeout": 4000}
+_NAME_LENGTH: Final = 63
+_NAMED: Final = re.compile(r" (\d+)@(\S*)$")
+_HOLDER: Final = """
+    SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid() AND objsubid = 1
+    AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    AND classid::bigint = %s AND objid::bigint = %s
+    LIMIT 1
+"""
+_LOOK: Final = "SELECT 1 FROM log FOR SHARE"
+
+_logger = logging.getLogger("reenact.journal")
+_held: WeakSet[PostgresLocks] = WeakSet()
+
+
+class PostgresLocks:
+    """The right to write a log, and which of its streams this process has; keeps the promise of `lock.StreamLocks`.
+
+    A thread watches the connection. When it is lost, so are the locks, and they are taken again as soon as nobody else
+    has them; until then nothing can be appended.
+    """
+
+    def __init__(self, address: Address, *, shared: bool) -> None:
+        """Take the right to write the log at the address, alone, or beside others if all of them share it.
+
+        Raises:
+            LogLockedError: somebody else has it.
+            psycopg.Error: the server cannot be reached.
+        """
+        self._address = address
+        self._is_shared = shared
+        self._pid = os.getpid()
+        # Held while the connection is used.
+        self._gate = threading.Lock()
+        self._streams: set[str] = set()
+        self._key = 0
+        self._losses = 0
+        self._is_open = True
+        self._connection: Connection | None = None
+        self._take()
+        _held.add(self)
+        _leave_locks_to_the_parent()
+        # The thread that watches sleeps until something comes in here, or over the connection.
+        self._wakes_here, self._woken_there = socket.socketpair()
+        self._thread = threading.Thread(target=self._watch, name="reenact-locks", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def share(cls, url: str) -> PostgresLocks:
+        """Begin to write the log at the URL beside others, each with streams of its own.
+
+        Raises:
+            ConfigurationError: the URL cannot be read.
+            LogLockedError: somebody writes it alone.
+            StorageError: the server cannot be reached.
+        """
+        address = address_of(url)
+        with translated(address.name):
+            return cls(address, shared=True)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether others write the log, too."""
+        return self._is_shared
+
+    def hold(self) -> tuple[int, int]:
+        """Return the key of the lock that is held as long as all the others are, and how often they were lost.
+
+        What was lost is taken again, but for the streams: these are to be claimed again. Where the log is shared, only
+        losses of streams count.
+
+        Raises:
+            LogLockedError: somebody else has it now.
+            psycopg.Error: the server cannot be reached.
+            RuntimeClosedError: everything was let go of.
+        """
+        with self._gate:
+            if self._connection is None or self._connection.closed:
+                self._take()
+            return self._key, self._losses
+
+    def doubt(self, key: int) -> None:
+        """See whether the locks are held, after an append that did not find the one with the key."""
+        with self._gate:
+            if key == self._key:
+                self._check()
+
+    @contextmanager
+    def opening(self) -> Generator[None]:
+        """Be the only process that opens the log; waits until no other one does."""
+        with translated(self._address.name), connect(self._address) as connection:
+            # Over a connection of its own: it waits for as long as it takes, and the others are not to wait for that.
+            connection.execute(f"SELECT pg_advisory_lock({self._key_of('opening')})".encode())
+            yield
+
+    def claim(self, stream: str) -> bool:
+        """Have the stream from now on; return False if another process has it."""
+        with translated(self._address.name), self._gate:
+            if stream in self._streams and self._connection is not None and not self._connection.closed:
+                return True
+            connection, key = self._taken(), self._key_of("stream", stream)
+            row = connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
+            if row != (True,):
+                return False
+            try:
+                # Waits for an append that has found the locks of the last owner held, if one is under way.
+                connection.execute(spelled(_LOOK, self._address.schema))
+            except psycopg.Error:
+                self._let_go(connection)
+                raise
+            self._streams.add(stream)
+            return True
+
+    def release(self, stream: str) -> None:
+        """Let other processes have the stream. Idempotent."""
+        with self._gate:
+            if stream not in self._streams:
+                return
+            self._streams.remove(stream)
+            connection = self._connection
+            if connection is not None:
+                try:
+                    connection.execute("SELECT pg_advisory_unlock(%s)", (self._key_of("stream", stream),))
+                except psycopg.Error:
+                    self._let_go(connection)
+
+    def owner_of(self, stream: str) -> Owner | None:
+        """Return the other process that has the stream, None if none has."""
+        with translated(self._address.name), self._gate:
+            return self._owner(self._taken(), self._key_of("stream", stream))
+
+    def close(self) -> None:
+        """Let go of everything. Idempotent."""
+        with self._gate:
+            if not self._is_open:
+                return
+            self._is_open = False
+            self._streams.clear()
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                connection.close()
+        self._woken_there.send(b".")
+        self._thread.join()
+        self._wakes_here.close()
+        self._woken_there.close()
+
+    def leave_to_the_parent(self) -> None:
+        """Close what a forked child has of the connection, so that it ends with the parent."""
+        connection = self._connection
+        if connection is not None and not connection.closed and os.getpid() != self._pid:
+            with contextlib.suppress(OSError):
+                os.close(connection.fileno())
+
+    def _taken(self) -> Connection:
+        if self._connection is None or self._connection.closed:
+            return self._take()
+        return self._connection
+
+    def _take(self) -> Connection:
+        """Take the right to write."""
+        if not self._is_open:
+            raise RuntimeClosedError(f"the log {self._address.name} is closed")
+        if self._connection is not None:
+            self._let_go(self._connection)
+        connection = connect(self._address, **_KEEPALIVE)
+        try:
+            self._key = self._lock(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        return connection
+
+    def _lock(self, connection: Connection) -> int:
+        settings = {**_SETTINGS, "application_name": _name_for(connection)}
+        connection.execute(_SET, (list(settings), list(settings.values())))
+        lock, key = self._key_of("writer"), secrets.randbits(63)
+        attempt = "pg_try_advisory_lock_shared" if self._is_shared else "pg_try_advisory_lock"
+        if connection.execute(f"SELECT {attempt}({lock})".encode()).fetchone() != (True,):
+            owner = self._owner(connection, lock) or Owner(None)
+            raise LogLockedError(self._address.name, owner.pid, owner.host)
+        connection.execute(f"SELECT pg_advisory_lock({key})".encode())
+        return key
+
+    def _let_go(self, connection: Connection) -> None:
+        """Take note that the locks are lost, with the streams."""
+        connection.close()
+        self._connection = None
+        if self._streams or not self._is_shared:
+            self._losses += 1
+        self._streams.clear()
+        self._woken_there.send(b".")
+
+    def _check(self) -> None:
+        """See whether the connection lives."""
+        connection = self._connection
+        if connection is None:
+            return
+        try:
+            connection.execute("SELECT 1")
+        except psycopg.Error as error:
+            _logger.warning("%s: the locks are lost: %s", self._address.name, " ".join(str(error).split()))
+            self._let_go(connection)
+
+    def _owner(self, connection: Connection, key: int) -> Owner | None:
+        row = connection.execute(_HOLDER, (key >> 32 & 0xFFFFFFFF, key & 0xFFFFFFFF)).fetchone()
+        if row is None:
+            return None
+        named = _NAMED.search(row[0])
+        if named is None:
+            return Owner(None, row[0] or None)
+        return Owner(int(named[1]), None if named[2] == _host() else named[2])
+
+    def _key_of(self, *names: str) -> int:
+        # Of the advisory locks of a database, which others may use as well: two that meet are not to be expected.
+        text = "\0".join(("reenact", self._address.schema, *names))
+        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        return int.from_bytes(digest, "big", signed=True)
+
+    def _watch(self) -> None:
+        """Notice when the connection is lost, and take the locks again, until the end."""
+        pause = _FIRST_PAUSE
+        while True:
+            with self._gate:
+                if not self._is_open:
+                    return
+                descriptor = self._descriptor()
+            if descriptor is not None:
+                self._wait(descriptor)
+                with self._gate:
+                    # Whoever used it meanwhile may have read what came in.
+                    if self._descriptor() == descriptor and _is_readable(descriptor):
+                        self._check()
+                continue
+            if not self._wait(timeout=pause):
+                pause = _FIRST_PAUSE if self._is_had_again() else min(2 * pause, _LAST_PAUSE)
+
+    def _descriptor(self) -> int | None:
+        connection = self._connection
+        return None if connection is None or connection.closed else connection.fileno()
+
+    def _wait(self, descriptor: int | None = None, timeout: float | None = None) -> bool:
+        """Wait until something comes in over the connection, or somebody wakes this thread; False if neither does."""
+        with DefaultSelector() as selector:
+            selector.register(self._wakes_here, EVENT_READ)
+            if descriptor is not None:
+                try:
+                    selector.register(descriptor, EVENT_READ)
+                except OSError:  # it was closed in between
+                    return True
+            found = selector.select(timeout)
+            if any(key.fileobj is self._wakes_here for key, _ in found):
+                self._wakes_here.recv(4096)
+            return bool(found)
+
+    def _is_had_again(self) -> bool:
+        try:
+            self.hold()
+        except (LogLockedError, psycopg.Error, RuntimeClosedError):
+            return False
+        _logger.warning("%s: the locks are held again", self._address.name)
+        return True
+
+
+def _is_readable(descriptor: int) -> bool:
+    with DefaultSelector() as selector:
+        selector.register(descriptor, EVENT_READ)
+        return bool(selector.select(0))
+
+
+def _name_for(connection: Connection) -> str:
+    """Return what the server calls the connection, so that others see whose it is."""
+    (given,) = connection.execute("SHOW application_name").fetchone() or ("",)
+    own = f" {os.getpid()}@{_host()}"
+    return f"{given[: _NAME_LENGTH - len(own)]}{own}"
+
+
+@cache
+def _host() -> str:
+    # What the server shows of a name is ASCII, and not long.
+    return re.sub(r"[^!-~]", "?", socket.gethostname())[:40]
+
+
+@cache
+def _leave_locks_to_the_parent() -> None:
+    """Have every forked child close its copies: the server holds the locks for as long as any of them is open."""
+    os.register_at_fork(after_in_child=_leave_all)
+
+
+def _leave_all() -> None:
+    for locks in list(_held):
+        locks.leave_to_the_parent()
