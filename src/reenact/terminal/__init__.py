@@ -5,8 +5,9 @@ Comes to use with the extra `reenact[terminal]`.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from reenact._lazy import lazy_names
 
 if TYPE_CHECKING:
     from reenact.terminal.ansi.parser import ANSIParser, ANSIStripper, ANSIToken, ANSITokenizer
@@ -105,77 +106,35 @@ __all__ = [
     "script_of",
 ]
 
-_LATER: Final = {
-    "ANSIParser": "ansi.parser",
-    "ANSIStripper": "ansi.parser",
-    "ANSIStyle": "ansi.style",
-    "ANSIToken": "ansi.parser",
-    "ANSITokenizer": "ansi.parser",
-    "AgentDefinition": "fixture.options",
-    "AssertionMatcher": "matching.matcher",
-    "AssertionOptions": "matching.options",
-    "AssertionResult": "matching.options",
-    "AsyncTerminalEmulator": "session.emulator",
-    "CaseFile": "cases.loading",
-    "Cell": "screen.model",
-    "CommandDefinition": "fixture.options",
-    "CommandLine": "fixture.programs",
-    "Completed": "fixture.programs",
-    "ConfigFixture": "fixture.options",
-    "Cursor": "screen.model",
-    "Engine": "screen.engine",
-    "ExitStatus": "status",
-    "ExpectationError": "errors",
-    "ExtensionFixture": "fixture.options",
-    "FixtureContext": "fixture.options",
-    "FixtureOptions": "fixture.options",
-    "InteractionController": "script.controller",
-    "InteractionResult": "script.steps",
-    "InteractionScript": "script.steps",
-    "InteractionStep": "script.steps",
-    "Locator": "session.locator",
-    "MockFixture": "fixture.options",
-    "MockResponse": "fixture.options",
-    "Modes": "screen.model",
-    "Parallel": "config",
-    "Recording": "screen.recording",
-    "ReportGenerator": "report.generator",
-    "ReportOptions": "report.generator",
-    "Reporting": "config",
-    "Screen": "screen.model",
-    "SkillDefinition": "fixture.options",
-    "SpecialKey": "session.keys",
-    "StepResult": "script.steps",
-    "TerminalEmulator": "session.emulator",
-    "TerminalSize": "config",
-    "TerminalState": "session.emulator",
-    "TerminalTestCase": "cases.loading",
-    "TerminalTestConfig": "config",
-    "TerminalTestError": "errors",
-    "TerminalTestErrorType": "errors",
-    "Terminals": "fixture.programs",
-    "TestCategory": "cases.loading",
-    "TestFixture": "fixture.fixture",
-    "TestResult": "report.results",
-    "TestSuiteResult": "report.results",
-    "WaitTimeoutError": "errors",
-    "load_cases": "cases.loading",
-    "load_config": "cases.loading",
-    "load_script": "script.reading",
-    "read_script": "script.reading",
-    "run_cases": "cases.runner",
-    "script_of": "script.reading",
-}
-"""What is imported when it is first asked for: who parses sequences needs no engine, who matches text no process."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# What is imported when it is first asked for: who parses sequences needs no engine, who matches text no process.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "reenact.terminal.ansi.parser": "ANSIParser ANSIStripper ANSIToken ANSITokenizer",
+        "reenact.terminal.ansi.style": "ANSIStyle",
+        "reenact.terminal.cases.loading": "CaseFile TerminalTestCase TestCategory load_cases load_config",
+        "reenact.terminal.cases.runner": "run_cases",
+        "reenact.terminal.config": "Parallel Reporting TerminalSize TerminalTestConfig",
+        "reenact.terminal.errors": "ExpectationError TerminalTestError TerminalTestErrorType WaitTimeoutError",
+        "reenact.terminal.fixture.fixture": "TestFixture",
+        "reenact.terminal.fixture.options": (
+            "AgentDefinition CommandDefinition ConfigFixture ExtensionFixture FixtureContext FixtureOptions "
+            "MockFixture MockResponse SkillDefinition"
+        ),
+        "reenact.terminal.fixture.programs": "CommandLine Completed Terminals",
+        "reenact.terminal.matching.matcher": "AssertionMatcher",
+        "reenact.terminal.matching.options": "AssertionOptions AssertionResult",
+        "reenact.terminal.report.generator": "ReportGenerator ReportOptions",
+        "reenact.terminal.report.results": "TestResult TestSuiteResult",
+        "reenact.terminal.screen.engine": "Engine",
+        "reenact.terminal.screen.model": "Cell Cursor Modes Screen",
+        "reenact.terminal.screen.recording": "Recording",
+        "reenact.terminal.script.controller": "InteractionController",
+        "reenact.terminal.script.reading": "load_script read_script script_of",
+        "reenact.terminal.script.steps": "InteractionResult InteractionScript InteractionStep StepResult",
+        "reenact.terminal.session.emulator": "AsyncTerminalEmulator TerminalEmulator TerminalState",
+        "reenact.terminal.session.keys": "SpecialKey",
+        "reenact.terminal.session.locator": "Locator",
+        "reenact.terminal.status": "ExitStatus",
+    },
+)

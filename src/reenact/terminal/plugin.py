@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-if TYPE_CHECKING:
-    from reenact.terminal.fixture.fixture import TestFixture
-    from reenact.terminal.fixture.options import FixtureOptions
-    from reenact.terminal.fixture.programs import CommandLine, Terminals
+import reenact.terminal as kit
 
 _COMMAND: Final = "terminal_command"
 _TIMEOUT: Final = "terminal_timeout"
 _KEEP: Final = "terminal_keep"
-_TERMINALS: Final = pytest.StashKey["Terminals"]()
+_TERMINALS: Final = pytest.StashKey["kit.Terminals"]()
 _FACTORY: Final = pytest.StashKey[pytest.TempPathFactory]()
 
 
@@ -35,38 +32,32 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def terminal_options() -> FixtureOptions:
+def terminal_options() -> kit.FixtureOptions:
     """What is set up around the programs of a test; to be overridden by tests that want something there."""
-    from reenact.terminal.fixture.options import FixtureOptions  # noqa: PLC0415 - see above
-
-    return FixtureOptions()
+    return kit.FixtureOptions()
 
 
 @pytest.fixture
-def terminal_fixture(terminal_options: FixtureOptions) -> Iterator[TestFixture]:
+def terminal_fixture(terminal_options: kit.FixtureOptions) -> Iterator[kit.TestFixture]:
     """Directories, files, variables and, if the options say so, a Messages API for the programs of this test alone."""
-    from reenact.terminal.fixture.fixture import TestFixture  # noqa: PLC0415 - see above
-
-    fixture = TestFixture(terminal_options)
+    fixture = kit.TestFixture(terminal_options)
     with fixture:
         yield fixture
 
 
 @pytest.fixture
 def _reenact_terminals(
-    request: pytest.FixtureRequest, terminal_fixture: TestFixture, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Terminals]:
+    request: pytest.FixtureRequest, terminal_fixture: kit.TestFixture, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[kit.Terminals]:
     """What starts the programs of a test, whatever the test calls `terminal`."""
-    from reenact.terminal.fixture.programs import Terminals  # noqa: PLC0415 - see above
-
-    with Terminals(terminal_fixture, timeout=_seconds(request.config)) as terminals:
+    with kit.Terminals(terminal_fixture, timeout=_seconds(request.config)) as terminals:
         request.node.stash[_TERMINALS] = terminals
         request.config.stash[_FACTORY] = tmp_path_factory
         yield terminals
 
 
 @pytest.fixture
-def terminal(_reenact_terminals: Terminals) -> Terminals:
+def terminal(_reenact_terminals: kit.Terminals) -> kit.Terminals:
     """Starts programs at terminals, in a directory and an environment of the test's own: `terminal("less", "a.txt")`.
 
     It takes what `TerminalEmulator` takes, and returns one that is started, and is disposed of at the end of the test.
@@ -75,11 +66,13 @@ def terminal(_reenact_terminals: Terminals) -> Terminals:
 
 
 @pytest.fixture
-def cli(request: pytest.FixtureRequest, _reenact_terminals: Terminals) -> CommandLine:
+def cli(request: pytest.FixtureRequest, _reenact_terminals: kit.Terminals) -> kit.CommandLine:
     """Starts the command of `terminal_command`: at a terminal, `cli("--help")`, or without, `cli.run("--help")`."""
-    from reenact.terminal.fixture.programs import CommandLine, command_of  # noqa: PLC0415 - see above
+    from reenact.terminal.fixture.programs import command_of  # noqa: PLC0415 - see above
 
-    return CommandLine(command_of(str(request.config.getini(_COMMAND)), request.config.rootpath), _reenact_terminals)
+    return kit.CommandLine(
+        command_of(str(request.config.getini(_COMMAND)), request.config.rootpath), _reenact_terminals
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -94,7 +87,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     return report
 
 
-def _sections(item: pytest.Item, terminals: Terminals) -> list[tuple[str, str]]:
+def _sections(item: pytest.Item, terminals: kit.Terminals) -> list[tuple[str, str]]:
     from reenact.terminal.fixture.programs import sections  # noqa: PLC0415 - see above
 
     try:

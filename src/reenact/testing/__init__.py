@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from reenact._lazy import lazy_names
 
 if TYPE_CHECKING:
     from reenact.actors.environment.mock import (
@@ -64,49 +65,25 @@ __all__ = [
     "wait_until",
 ]
 
-_LATER: Final = {
-    "Crash": "reenact.testing.crash_points",
-    "CrashPoint": "reenact.testing.crash_points",
-    "CrashReport": "reenact.testing.crash_test",
-    "CrashTest": "reenact.testing.crash_test",
-    "CrashedError": "reenact.testing.faulty_journal",
-    "EventSourcedTestKit": "reenact.testing.kit",
-    "FakeError": "reenact.testing.fake_replies",
-    "FakeMessagesAPI": "reenact.testing.fake_api",
-    "FakeReply": "reenact.testing.fake_replies",
-    "FakeRequest": "reenact.testing.fake_api",
-    "FaultyJournal": "reenact.testing.faulty_journal",
-    "ManualClock": "reenact.testing.clock",
-    "MockClaudeDriver": "reenact.actors.environment.mock",
-    "MockEffector": "reenact.actors.environment.mock",
-    "MockEnvironment": "reenact.actors.environment.mock",
-    "MockEnvironmentFactory": "reenact.actors.environment.mock",
-    "MockEvent": "reenact.actors.environment.mock",
-    "MockLLMProvider": "reenact.actors.environment.mock",
-    "MockReceptor": "reenact.actors.environment.mock",
-    "MockScenario": "reenact.actors.environment.mock",
-    "RecordedEnvironment": "reenact.actors.environment.recorded.recording",
-    "PREDEFINED_SCENARIOS": "reenact.actors.environment.mock",
-    "ReplayError": "reenact.testing.portrait",
-    "ReplayMachine": "reenact.testing.machine",
-    "Reporter": "reenact.testing.fork_server",
-    "Result": "reenact.testing.kit",
-    "SequentialIds": "reenact.testing.clock",
-    "crash_at": "reenact.testing.crashing",
-    "effect": "reenact.testing.crashing",
-    "torn_copy": "reenact.testing.faulty_journal",
-    "wait_until": "reenact.testing.clock",
-}
-"""What is imported when it is first asked for: mocks need no test library, and a test run not all of this."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(_LATER[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# What is imported when it is first asked for: mocks need no test library, and a test run not all of this.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "reenact.actors.environment.mock": (
+            "MockClaudeDriver MockEffector MockEnvironment MockEnvironmentFactory MockEvent MockLLMProvider "
+            "MockReceptor MockScenario PREDEFINED_SCENARIOS"
+        ),
+        "reenact.actors.environment.recorded.recording": "RecordedEnvironment",
+        "reenact.testing.clock": "ManualClock SequentialIds wait_until",
+        "reenact.testing.crash_points": "Crash CrashPoint",
+        "reenact.testing.crash_test": "CrashReport CrashTest",
+        "reenact.testing.crashing": "crash_at effect",
+        "reenact.testing.fake_api": "FakeMessagesAPI FakeRequest",
+        "reenact.testing.fake_replies": "FakeError FakeReply",
+        "reenact.testing.faulty_journal": "CrashedError FaultyJournal torn_copy",
+        "reenact.testing.fork_server": "Reporter",
+        "reenact.testing.kit": "EventSourcedTestKit Result",
+        "reenact.testing.machine": "ReplayMachine",
+        "reenact.testing.portrait": "ReplayError",
+    },
+)

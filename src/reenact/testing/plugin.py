@@ -6,73 +6,58 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-if TYPE_CHECKING:
-    from reenact.actors.kernel import ActorSystem
-    from reenact.testing.clock import ManualClock, SequentialIds
-    from reenact.testing.crash_test import CrashTest
-    from reenact.testing.faulty_journal import FaultyJournal
-    from reenact.testing.kit import EventSourcedTestKit
+import reenact
+from reenact import testing
 
 LEAVE_TIME: Final = 5.0
 """Seconds that a thread may take to end when its system is closed."""
 
 
 @pytest.fixture
-def manual_clock() -> ManualClock:
+def manual_clock() -> testing.ManualClock:
     """A clock that stands still until the test moves it."""
-    from reenact.testing.clock import ManualClock  # noqa: PLC0415 - see above
-
-    return ManualClock()
+    return testing.ManualClock()
 
 
 @pytest.fixture
-def sequential_ids() -> SequentialIds:
+def sequential_ids() -> testing.SequentialIds:
     """Ids that the test can foresee: `prefix_0001`, and so on."""
-    from reenact.testing.clock import SequentialIds  # noqa: PLC0415 - see above
-
-    return SequentialIds()
+    return testing.SequentialIds()
 
 
 @pytest.fixture
-def actor_system(manual_clock: ManualClock) -> Iterator[ActorSystem]:
+def actor_system(manual_clock: testing.ManualClock) -> Iterator[reenact.ActorSystem]:
     """A system on a log of its own and the `manual_clock`; the test fails if it leaves actors or threads behind."""
-    from reenact.actors.kernel import ActorSystem  # noqa: PLC0415 - see above
-
-    with _nothing_left(), ActorSystem.in_memory(clock=manual_clock) as system:
+    with _nothing_left(), reenact.ActorSystem.in_memory(clock=manual_clock) as system:
         yield system
 
 
 @pytest.fixture
-def faulty_journal() -> Iterator[FaultyJournal]:
+def faulty_journal() -> Iterator[testing.FaultyJournal]:
     """A journal on a log of its own that can be told to fail, for an `ActorSystem(journal, codec=journal.codec)`."""
     from reenact.actors.journal.codec import EventCodec  # noqa: PLC0415 - see above
     from reenact.actors.journal.opening import open_journal, private_directory  # noqa: PLC0415 - see above
-    from reenact.testing.faulty_journal import FaultyJournal  # noqa: PLC0415 - see above
 
     with ExitStack() as undo:
         path = private_directory(undo) / "log.db"
-        yield undo.enter_context(FaultyJournal(open_journal(path, EventCodec(()), synchronous="OFF")))
+        yield undo.enter_context(testing.FaultyJournal(open_journal(path, EventCodec(()), synchronous="OFF")))
 
 
 @pytest.fixture
-def kit_for() -> Generator[Callable[..., EventSourcedTestKit[object, object, object]]]:
+def kit_for() -> Generator[Callable[..., testing.EventSourcedTestKit[object, object, object]]]:
     """Makes kits that are closed at the end of the test; takes what `EventSourcedTestKit` takes."""
-    from reenact.testing.kit import EventSourcedTestKit  # noqa: PLC0415 - see above
-
     with ExitStack() as undo:
-        yield lambda *args, **kwargs: undo.enter_context(EventSourcedTestKit(*args, **kwargs))
+        yield lambda *args, **kwargs: undo.enter_context(testing.EventSourcedTestKit(*args, **kwargs))
 
 
 @pytest.fixture(scope="session")
-def crash_test() -> Iterator[CrashTest]:
+def crash_test() -> Iterator[testing.CrashTest]:
     """Runs programs in processes of their own that are killed; one for all tests of a run, ended with it."""
-    from reenact.testing.crash_test import CrashTest  # noqa: PLC0415 - see above
-
-    with CrashTest() as crashes:
+    with testing.CrashTest() as crashes:
         yield crashes
 
 
