@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
+
+from reenact._lazy import lazy_names
 
 if TYPE_CHECKING:
     from reenact.projections.generations import ProjectionFailure, ProjectionStatus
@@ -21,25 +22,13 @@ __all__ = [
     "on",
 ]
 
-_LATER: Final = {
-    "Progress": "reenact.projections.log",
-    "Projection": "reenact.projections.views.declared",
-    "ProjectionFailure": "reenact.projections.generations",
-    "ProjectionStatus": "reenact.projections.generations",
-    "Projections": "reenact.projections.views.projections",
-    "Row": "reenact.projections.log",
-    "on": "reenact.projections.views.declared",
-}
-"""What is imported when it is first asked for: the name of an error waits for no database."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(_LATER[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# What is imported when it is first asked for: the name of an error waits for no database.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "reenact.projections.generations": "ProjectionFailure ProjectionStatus",
+        "reenact.projections.log": "Progress Row",
+        "reenact.projections.views.declared": "Projection on",
+        "reenact.projections.views.projections": "Projections",
+    },
+)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
+from reenact._lazy import lazy_names
 from reenact.domain.errors import (
     AgentNotFoundError,
     AgentStoppedError,
@@ -278,113 +278,57 @@ __all__ = [
     "waiting",
 ]
 
-_LATER: Final = {
-    "ActorContext": "reenact.actors.kernel",
-    "ActorFailedError": "reenact.actors.kernel",
-    "ActorSystem": "reenact.actors.kernel",
-    "AgentInfo": "reenact.domain.agent",
-    "AgentRuntime": "reenact.loop",
-    "AgentState": "reenact.loop",
-    "Announcement": "reenact.actors.kernel",
-    "Answer": "reenact.domain.history",
-    "AsyncActorSystem": "reenact._async_actors",
-    "AsyncRuntime": "reenact._async_runtime",
-    "Audit": "reenact.audit",
-    "BranchPoint": "reenact.domain.session",
-    "ClaudeEnvironment": "reenact.actors.environment.claude.environment",
-    "Compacted": "reenact.actors.feed.retention",
-    "ContainerInfo": "reenact.domain.container",
-    "CostLimit": "reenact.domain.loop.ledger",
-    "DeadLetter": "reenact.actors.kernel",
-    "DocumentBlock": "reenact.domain.attachments",
-    "Effector": "reenact.actors.environment.api",
-    "Entry": "reenact.actors.journal.api",
-    "Environment": "reenact.actors.environment.api",
-    "EnvironmentConfig": "reenact.actors.environment.api",
-    "EnvironmentFactory": "reenact.actors.environment.api",
-    "Event": "reenact.actors.journal.codec",
-    "EventLoopActor": "reenact.actors.kernel",
-    "EventSourcedActor": "reenact.actors.kernel",
-    "Image": "reenact.domain.image",
-    "ImageBlock": "reenact.domain.attachments",
-    "ImageInfo": "reenact.domain.image",
-    "InvalidArgumentsError": "reenact.domain.tools",
-    "LLMConfig": "reenact.actors.environment.api",
-    "LLMDriver": "reenact.actors.environment.api",
-    "LLMProvider": "reenact.actors.environment.api",
-    "MCPServer": "reenact.domain.tools",
-    "Message": "reenact.domain.messages",
-    "OpaqueBlock": "reenact.domain.messages",
-    "Origin": "reenact.actors.kernel",
-    "PendingCall": "reenact.domain.people",
-    "Policies": "reenact.domain.policy.judge",
-    "Policy": "reenact.domain.policy.rules",
-    "PooledActor": "reenact.actors.kernel",
-    "Price": "reenact.domain.loop.ledger",
-    "Projection": "reenact.projections.views.declared",
-    "ProjectionFailedError": "reenact.projections.errors",
-    "ProjectionFailure": "reenact.projections.generations",
-    "ProjectionMistakeError": "reenact.projections.errors",
-    "ProjectionNotFoundError": "reenact.projections.errors",
-    "ProjectionNotReadyError": "reenact.projections.errors",
-    "ProjectionReplacedError": "reenact.projections.errors",
-    "ProjectionStatus": "reenact.projections.generations",
-    "Projections": "reenact.projections.views.projections",
-    "ProjectionsLockedError": "reenact.projections.errors",
-    "ReadModelBehindError": "reenact.projections.errors",
-    "ReadModelError": "reenact.projections.errors",
-    "Receptor": "reenact.actors.environment.api",
-    "Reconnect": "reenact.client.dialing",
-    "Reference": "reenact.actors.kernel",
-    "Remembered": "reenact.actors.journal.api",
-    "RemoteRuntime": "reenact.client.runtime",
-    "RemoteSubscription": "reenact.client.subscription",
-    "RestartLimitError": "reenact.actors.kernel",
-    "Retention": "reenact.actors.feed.retention",
-    "Rule": "reenact.domain.policy.rules",
-    "Runtime": "reenact._runtime",
-    "Said": "reenact.domain.messages",
-    "Segment": "reenact.actors.journal.api",
-    "SessionInfo": "reenact.domain.session",
-    "Spent": "reenact.domain.loop.ledger",
-    "StepResult": "reenact.loop",
-    "StopDetails": "reenact.domain.messages",
-    "Stored": "reenact.actors.kernel",
-    "Subscription": "reenact.actors.feed.subscription",
-    "Supervision": "reenact.actors.kernel",
-    "TextBlock": "reenact.domain.messages",
-    "ThinkingBlock": "reenact.domain.messages",
-    "Timer": "reenact.actors.kernel",
-    "Tool": "reenact.actors.environment.tools.tool",
-    "ToolCall": "reenact.loop",
-    "ToolCallInfo": "reenact.domain.history",
-    "ToolContext": "reenact.actors.environment.tools.arguments",
-    "ToolOutcome": "reenact.actors.environment.tools.outcome",
-    "ToolResultBlock": "reenact.domain.messages",
-    "ToolSpec": "reenact.domain.tools",
-    "ToolUseBlock": "reenact.domain.messages",
-    "Toolbox": "reenact.actors.environment.tools.toolbox",
-    "TurnInfo": "reenact.domain.history",
-    "UnhandledTypeError": "reenact.actors.kernel",
-    "Unsubscribe": "reenact.actors.environment.api",
-    "TurnLocation": "reenact.domain.history",
-    "UsageInfo": "reenact.domain.history",
-    "ask_user": "reenact.domain.loop.asking",
-    "by_type": "reenact.actors.kernel",
-    "on": "reenact.projections.views.declared",
-    "tool": "reenact.actors.environment.tools.tool",
-    "waiting": "reenact.actors.kernel",
-}
-"""What is imported when it is first asked for: `reenact --help` waits for no database and no thread pool."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(importlib.import_module(_LATER[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+# What is imported when it is first asked for: `reenact --help` waits for no database and no thread pool.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "reenact._async_actors": "AsyncActorSystem",
+        "reenact._async_runtime": "AsyncRuntime",
+        "reenact._runtime": "Runtime",
+        "reenact.actors.environment.api": (
+            "Effector Environment EnvironmentConfig EnvironmentFactory LLMConfig LLMDriver LLMProvider "
+            "Receptor Unsubscribe"
+        ),
+        "reenact.actors.environment.claude.environment": "ClaudeEnvironment",
+        "reenact.actors.environment.tools.arguments": "ToolContext",
+        "reenact.actors.environment.tools.outcome": "ToolOutcome",
+        "reenact.actors.environment.tools.tool": "Tool tool",
+        "reenact.actors.environment.tools.toolbox": "Toolbox",
+        "reenact.actors.feed.retention": "Compacted Retention",
+        "reenact.actors.feed.subscription": "Subscription",
+        "reenact.actors.journal.api": "Entry Remembered Segment",
+        "reenact.actors.journal.codec": "Event",
+        "reenact.actors.kernel": (
+            "ActorContext ActorFailedError ActorSystem Announcement DeadLetter EventLoopActor "
+            "EventSourcedActor Origin PooledActor Reference RestartLimitError Stored Supervision Timer "
+            "UnhandledTypeError by_type waiting"
+        ),
+        "reenact.audit": "Audit",
+        "reenact.client.dialing": "Reconnect",
+        "reenact.client.runtime": "RemoteRuntime",
+        "reenact.client.subscription": "RemoteSubscription",
+        "reenact.domain.agent": "AgentInfo",
+        "reenact.domain.attachments": "DocumentBlock ImageBlock",
+        "reenact.domain.container": "ContainerInfo",
+        "reenact.domain.history": "Answer ToolCallInfo TurnInfo TurnLocation UsageInfo",
+        "reenact.domain.image": "Image ImageInfo",
+        "reenact.domain.loop.asking": "ask_user",
+        "reenact.domain.loop.ledger": "CostLimit Price Spent",
+        "reenact.domain.messages": (
+            "Message OpaqueBlock Said StopDetails TextBlock ThinkingBlock ToolResultBlock ToolUseBlock"
+        ),
+        "reenact.domain.people": "PendingCall",
+        "reenact.domain.policy.judge": "Policies",
+        "reenact.domain.policy.rules": "Policy Rule",
+        "reenact.domain.session": "BranchPoint SessionInfo",
+        "reenact.domain.tools": "InvalidArgumentsError MCPServer ToolSpec",
+        "reenact.loop": "AgentRuntime AgentState StepResult ToolCall",
+        "reenact.projections.errors": (
+            "ProjectionFailedError ProjectionMistakeError ProjectionNotFoundError ProjectionNotReadyError "
+            "ProjectionReplacedError ProjectionsLockedError ReadModelBehindError ReadModelError"
+        ),
+        "reenact.projections.generations": "ProjectionFailure ProjectionStatus",
+        "reenact.projections.views.declared": "Projection on",
+        "reenact.projections.views.projections": "Projections",
+    },
+)

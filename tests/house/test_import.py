@@ -100,4 +100,6 @@ def test_a_turn_loads_nothing_that_it_does_not_use() -> None:
 
 
 def test_every_name_that_is_loaded_later_is_public() -> None:
-    assert set(reenact._LATER) <= set(reenact.__all__)
+    loaded = vars(reenact).keys()
+
+    assert set(dir(reenact)) - loaded <= set(reenact.__all__)
