@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import closing
 from functools import partial
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pytest
@@ -208,7 +209,7 @@ def test_closing_ends_the_process_and_nothing_runs_any_more() -> None:
     crashes.close()
     crashes.close()
 
-    assert server.returncode == 0
+    assert server.exitcode == 0
     with pytest.raises(RuntimeClosedError):
         crashes.run(crash_programs.nothing)
 
@@ -254,7 +255,7 @@ class _Heard(Reporter):
     """Hears in this process what a program says."""
 
     def __init__(self, said: list[object], reach: object = None) -> None:
-        super().__init__(-1, lambda: None, lambda: None)
+        super().__init__(Pipe(duplex=False)[1], lambda: None, lambda: None)
         self._said = said
         self._then = reach
 

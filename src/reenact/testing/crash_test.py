@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import contextlib
-import io
+import multiprocessing
 import os
 import pickle
-import selectors
 import signal
-import socket
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from multiprocessing.connection import Connection
+from multiprocessing.context import SpawnProcess
+from multiprocessing.reduction import send_handle
+from pathlib import Path
 from typing import Any, Final, Self, TypeAlias
 
 import msgspec
 
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
 from reenact.testing.crash_points import Crash
-from reenact.testing.fork_server import MAIN, Begun, NotBegun, Over, Place, Run, Wait, receive, send
+from reenact.testing.fork_server import Run, serve
 
 Said: TypeAlias = list[Any]
 """What a program has said at once, as JSON has it."""
@@ -29,7 +30,7 @@ PATIENCE: Final = 60.0
 """Seconds that a program may take."""
 
 _LEAVE_TIME: Final = 10.0
-_MAIN: Final = "from reenact.testing.fork_server import main; main()"
+_SPAWNING: Final = multiprocessing.get_context("spawn")
 
 
 class CrashReport(msgspec.Struct, frozen=True):
@@ -55,8 +56,8 @@ class CrashTest:
     def __init__(self) -> None:
         """Take note of nothing yet: the process is started when it is needed."""
         self._lock = threading.Lock()
-        self._server: subprocess.Popen[bytes] | None = None
-        self._channel: socket.socket | None = None
+        self._server: SpawnProcess | None = None
+        self._channel: Connection | None = None
         self._closed = False
 
     def run_until_killed(
@@ -102,42 +103,41 @@ class CrashTest:
         Raises:
             AssertionError: it has raised something, or has not ended in time.
         """
-        run = Run(_place_of(program), pickle.dumps(arguments), at, armed, timeout * 0.9)
+        run = Run(_pickled(program, arguments), _path_to(program), at, armed, timeout * 0.9)
         with self._lock:
             channel = self._opened()
-            ours, theirs = os.pipe()
-            with os.fdopen(ours, "rb", buffering=0) as pipe:
+            ours, theirs = _SPAWNING.Pipe(duplex=False)
+            with ours:
+                with theirs, _server_lives():
+                    channel.send(run)
+                    send_handle(channel, theirs.fileno(), None)
+                    begun: int | str = channel.recv()
+                if isinstance(begun, str):
+                    raise AssertionError(f"{program.__qualname__} could not be run:\n{begun}")  # noqa: TRY004 - a test fails
                 try:
-                    begun = _ask(channel, run, theirs)
-                finally:
-                    os.close(theirs)
-                if not isinstance(begun, Begun):
-                    why = begun.why if isinstance(begun, NotBegun) else ""
-                    raise AssertionError(f"{program.__qualname__} could not be run:\n{why}")  # noqa: TRY004 - a test fails
-                try:
-                    said, ends = _hear(pipe, begun.pid, until, time.monotonic() + timeout)
+                    said, ends = _hear(ours, begun, until, time.monotonic() + timeout)
                 except BaseException:
-                    _kill(begun.pid)
+                    _kill(begun)
                     raise
                 finally:
-                    over = _ask(channel, Wait(begun.pid))
-            assert isinstance(over, Over)
+                    with _server_lives():
+                        channel.send(None)
+                        code: int = channel.recv()
         if "failed" in ends:
             raise AssertionError(f"{program.__qualname__} has raised, having said {said}:\n{ends['failed']}")
-        if over.code not in {0, -signal.SIGKILL}:
-            raise AssertionError(f"{program.__qualname__} has ended with {over.code}, having said {said}")
-        return CrashReport(tuple(said), over.code == -signal.SIGKILL, int(ends.get("ended", "0")))
+        if code not in {0, -signal.SIGKILL}:
+            raise AssertionError(f"{program.__qualname__} has ended with {code}, having said {said}")
+        return CrashReport(tuple(said), code == -signal.SIGKILL, int(ends.get("ended", "0")))
 
     def close(self) -> None:
         """End the process and whatever it runs. Idempotent."""
         self._closed = True
         with self._lock:
-            if self._channel is not None:
+            if self._channel is not None and self._server is not None:
                 self._channel.close()
+                self._server.join(_LEAVE_TIME)
+                self._server.kill()
                 self._channel = None
-            if self._server is not None:
-                self._end(self._server)
-                self._server = None
 
     def __enter__(self) -> Self:
         return self
@@ -145,67 +145,45 @@ class CrashTest:
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    def _opened(self) -> socket.socket:
+    def _opened(self) -> Connection:
         if self._closed:
             raise RuntimeClosedError("the crash test is closed")
         if self._channel is None:
-            ours, theirs = socket.socketpair()
+            self._channel, theirs = _SPAWNING.Pipe()
             with theirs:
-                self._server = subprocess.Popen(  # noqa: S603 - this very interpreter
-                    [sys.executable, "-c", _MAIN, str(theirs.fileno())],
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
-                    env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-                    start_new_session=True,  # what a terminal interrupts is the test, which then ends this
-                )
-            self._channel = ours
+                self._server = _SPAWNING.Process(target=serve, args=(theirs,), daemon=True)
+                self._server.start()
         return self._channel
 
-    def _end(self, server: subprocess.Popen[bytes]) -> None:
-        try:
-            server.wait(_LEAVE_TIME)
-        except subprocess.TimeoutExpired:
-            server.kill()
-            server.wait()
 
-
-def _ask(channel: socket.socket, wish: object, *descriptors: int) -> object:
+@contextlib.contextmanager
+def _server_lives() -> Generator[None]:
+    """Say so if the process that forks does not."""
     try:
-        send(channel, wish, *descriptors)
-        answer, _ = receive(channel)
+        yield
     except (EOFError, OSError) as error:
         raise AssertionError("the process that forks has ended; what it said is on standard error") from error
-    return answer
 
 
 def _hear(
-    pipe: io.FileIO,
-    pid: int,
-    until: Callable[[Sequence[Said]], bool] | None,
-    deadline: float,
+    pipe: Connection, pid: int, until: Callable[[Sequence[Said]], bool] | None, deadline: float
 ) -> tuple[list[Said], dict[str, str]]:
-    """Return what is said by lines of the pipe until nobody has its other end any more, and how the program ended."""
+    """Return what is said through the pipe until nobody has its other end any more, and how the program ended."""
     ends: dict[str, str] = {}
     said: list[Said] = []
-    rest = b""
-    with selectors.DefaultSelector() as ready:
-        ready.register(pipe, selectors.EVENT_READ)
-        while True:
-            if not ready.select(max(0.0, deadline - time.monotonic())):
-                raise AssertionError(f"the program has not ended in time, having said {said}")
-            data = os.read(pipe.fileno(), 65536)
-            if not data:
-                return said, ends  # a line that was cut off by the end was not said
-            *lines, rest = (rest + data).split(b"\n")
-            for line in lines:
-                kind, what = msgspec.json.decode(line)
-                if kind != "said":
-                    ends[kind] = str(what)
-                    continue
-                said.append(what)
-                if until is not None and until(said):
-                    until = None
-                    _kill(pid)
+    while pipe.poll(max(0.0, deadline - time.monotonic())):
+        try:
+            kind, what = msgspec.json.decode(pipe.recv_bytes())
+        except (EOFError, OSError):
+            return said, ends  # what was cut off by the end was not said
+        if kind != "said":
+            ends[kind] = str(what)
+            continue
+        said.append(what)
+        if until is not None and until(said):
+            until = None
+            _kill(pid)
+    raise AssertionError(f"the program has not ended in time, having said {said}")
 
 
 def _kill(pid: int) -> None:
@@ -214,19 +192,25 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
-def _place_of(program: Callable[..., object]) -> Place:
-    """Return where a program is to be found.
+def _pickled(program: Callable[..., object], arguments: tuple[object, ...]) -> bytes:
+    """Return the program and its arguments for another process.
 
     Raises:
-        InvalidInputError: another process could not find it.
+        InvalidInputError: it could not find them.
     """
-    module: str = getattr(program, "__module__", "")
-    name: str = getattr(program, "__qualname__", "")
-    if not name or "<" in name:
+    try:
+        return pickle.dumps((program, arguments))
+    except (AttributeError, pickle.PicklingError) as error:
         raise InvalidInputError(
             f"{program!r} cannot be run in another process; give a function at the top of a module, and its arguments"
-        )
-    file: str | None = getattr(sys.modules.get(module), "__file__", None)
-    if module == MAIN and file is None:
-        raise InvalidInputError(f"{name} is in no file, from which another process could have it; put it into one")
-    return Place(module, name, None if file is None else os.path.realpath(file))
+        ) from error
+
+
+def _path_to(program: Callable[..., object]) -> list[str]:
+    """Return where to look for modules, also for that of the program, however it was found here."""
+    name: str = program.__module__
+    file: str | None = getattr(sys.modules[name], "__file__", None)
+    if file is None:
+        return sys.path
+    depth = name.count(".") + (Path(file).name == "__init__.py")
+    return [*sys.path, str(Path(file).resolve().parents[depth])]
