@@ -17,7 +17,7 @@ from reenact.terminal.fixture.programs import name_of
 from tests.docs.pages import ROOT, blocks
 
 pytest_plugins = ["pytester"]
-for name in ("fixture.api", "fixture.programs", "screen.drawing", "screen.engine"):
+for name in ("fixture.programs", "screen.drawing", "screen.engine"):
     # These are imported when they are needed. A test run within this one forgets what was imported since it began, and
     # would read the declarations of the engine's library each time.
     importlib.import_module(f"reenact.terminal.{name}")

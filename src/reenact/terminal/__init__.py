@@ -37,8 +37,15 @@ if TYPE_CHECKING:
     from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen
     from reenact.terminal.screen.recording import Recording
     from reenact.terminal.script.controller import InteractionController
-    from reenact.terminal.script.reading import load_script, read_script, script_of
-    from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep, StepResult
+    from reenact.terminal.script.steps import (
+        InteractionResult,
+        InteractionScript,
+        InteractionStep,
+        StepResult,
+        load_script,
+        read_script,
+        script_of,
+    )
     from reenact.terminal.session.emulator import AsyncTerminalEmulator, TerminalEmulator, TerminalState
     from reenact.terminal.session.keys import SpecialKey
     from reenact.terminal.session.locator import Locator
@@ -130,8 +137,9 @@ __getattr__, __dir__ = lazy_names(
         "reenact.terminal.screen.model": "Cell Cursor Modes Screen",
         "reenact.terminal.screen.recording": "Recording",
         "reenact.terminal.script.controller": "InteractionController",
-        "reenact.terminal.script.reading": "load_script read_script script_of",
-        "reenact.terminal.script.steps": "InteractionResult InteractionScript InteractionStep StepResult",
+        "reenact.terminal.script.steps": (
+            "InteractionResult InteractionScript InteractionStep StepResult load_script read_script script_of"
+        ),
         "reenact.terminal.session.emulator": "AsyncTerminalEmulator TerminalEmulator TerminalState",
         "reenact.terminal.session.keys": "SpecialKey",
         "reenact.terminal.session.locator": "Locator",

@@ -23,7 +23,7 @@ from reenact.terminal.fixture.fixture import TestFixture
 from reenact.terminal.fixture.options import FixtureOptions, MockFixture
 from reenact.terminal.report.results import TestResult, TestSuiteResult
 from reenact.terminal.script.controller import InteractionController
-from reenact.terminal.script.reading import script_of
+from reenact.terminal.script.steps import script_of
 from reenact.testing import wait_until
 
 PREFIX = f"reenact-cases-{os.getpid()}-"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import AssertionMatcher, AssertionOptions
-from reenact.terminal.matching.difference import resembling, unified
+from reenact.terminal.matching.matcher import resembling, unified
 
 matcher = AssertionMatcher()
 judge = matcher.assert_

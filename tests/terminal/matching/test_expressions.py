@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import AssertionMatcher, AssertionOptions
-from reenact.terminal.matching.patterns import BadPatternError, Expression, SlowSearchError
+from reenact.terminal.matching.options import BadPatternError, Expression, SlowSearchError
 
 BACKTRACKING = "(a|aa)+$"
 LONG = "a" * 60 + "!"

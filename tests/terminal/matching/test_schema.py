@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from reenact.terminal import AssertionMatcher, AssertionOptions
 from reenact.terminal.matching import jsons
-from reenact.terminal.matching.patterns import Expression
+from reenact.terminal.matching.options import Expression
 
 Plain: TypeAlias = "bool | int | float | Decimal | str | list[Plain] | dict[str, Plain] | None"
 

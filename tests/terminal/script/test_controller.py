@@ -14,8 +14,7 @@ import pytest
 from reenact.terminal.errors import TerminalTestErrorType
 from reenact.terminal.matching.options import AssertionOptions
 from reenact.terminal.script.controller import InteractionController, TimeLimit
-from reenact.terminal.script.reading import script_of
-from reenact.terminal.script.steps import InteractionStep
+from reenact.terminal.script.steps import InteractionStep, script_of
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.status import ExitStatus
 
@@ -226,7 +225,7 @@ def test_a_step_may_be_done_alone_and_the_state_looked_at(shell: Shell) -> None:
 def test_an_expression_that_would_be_searched_for_for_ever_is_a_timeout(
     shell: Shell, scope: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.terminal.matching.patterns.SHORTEST_SEARCH", 0.1)
+    monkeypatch.setattr("reenact.terminal.matching.options.SHORTEST_SEARCH", 0.1)
     terminal = shell(f"echo ready {'a' * 60}!; read line")
     hopeless = {"wait": {"regex": "(a|aa)+$", "timeout": 0, "scope": scope}}
 

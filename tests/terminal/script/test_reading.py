@@ -14,11 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
-from reenact.terminal.matching.options import AssertionOptions, AssertionType, Scope
-from reenact.terminal.matching.patterns import Expression
+from reenact.terminal.matching.options import AssertionOptions, AssertionType, Expression, Scope
 from reenact.terminal.script.plain import Format
-from reenact.terminal.script.reading import load_script, read_script, script_of
-from reenact.terminal.script.steps import InteractionScript, InteractionStep, Subject
+from reenact.terminal.script.steps import (
+    InteractionScript,
+    InteractionStep,
+    Subject,
+    load_script,
+    read_script,
+    script_of,
+)
 
 Json: TypeAlias = Any
 

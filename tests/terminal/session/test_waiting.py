@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.terminal.errors import ExpectationError, TerminalTestError, TerminalTestErrorType, WaitTimeoutError
-from reenact.terminal.matching.options import AssertionOptions
-from reenact.terminal.matching.patterns import Expression
+from reenact.terminal.matching.options import AssertionOptions, Expression
 from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.session.waiting import Changes, Pause, asking, run
 from reenact.terminal.status import ExitStatus

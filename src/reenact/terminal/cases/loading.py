@@ -18,8 +18,7 @@ from reenact.terminal.errors import invalid
 from reenact.terminal.fixture.files import check_options
 from reenact.terminal.fixture.options import FixtureOptions
 from reenact.terminal.script.plain import Plain, Readers, fields_of, know, read_file, struct_of
-from reenact.terminal.script.reading import script_in
-from reenact.terminal.script.steps import InteractionScript
+from reenact.terminal.script.steps import InteractionScript, script_in
 from reenact.terminal.text import described, quoted
 
 _LARGEST_CODE: Final = 255

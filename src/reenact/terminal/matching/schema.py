@@ -36,7 +36,7 @@ from reenact.terminal.matching.jsons import (
     read,
     value_of,
 )
-from reenact.terminal.matching.patterns import BadPatternError, Expression, SlowSearchError, UnusableError
+from reenact.terminal.matching.options import BadPatternError, Expression, SlowSearchError, UnusableError
 from reenact.terminal.text import escaped, quoted
 
 _LONGEST: Final = 300

@@ -16,7 +16,7 @@ import msgspec
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.terminal.config import ReportFormat
 from reenact.terminal.errors import invalid
-from reenact.terminal.matching.patterns import is_pattern
+from reenact.terminal.matching.options import is_pattern
 from reenact.terminal.report.console import console, wants_color, write_console
 from reenact.terminal.report.html import html
 from reenact.terminal.report.junit import junit

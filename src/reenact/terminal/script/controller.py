@@ -13,8 +13,13 @@ from msgspec.structs import replace
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType, WaitTimeoutError
 from reenact.terminal.matching.matcher import AssertionMatcher
-from reenact.terminal.matching.options import AssertionResult
-from reenact.terminal.matching.patterns import LONGEST_SEARCH, SHORTEST_SEARCH, Expression, SlowSearchError
+from reenact.terminal.matching.options import (
+    LONGEST_SEARCH,
+    SHORTEST_SEARCH,
+    AssertionResult,
+    Expression,
+    SlowSearchError,
+)
 from reenact.terminal.script.steps import InteractionResult, InteractionScript, InteractionStep, StepResult
 from reenact.terminal.session.emulator import TerminalEmulator, TerminalState
 

@@ -32,8 +32,7 @@ from reenact.terminal.errors import (
     invalid,
     not_possible,
 )
-from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Pattern, Scope
-from reenact.terminal.matching.patterns import Finder, is_pattern
+from reenact.terminal.matching.options import AssertionOptions, AssertionResult, Finder, Pattern, Scope, is_pattern
 from reenact.terminal.screen.model import Cell, Cursor, Screen
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session import checking

@@ -12,8 +12,7 @@ import msgspec
 
 from reenact.terminal.ansi.parser import ANSIStripper
 from reenact.terminal.errors import invalid
-from reenact.terminal.matching.options import Pattern
-from reenact.terminal.matching.patterns import Expression, Finder
+from reenact.terminal.matching.options import Expression, Finder, Pattern
 
 _PIECE: Final = 4096
 
