@@ -8,9 +8,8 @@ from typing import Self
 from reenact._aio import AsyncFacades, AsyncSubscription, Subscribing, Threads, on_loop
 from reenact.actors.feed.handlers import Handler
 from reenact.actors.feed.observable import Observable
-from reenact.client.events import RemoteEvents
 from reenact.client.handlers import RemoteListener
-from reenact.client.runtime import RemoteRuntime
+from reenact.client.runtime import RemoteEvents, RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
 from reenact.domain.errors import ReenactError
 

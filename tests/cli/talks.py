@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from reenact import Image, Runtime
-from reenact.cli.chat.answering import Answering
+from reenact.cli.chat.answering import Answering, Extending
 from reenact.cli.chat.conversation import Conversation
 from reenact.cli.chat.current import Current
-from reenact.cli.chat.extending import Extending
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import TalkOptions

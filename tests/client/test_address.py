@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import ConfigurationError, Runtime
-from reenact.client.address import check_token, is_loopback, websocket_address
+from reenact.client.dialing import check_token, is_loopback, websocket_address
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.client.incoming import read_envelope, read_frame, read_head, read_outcome, step_to
+from reenact.client.asking import read_envelope, read_frame, read_head, read_outcome, step_to
 from reenact.domain.commands import RESPONSES, CommandError
 from reenact.domain.errors import ProtocolError
 from reenact.domain.events import AssistantMessage, Context, Envelope, TextDelta

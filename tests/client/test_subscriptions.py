@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import AsyncRuntime, InvalidInputError, ReenactError, RequestTimeoutError, SessionNotFoundError
-from reenact.client import buffer, following
+from reenact.client import following, thread
 from reenact.client import subscription as module
 from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
@@ -630,7 +630,7 @@ def test_who_is_woken_twice_is_woken_once() -> None:
     async def wake() -> None:
         waiter = asyncio.get_running_loop().create_future()
         for _ in range(2):
-            buffer._call_off(waiter)
+            thread._call_off(waiter)
         await waiter
 
     asyncio.run(wake())

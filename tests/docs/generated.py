@@ -11,7 +11,7 @@ import msgspec
 
 from reenact.events import CATALOGUE, REQUESTS, RESPONSES, EventData, json_schema
 from reenact.projections.transfer.lines import schema as lines_schema
-from reenact.server.openapi import frames_schema
+from reenact.server.answers import frames_schema
 from reenact.testing import CrashPoint
 from tests.docs import names, requirements
 from tests.docs.failures import with_failures

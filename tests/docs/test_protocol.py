@@ -20,8 +20,7 @@ from reenact.domain import errors, frames
 from reenact.domain.commands import REQUESTS, json_schema
 from reenact.domain.errors import ReenactError
 from reenact.server import Limits, Server
-from reenact.server.answers import status_of
-from reenact.server.openapi import frames_schema
+from reenact.server.answers import frames_schema, status_of
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.docs.pages import ROOT, blocks
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.extensions.agents import called as agent_called
-from reenact.extensions.commands import Command, called
+from reenact.extensions.kinds import Command, called_agent, called_command
 
 
 def command(body: str) -> Command:
@@ -52,7 +51,7 @@ def test_whatever_is_typed_stands_in_the_message_as_it_was_typed(arguments: str)
     ],
 )
 def test_a_line_calls_a_command_by_its_first_word(line: str, name: tuple[str, str] | None) -> None:
-    assert called(line) == name
+    assert called_command(line) == name
 
 
 @pytest.mark.parametrize(
@@ -66,4 +65,4 @@ def test_a_line_calls_a_command_by_its_first_word(line: str, name: tuple[str, st
     ],
 )
 def test_a_line_is_for_an_agent_if_it_begins_with_its_name(line: str, name: tuple[str, str] | None) -> None:
-    assert agent_called(line) == name
+    assert called_agent(line) == name

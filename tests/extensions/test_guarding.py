@@ -12,8 +12,7 @@ from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.tool import tool
 from reenact.actors.environment.tools.toolbox import Toolbox
-from reenact.extensions.firing import Hooks
-from reenact.extensions.guarding import GuardedToolbox
+from reenact.extensions.firing import GuardedToolbox, Hooks
 from reenact.extensions.hooks import Hook
 from reenact.testing import wait_until
 

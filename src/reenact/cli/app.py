@@ -266,7 +266,7 @@ def _add_commands() -> None:
         if name == "extensions":
             group = typer.Typer(cls=Group, add_completion=False, rich_markup_mode=None)
             group.callback(invoke_without_command=True)(function_of(options, run))
-            group.command("trust", cls=Taught)(function_of(TrustOptions, "extensions.trust:trust"))
+            group.command("trust", cls=Taught)(function_of(TrustOptions, "extensions.page:trust"))
             app.add_typer(group, name=name)
         else:
             app.command(name, cls=Taught)(function_of(options, run))

@@ -1,15 +1,17 @@
-"""A request in flight: sent again under the same id over every new connection, until it is answered."""
+"""A request in flight, sent again until it is answered; and what a server sends, decoded as late as possible."""
 
 from __future__ import annotations
 
 import time
 from concurrent.futures import Future
-from typing import Final
+from functools import cache
+from types import GenericAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from reenact.client.incoming import Outcome, read_outcome
 from reenact.client.thread import reject, resolve
+from reenact.domain.commands import CATALOGUE, CommandError
 from reenact.domain.errors import (
     InvalidInputError,
     ProtocolError,
@@ -18,8 +20,135 @@ from reenact.domain.errors import (
     RuntimeClosedError,
     from_wire,
 )
-from reenact.domain.frames import Frame, Refused, Welcome
-from reenact.domain.structs import Frozen
+from reenact.domain.events import Envelope
+from reenact.domain.frames import Acked, Ended, Frame, Refused, Subscribed, Welcome
+from reenact.domain.structs import Frozen, FrozenByName
+
+T = TypeVar("T")
+DELETED: Final = "session_deleted"
+COMPACTED: Final = "deltas_compacted"
+"""Events that end a session, and that stand for what is kept no more."""
+
+
+class Answered(Frame, tag="response"):
+    """`frames.Answered`, the envelope unread."""
+
+    id: str
+    response: msgspec.Raw
+
+
+class Batch(FrozenByName):
+    """`frames.Batch`, the events unread."""
+
+    id: str
+    events: tuple[msgspec.Raw, ...]
+
+
+class Events(Frame, tag="events"):
+    """`frames.Events`, the events unread."""
+
+    batches: tuple[Batch, ...]
+
+
+FromServer: TypeAlias = Welcome | Answered | Subscribed | Events | Acked | Ended | Refused
+
+
+class _About(Frozen):
+    session_id: str | None = None
+
+
+class Head(FrozenByName):
+    """What must be known of an event before it is read."""
+
+    id: str
+    type: str
+    context: _About
+    cursor: int | None = None
+
+
+class _Type(Frozen):
+    type: str
+
+
+class _Range(Frozen):
+    first_cursor: int
+
+
+class _Gap(Frozen):
+    data: _Range
+
+
+class Outcome(Frozen):
+    """What came of a request, the result unread."""
+
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: CommandError | None = None
+
+
+class Response(Frozen):
+    """The envelope of a response, but for its head."""
+
+    data: Outcome
+
+
+_FRAMES: Final[msgspec.json.Decoder[FromServer]] = msgspec.json.Decoder(FromServer)
+_TYPES: Final = msgspec.json.Decoder(_Type)
+_HEADS: Final = msgspec.json.Decoder(Head)
+_GAPS: Final = msgspec.json.Decoder(_Gap)
+_RESPONSES: Final = msgspec.json.Decoder(Response)
+_NO_EVENT: Final = "a malformed event"
+
+
+def read_frame(message: str | bytes) -> FromServer:
+    """Return the frame, or raise `ProtocolError`."""
+    return _read(_FRAMES, message, "what is no frame of its own")
+
+
+def read_head(event: msgspec.Raw) -> Head:
+    """Return what stands in the head of an event, or raise `ProtocolError`."""
+    return _read(_HEADS, event, _NO_EVENT)
+
+
+def read_outcome(response: msgspec.Raw) -> Outcome:
+    """Return what came of a request, or raise `ProtocolError`."""
+    return _read(_RESPONSES, response, "a malformed response").data
+
+
+def read_envelope(event: bytes | msgspec.Raw, type_: str | None = None) -> Envelope[Any, Any]:
+    """Return the event, its data in its own type, or as JSON has it if that is not known; or raise `ProtocolError`."""
+    return _read(_envelopes(type_ or _read(_TYPES, event, _NO_EVENT).type), event, _NO_EVENT)
+
+
+@cache
+def _envelopes(type_: str) -> msgspec.json.Decoder[Envelope[Any, Any]]:
+    return msgspec.json.Decoder(GenericAlias(Envelope, (CATALOGUE.get(type_, object), str)))
+
+
+def _read(decoder: msgspec.json.Decoder[T], given: str | bytes | msgspec.Raw, what: str) -> T:
+    try:
+        return decoder.decode(given)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        raise ProtocolError(f"the server sent {what}: {error}") from None
+
+
+def step_to(received: int, head: Head, event: msgspec.Raw) -> int | None:
+    """Return the cursor that the event leads to from the last one received; None if it was received before.
+
+    Raises:
+        ProtocolError: events between the two are missing.
+    """
+    cursor = head.cursor
+    if cursor is None:
+        raise ProtocolError(f"the server sent an event without a cursor to a subscription: {head.type} {head.id}")
+    if cursor <= received:
+        return None
+    first = cursor
+    if head.type == COMPACTED:
+        first = _read(_GAPS, event, _NO_EVENT).data.first_cursor
+    if first > received + 1:
+        raise ProtocolError(f"the server left out events: {first} came behind {received}; subscribe again")
+    return cursor
+
 
 BROKEN: Final = 3
 """So many connections a server may end over a frame, before it is not sent again."""

@@ -9,10 +9,9 @@ from typing import Final
 
 import msgspec
 
-from reenact.client.buffer import Buffer
-from reenact.client.incoming import DELETED, Batch, read_head, step_to
+from reenact.client.asking import DELETED, Batch, read_head, step_to
 from reenact.client.link import Follower, Link, Told
-from reenact.client.thread import reject, resolve
+from reenact.client.thread import Buffer, reject, resolve
 from reenact.domain.errors import NotFoundError, ProtocolError, ReenactError, RuntimeClosedError, from_wire
 from reenact.domain.frames import Ack, Acked, Refused, Subscribe, Subscribed, Unsubscribe, Welcome
 

@@ -14,10 +14,9 @@ from typing import Final, Self
 import msgspec
 
 from reenact.actors.feed.handlers import Handler, handle, handled
-from reenact.client.buffer import Buffer
-from reenact.client.incoming import Batch, Head, read_envelope, read_head
+from reenact.client.asking import Batch, Head, read_envelope, read_head
 from reenact.client.link import Follower, Link, Told
-from reenact.client.thread import NAME, reject, resolve
+from reenact.client.thread import NAME, Buffer, reject, resolve
 from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError, from_wire
 from reenact.domain.frames import Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
 

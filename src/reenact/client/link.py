@@ -14,9 +14,8 @@ from typing import Final, Protocol, TypeAlias, TypeVar
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from reenact.client.asking import Asked
+from reenact.client.asking import Answered, Asked, Batch, Events, read_frame
 from reenact.client.dialing import CLOSING, Dialer, ElsewhereError, Reconnect, UnintelligibleError, why_closed
-from reenact.client.incoming import Answered, Batch, Events, read_frame
 from reenact.client.thread import ClientThread, closed, reject, resolve
 from reenact.domain.errors import (
     AuthenticationError,

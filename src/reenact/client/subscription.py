@@ -11,10 +11,10 @@ from typing import Final, Self
 
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.subscription import REST, check_count
-from reenact.client.buffer import Buffer
+from reenact.client.asking import read_envelope
 from reenact.client.following import Following
-from reenact.client.incoming import read_envelope
 from reenact.client.link import Link
+from reenact.client.thread import Buffer
 from reenact.domain.commands import RuntimeEvent
 from reenact.domain.errors import InvalidInputError, ProtocolError, RuntimeClosedError
 from reenact.domain.plain import seconds_of

@@ -1,17 +1,17 @@
-"""The client's thread, with an asyncio loop of its own, and how other threads call functions on it."""
+"""The client's thread, and the buffer between it and those who consume events."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import threading
+from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, InvalidStateError
-from typing import Final, TypeVar
+from typing import Final, Generic, TypeVar
 
-from reenact.domain.errors import RuntimeClosedError
+from reenact.domain.errors import ReenactError, RuntimeClosedError
 
-T = TypeVar("T")
 NAME: Final = "reenact-client"
 _GRACE: Final = 1.0
 """Seconds that a look-up of a host's name may still take when all else has ended."""
@@ -84,3 +84,112 @@ def reject(future: Future[T], error: Exception) -> None:
     """Let the future have this error, unless it is done, or nobody wants it any more."""
     with contextlib.suppress(InvalidStateError):
         future.set_exception(error)
+
+
+T = TypeVar("T")
+
+
+class Buffer(Generic[T]):
+    """Holds up to `most` events, or `most_bytes` of them and one event more; the server keeps the others. Thread-safe.
+
+    When there is room again for whom there was none, `on_room` is called, by whoever takes an event.
+    """
+
+    # The link's thread offers and ends; the consumer's thread, or a task of its loop, looks and waits. `_changed`
+    # protects the events and the waiters. `dealt_with` is written by the consumer alone and only grows: the link's
+    # thread reads it without the lock, and at worst acknowledges a little less.
+
+    def __init__(self, most: int, most_bytes: int) -> None:
+        self._most = most
+        self._most_bytes = most_bytes
+        self.on_room: Callable[[], None] = lambda: None
+        self.error: ReenactError | None = None
+        """Why nothing more comes, if that is an error."""
+        self.dealt_with = 0
+        """The cursor of the last event with which the consumer is done; all up to there may be acknowledged."""
+        self._events: deque[tuple[T, int]] = deque()
+        self._bytes = 0
+        self._starving = False
+        self._over = False
+        self._changed = threading.Condition()
+        self._waiters: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is there, and nothing more comes."""
+        with self._changed:
+            return self._over and not self._events
+
+    def offer(self, event: T, size: int) -> bool:
+        """Take an event of so many bytes, or return False if there is no room for it. On the link's thread."""
+        with self._changed:
+            if len(self._events) >= self._most or self._bytes >= self._most_bytes:
+                self._starving = True
+                return False
+            if not self._over:
+                self._events.append((event, size))
+                self._bytes += size
+                self._wake()
+            return True
+
+    def end(self, error: ReenactError | None) -> None:
+        """Take note that no more events come, and why, if that is an error. On the link's thread."""
+        with self._changed:
+            if not self._over:
+                self._over = True
+                self.error = None if isinstance(error, RuntimeClosedError) else error
+            self._wake()
+
+    def close(self) -> None:
+        """Drop what is there, take no more, and wake who waits."""
+        with self._changed:
+            self._over = True
+            self.error = None
+            self._events.clear()
+            self._bytes = 0
+            self._wake()
+
+    def look(self) -> T | None:
+        """Take the next event, if it is there."""
+        with self._changed:
+            if not self._events:
+                return None
+            event, size = self._events.popleft()
+            self._bytes -= size
+            has_room = len(self._events) <= self._most // 2 and self._bytes <= self._most_bytes // 2
+            is_enough, self._starving = self._starving and has_room, self._starving and not has_room
+        if is_enough:
+            with contextlib.suppress(RuntimeClosedError):
+                self.on_room()
+        return event
+
+    def come(self, seconds: float | None) -> bool:
+        """Wait for what is next, or for the end; return False if there was neither in time."""
+        with self._changed:
+            return bool(self._changed.wait_for(lambda: self._events or self._over, seconds))
+
+    async def arrive(self) -> None:
+        """Do the same for asyncio."""
+        loop = asyncio.get_running_loop()
+        waiter = loop.create_future()
+        with self._changed:
+            if self._events or self._over:
+                return
+            self._waiters[waiter] = loop
+        try:
+            await waiter
+        finally:
+            with self._changed:
+                self._waiters.pop(waiter, None)
+
+    def _wake(self) -> None:
+        self._changed.notify_all()
+        waiters, self._waiters = self._waiters, {}
+        for waiter, loop in waiters.items():
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more
+                loop.call_soon_threadsafe(_call_off, waiter)
+
+
+def _call_off(waiter: asyncio.Future[None]) -> None:
+    if not waiter.done():
+        waiter.set_result(None)

@@ -11,8 +11,6 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import msgspec
 
 from reenact.extensions import hooks as hooking
-from reenact.extensions.agents import Agent, read_agent
-from reenact.extensions.commands import Command, read_command
 from reenact.extensions.files import (
     MOST_IN_ALL,
     Allowance,
@@ -25,8 +23,8 @@ from reenact.extensions.files import (
 )
 from reenact.extensions.frontmatter import LARGEST_IN_ALL, Document, Extension, Where, read_document
 from reenact.extensions.hooks import Hook, HookFile, read_hooks
-from reenact.extensions.skills import FILE as SKILL_FILE
-from reenact.extensions.skills import Skill, read_skill
+from reenact.extensions.kinds import FILE as SKILL_FILE
+from reenact.extensions.kinds import Agent, Command, Skill, read_agent, read_command, read_skill
 from reenact.extensions.trust import digest_of
 
 FOLDER: Final = ".reenact"

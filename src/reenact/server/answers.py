@@ -1,4 +1,4 @@
-"""Responses of the JSON API, the HTTP status of each error code, and what the API needs of the table of operations."""
+"""Responses of the JSON API, and its description: the OpenAPI document and the JSON Schema of frames."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from reenact.domain.commands import REQUESTS, CommandError, Request
+from reenact.domain.commands import REQUESTS, CommandError, Request, tidied
+from reenact.domain.events import Envelope
+from reenact.domain.frames import FromClient, FromServer
 from reenact.domain.history import ToolCallInfo, TurnInfo
 from reenact.domain.image import ImageInfo
 from reenact.domain.messages import Message
@@ -130,3 +132,172 @@ def told(error: CommandError, *, retry_after: float | None = None) -> Response:
         headers["retry-after"] = str(math.ceil(retry_after))
     body = msgspec.json.encode({"error": error})
     return Response(body, status, headers=headers, media_type=_JSON)
+
+
+Schema = dict[str, object]
+_IN_COMPONENTS: Final = "#/components/schemas/{name}"
+_TEXT: Final[Schema] = {"type": "string"}
+_FAILURE: Final[Schema] = {"$ref": "#/components/responses/Failure"}
+PAGE: Final = {
+    "after": {"minimum": 0, "default": 0},
+    "limit": {"minimum": 1, "maximum": MOST_EVENTS, "default": 100},
+}
+"""The parameters of a page of events, which are whole numbers."""
+
+
+class _Shape(msgspec.Struct):
+    """What is read of the schema of a request."""
+
+    properties: dict[str, Schema]
+    required: tuple[str, ...] = ()
+    description: str = ""
+
+
+class ErrorAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request was not carried out."""
+
+    error: CommandError
+
+
+class EventPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Events of a session, in order; `cursor` is that of the last one, to go on behind."""
+
+    events: tuple[Envelope, ...]
+    cursor: int
+
+
+def frames_schema() -> Schema:
+    """Return one JSON Schema (2020-12) of every frame of the WebSocket."""
+    (client, server), definitions = msgspec.json.schema_components(
+        [FromClient, FromServer], ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Reenact frame",
+        "oneOf": [{"$ref": "#/$defs/FromClient"}, {"$ref": "#/$defs/FromServer"}],
+        "$defs": {**tidied(definitions), "FromClient": client, "FromServer": server},
+    }
+
+
+def openapi(server: str, *, needs_token: bool = True) -> Schema:
+    """Return the OpenAPI document (3.1) of the JSON API of a server to which a token is needed, or none."""
+    requests = [*REQUESTS.values()]
+    shapes, definitions = msgspec.json.schema_components(
+        [*requests, *map(result, requests), ErrorAnswer, EventPage], ref_template=_IN_COMPONENTS
+    )
+    paths: dict[str, Schema] = {}
+    for kind, shape in zip(requests, shapes[len(requests) :], strict=False):
+        operation = _of_request(kind, definitions[kind.__name__], shape)
+        paths.setdefault(kind.route.path, {})[kind.route.method.lower()] = operation
+    paths[EVENTS] = {
+        "get": _operation(
+            "session_events",
+            "Return the events of a session that are behind a cursor",
+            _json("The events that there are.", _in_components("EventPage")),
+            parameters=[
+                _parameter("session_id", "path", _TEXT, required=True),
+                *(_parameter(name, "query", {"type": "integer", **bounds}) for name, bounds in PAGE.items()),
+            ],
+        )
+    }
+    paths[ANY_REQUEST] = {
+        "post": _operation(
+            "request",
+            "Carry out any request of the command protocol",
+            _json("What came of it.", _answer({})),
+            parameters=[_parameter("type", "path", {"enum": [*REQUESTS]}, required=True), _IDEMPOTENCY],
+            requestBody=_body({"anyOf": [_in_components(kind.__name__) for kind in requests]}, required=False),
+        )
+    }
+    for path, name, summary, response in _OF_MACHINES:
+        paths[path] = {"get": _operation(name, summary, response, security=[])}
+    text: Schema = {"description": "Prometheus' text format.", "content": {"text/plain": {"schema": _TEXT}}}
+    paths["/metrics"] = {"get": _operation("metrics", "Return the numbers", text)}
+    token = {"securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}} if needs_token else {}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Reenact", "version": server.removeprefix("reenact "), "description": _ABOUT},
+        "paths": paths,
+        "components": {
+            "schemas": tidied(definitions),
+            "responses": {"Failure": _json("It was not carried out.", _in_components("ErrorAnswer"))},
+            **token,
+        },
+        **({"security": [{"token": []}]} if needs_token else {}),
+    }
+
+
+_ABOUT: Final = (
+    "Every route is a request of the command protocol; the WebSocket at /ws has the same, and the events when they "
+    "happen. An Idempotency-Key is the request's id: sent again, it is not carried out again, and has the same answer."
+)
+_IDEMPOTENCY: Final[Schema] = {
+    "name": "Idempotency-Key",
+    "in": "header",
+    "description": "At most 1,024 bytes of UTF-8, and not blank.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 1024, "pattern": r"\S"},
+}
+
+
+def _of_request(kind: type[Request[object]], request: Schema, result: Schema) -> Schema:
+    shape = msgspec.convert(request, _Shape)
+    properties, code, names, route = shape.properties, missing(kind), others(kind), kind.route
+    needed = [name for name in names if name in shape.required]
+    parameters = [_parameter(name, "path", properties[name], required=True) for name in route.fields]
+    more: Schema = {"parameters": parameters}
+    if route.method == "POST":
+        parameters.append(_IDEMPOTENCY)
+        fields = {name: properties[name] for name in names}
+        part: Schema = {"type": "object", "properties": fields, "required": needed, "additionalProperties": False}
+        more["requestBody"] = _body(part if route.body is None else properties[route.body], required=bool(needed))
+    else:
+        parameters += [_parameter(name, "query", properties[name], required=name in needed) for name in names]
+    return _operation(
+        kind.event_type.removesuffix("_request"),
+        " ".join(shape.description.partition("\n\n")[0].split()).rstrip("."),
+        _json("What came of it.", _answer(result)),
+        statuses=(route.status, *([] if code is None else [status_of(code)])),
+        **more,
+    )
+
+
+def _operation(
+    name: str, summary: str, response: Schema, *, statuses: tuple[int, ...] = (200,), **more: object
+) -> Schema:
+    responses = {**dict.fromkeys(map(str, statuses), _FAILURE), str(statuses[0]): response, "default": _FAILURE}
+    return {"operationId": name, "summary": summary, **more, "responses": responses}
+
+
+def _parameter(name: str, place: str, schema: Schema, *, required: bool = False) -> Schema:
+    return {"name": name, "in": place, "required": required, "schema": schema}
+
+
+def _body(schema: Schema, *, required: bool) -> Schema:
+    return {"required": required, "content": {"application/json": {"schema": schema}}}
+
+
+def _answer(result: Schema) -> Schema:
+    return {
+        "type": "object",
+        "properties": {"request_id": _TEXT, "result": result},
+        "required": ["request_id", "result"],
+    }
+
+
+def _json(description: str, schema: Schema) -> Schema:
+    return {"description": description, "content": {"application/json": {"schema": schema}}}
+
+
+def _in_components(name: str) -> Schema:
+    return {"$ref": _IN_COMPONENTS.format(name=name)}
+
+
+_UP: Final[Schema] = {"type": "object", "properties": {"status": _TEXT}, "required": ["status"]}
+_DOCUMENT: Final = _json("It.", {"type": "object"})
+_OF_MACHINES: Final = (
+    ("/health", "health", "Return that the server is up", _json("It is.", _UP)),
+    ("/ready", "ready", "Return whether the log can be written and read", _json("It can.", _UP)),
+    ("/openapi.json", "openapi", "Return this document", _DOCUMENT),
+    ("/schemas/events.json", "events_schema", "Return the schema of events", _DOCUMENT),
+    ("/schemas/frames.json", "frames_schema", "Return the schema of frames", _DOCUMENT),
+)

@@ -23,16 +23,18 @@ from reenact.domain.events import Envelope
 from reenact.server.answers import (
     ANY_REQUEST,
     EVENTS,
+    PAGE,
     Answer,
     failure,
+    frames_schema,
     missing,
+    openapi,
     others,
     status_of,
     success,
     told,
 )
 from reenact.server.metrics import CONTENT_TYPE, exposition
-from reenact.server.openapi import PAGE, frames_schema, openapi
 from reenact.server.reading import MOST_VALUES, TOO_LARGE, has_too_many_values
 from reenact.server.service import Service
 

@@ -11,9 +11,9 @@ import pytest
 from rich.console import Console as Screen
 
 from reenact import Runtime
+from reenact.cli.chat.answering import Extending
 from reenact.cli.chat.chat import _Chat
-from reenact.cli.chat.context import Context
-from reenact.cli.chat.extending import Extending
+from reenact.cli.chat.current import Context
 from reenact.cli.output.console import Console
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from reenact.cli.chat.answering import Extending
 from reenact.cli.chat.commands import HELP, TABLE, Commands
-from reenact.cli.chat.context import Context, Talking
 from reenact.cli.chat.conversation import Attending
-from reenact.cli.chat.extending import Extending
+from reenact.cli.chat.current import Context, Talking
 from reenact.cli.commands.log import _WORDS
-from reenact.cli.editor.completing import Choices
+from reenact.cli.editor.keys import Choices
 from reenact.cli.output.answers import Answer
 from reenact.domain.errors import ReenactError
 from reenact.domain.people import PendingCall

@@ -12,9 +12,9 @@ import pytest
 
 from reenact import Image
 from reenact.actors.feed.handlers import Registration
+from reenact.cli.chat.answering import Extending
 from reenact.cli.chat.conversation import Conversation
 from reenact.cli.chat.current import Current
-from reenact.cli.chat.extending import Extending
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError, SessionNotFoundError
 from reenact.domain.events import Envelope
 from reenact.domain.loop.ledger import Price

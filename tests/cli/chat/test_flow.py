@@ -12,9 +12,9 @@ from typing import TypeAlias
 import pytest
 
 from reenact.cli.chat import chat as chatting
+from reenact.cli.chat.answering import Extending
 from reenact.cli.chat.conversation import Attending
 from reenact.cli.chat.current import Current
-from reenact.cli.chat.extending import Extending
 from reenact.cli.output.answers import Answer, unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import INTERRUPTED

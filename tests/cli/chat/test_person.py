@@ -16,7 +16,7 @@ from prompt_toolkit.output import DummyOutput
 from rich.console import Console as Screen
 
 from reenact.cli.chat.asking import Person
-from reenact.cli.decisions import Answered, Approved, Decision, Rejected
+from reenact.cli.chat.conversation import Answered, Approved, Decision, Rejected
 from reenact.domain.loop.events import Option
 from reenact.domain.people import PendingCall
 

@@ -17,8 +17,8 @@ from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output import DummyOutput
 
-from reenact.cli.editor.completing import Offering
 from reenact.cli.editor.editor import lines_editor, read_question
+from reenact.cli.editor.keys import Offering
 from reenact.terminal import SpecialKey
 from tests.cli.conftest import PROMPT, Chat
 from tests.examples import examples

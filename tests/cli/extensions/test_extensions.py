@@ -203,7 +203,7 @@ def test_an_answer_waits_for_no_extensions_where_there_are_none_and_for_nothing_
     )
 
     modules = done.stdout.split()
-    assert "reenact.cli.chat.extending" in modules
+    assert "reenact.cli.chat.answering" in modules
     assert [name for name in modules if name.startswith(("ruamel", "reenact.extensions"))] == []
     assert [name for name in NOT_FOR_THE_MOCK if name in modules] == []
 

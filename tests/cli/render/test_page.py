@@ -16,11 +16,11 @@ import msgspec
 import pytest
 from rich.console import Console as Screen
 
-from reenact.cli.decisions import Decision
+from reenact.cli.chat.conversation import Decision
+from reenact.cli.chat.page import Page
 from reenact.cli.output.answers import unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import INTERRUPTED, Problem
-from reenact.cli.render.page import Page
 from reenact.domain.events import (
     Context,
     ContextCompressed,

@@ -11,7 +11,7 @@ import msgspec
 from rich.cells import cell_len
 from rich.console import Console as Screen
 
-from reenact.cli.decisions import Answered, Approved, Decision, Rejected, user_name
+from reenact.cli.chat.conversation import Answered, Approved, Decision, Rejected, user_name
 from reenact.cli.editor.editor import Editor, forget_what_was_typed, read_line
 from reenact.cli.output.answers import call_line
 from reenact.cli.output.exact import MARGIN, SHOWN, escaped, on_one_line, plain_or_quoted, show

@@ -1,4 +1,4 @@
-"""The table of the chat's commands, from which obedience, help and completion are made."""
+"""The table of the chat's commands, from which obedience, help and completion are made; and those that decide."""
 
 from __future__ import annotations
 
@@ -8,12 +8,70 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Final, TypeAlias
 
-from reenact.cli.chat import approvals as deciding
 from reenact.cli.chat import inspect as looking
 from reenact.cli.chat import navigate as going
-from reenact.cli.chat.context import Context
+from reenact.cli.chat.conversation import Approved, Rejected, user_name
+from reenact.cli.chat.current import Context
+from reenact.cli.output.answers import told
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import harmless
+from reenact.domain.people import PendingCall
+
+_NOTHING = "Nothing waits for you."
+
+
+def pending(context: Context, _: str) -> None:
+    """See to the calls that wait."""
+    if calls := context.current.conversation.pending():
+        context.talking.see_to(calls)
+    else:
+        context.say(_NOTHING)
+
+
+def approve(context: Context, call_id: str) -> None:
+    """Let a call run."""
+    call = _named(context, call_id)
+    if call is None:
+        return
+    if call.kind == "approval":
+        context.talking.carry_out([Approved(call=call, by=user_name())])
+    else:
+        context.say(f"{harmless(call.id)} asks a question: /pending asks it again, in a chat.")
+
+
+def reject(context: Context, rest: str) -> None:
+    """Do not let a call run; what does not begin with the id of one is the reason."""
+    word, *reason = rest.split(maxsplit=1) or [""]
+    if not any(call.id == word for call in context.current.conversation.pending()):
+        word, reason = "", [rest]
+    call = _named(context, word)
+    if call is not None:
+        context.talking.carry_out([Rejected(call=call, reason=" ".join(reason), by=user_name())])
+
+
+def calls(context: Context) -> list[tuple[str, str]]:
+    """Return the calls that wait, and what they are about."""
+    return [
+        (call.id, told(call).removeprefix(harmless(call.id)).strip()) for call in context.current.conversation.pending()
+    ]
+
+
+def _named(context: Context, call_id: str) -> PendingCall | None:
+    """Return the call that is meant, or say why none is."""
+    waiting = context.current.conversation.pending()
+    found = [call for call in waiting if call_id in ("", call.id)]
+    if len(found) == 1:
+        return found[0]
+    if not waiting:
+        context.say(_NOTHING)
+    elif found:
+        context.say("More than one call waits; name the one you mean:")
+    else:
+        context.say(f"No call {call_id} waits; these do:")
+    for call in waiting:
+        context.say(f"  {told(call)}")
+    return None
+
 
 _WIDEST: Final = 26
 """Columns for how a command is typed; what is longer moves its description."""
@@ -113,11 +171,9 @@ TABLE: Final[Mapping[str, Command]] = {
             going.branch,
             going.points,
         ),
-        Command("/pending", "see to the calls that wait for you", deciding.pending),
-        Command(
-            "/approve [ID]", "let a call run that waits; without ID the only one", deciding.approve, deciding.calls
-        ),
-        Command("/reject [ID] [REASON]", "do not let it run; the model is told why", deciding.reject, deciding.calls),
+        Command("/pending", "see to the calls that wait for you", pending),
+        Command("/approve [ID]", "let a call run that waits; without ID the only one", approve, calls),
+        Command("/reject [ID] [REASON]", "do not let it run; the model is told why", reject, calls),
         Command("/exit", "leave; so do exit, quit and Ctrl+D", _leave),
         Command("/clear", "begin a new one, as /new does", going.new),
         Command("/quit", "leave, as /exit does", _leave),

@@ -1,18 +1,20 @@
-"""A conversation: one session, the questions asked in it, and the events heard until nothing of the answer waits."""
+"""A conversation: one session, the questions asked in it, the events heard, and the decisions about calls that wait."""
 
 from __future__ import annotations
 
+import os
+import pwd
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol, TypeAlias, assert_never
 
 from reenact._runtime import Runtime
+from reenact.actors.facades import Agents
 from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.kernel.timetable import microseconds
-from reenact.cli.decisions import Decide, Decision, carry_out
 from reenact.cli.interrupts import interrupting
 from reenact.cli.output.answers import Answer, Hearing
 from reenact.cli.output.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
@@ -22,6 +24,64 @@ from reenact.domain.events import Envelope
 from reenact.domain.image import Definition, Image, define
 from reenact.domain.messages import Block, TextBlock, check_message
 from reenact.domain.people import PendingCall
+
+
+@dataclass(frozen=True, kw_only=True)
+class Approved:
+    """The call may run, with these arguments if there are any."""
+
+    call: PendingCall
+    arguments: dict[str, object] | None = None
+    by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejected:
+    """The call may not run. The model is told why and goes on, unless this `ends_turn`."""
+
+    call: PendingCall
+    reason: str = ""
+    ends_turn: bool = False
+    by: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """This is the answer to the question that the call asks."""
+
+    call: PendingCall
+    value: object
+    by: str | None = None
+
+
+def user_name() -> str | None:
+    """Return who decides: the name that the system has for the user of this process, None if it has none.
+
+    No variable is asked, which anybody may set.
+    """
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return None
+
+
+Decision: TypeAlias = Approved | Rejected | Answered
+Decide: TypeAlias = Callable[[Sequence[PendingCall]], Sequence[Decision] | None]
+"""Decides about the calls, or returns None and leaves them waiting."""
+
+
+def carry_out(decision: Decision, agents: Agents) -> str | None:
+    """Tell the agent; return the turn in which it goes on, if it does. Only what was asked about is approved."""
+    match decision:
+        case Approved(call=call):
+            return agents.approve(call, arguments=decision.arguments, digest=call.digest, by=decision.by)
+        case Rejected(call=call):
+            return agents.reject(call, decision.reason, resume=not decision.ends_turn, by=decision.by)
+        case Answered(call=call):
+            return agents.respond(call, decision.value, by=decision.by)
+        case _:
+            assert_never(decision)
+
 
 CONTAINER: Final = "default"
 IMAGE: Final = "chat"

@@ -1,10 +1,11 @@
-"""The session that the chat is in, and the ways to another one, which leave nothing behind."""
+"""The session that the chat is in, the ways to another one, and what the commands of a chat work on."""
 
 from __future__ import annotations
 
 import contextlib
 import shlex
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final
@@ -15,10 +16,10 @@ from reenact.actors.container import ImageActor
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.session import SessionActor
-from reenact.cli.chat.answering import Answering, model_of
-from reenact.cli.chat.conversation import Conversation, new_session_id
-from reenact.cli.chat.extending import Extending
+from reenact.cli.chat.answering import Answering, Extending, model_of
+from reenact.cli.chat.conversation import Attending, Conversation, Decision, new_session_id
 from reenact.cli.commands.sessions import reading
+from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import check_price
@@ -28,6 +29,7 @@ from reenact.domain.image import Definition, Image, ImageRegistered
 from reenact.domain.legible import harmless
 from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.messages import check_text
+from reenact.domain.people import PendingCall
 
 _LONGEST: Final = 200
 """Bytes that the name of a model may have."""
@@ -226,3 +228,63 @@ def definition_of(conversation: Conversation, database: str | None, console: Con
                 if isinstance(row.event, ImageRegistered):
                     return row.event.definition
     raise SessionNotFoundError(conversation.session_id)
+
+
+class Talking(ABC):
+    """Asks the agent, and shows what comes of it."""
+
+    @abstractmethod
+    def ask(self, text: str, *, as_it_is: bool = False) -> None:
+        """Ask what was typed; what calls a command of an extension is that, unless it is meant `as_it_is`."""
+
+    @abstractmethod
+    def show(self, act: Callable[[Attending], Answer]) -> None:
+        """Show what is answered."""
+
+    @abstractmethod
+    def see_to(self, pending: Sequence[PendingCall]) -> None:
+        """Ask the person about these calls, or tell of them where there is none."""
+
+    @abstractmethod
+    def fail(self, error: ReenactError) -> None:
+        """Tell why a command did not do what it is for."""
+
+    def take_up(self, turn_ids: Sequence[str]) -> None:
+        """Show how turns are answered that were waiting."""
+        self.show(lambda attending: attending.take_up(turn_ids))
+
+    def carry_out(self, decisions: Sequence[Decision]) -> None:
+        """Tell the agent of decisions, and show what follows."""
+        self.show(lambda attending: attending.carry_out(decisions))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What commands work on; `width` is that of the terminal, and `run` runs a command of its shell.
+
+    Both are None where no person is at one.
+    """
+
+    current: Current
+    talking: Talking
+    extending: Extending
+    say: Callable[[str], None]
+    width: Callable[[], int] | None = None
+    run: Callable[[str], object] | None = None
+    listed: list[str] = field(default_factory=list[str])
+    """The sessions that were listed last, in the order in which they were numbered."""
+
+    @property
+    def has_person(self) -> bool:
+        """Whether a person at a terminal types the lines."""
+        return self.width is not None
+
+
+def settle(context: Context) -> None:
+    """See to what waits in the session: calls for the person, and then messages for the agent."""
+    current = context.current
+    waiting, current.waiting = current.waiting, []
+    if pending := current.conversation.pending():
+        context.talking.see_to(pending)
+    if waiting and not current.conversation.pending():
+        context.talking.take_up(waiting)

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from reenact._runtime import Runtime
-from reenact.cli.chat.context import Context
+from reenact.cli.chat.answering import usage_of_agents
 from reenact.cli.chat.conversation import CONTAINER
-from reenact.cli.chat.extending import usage_of_agents
+from reenact.cli.chat.current import Context
 from reenact.cli.commands.log import in_words
 from reenact.cli.commands.sessions import first_words, session_line
 from reenact.cli.output.answers import cut

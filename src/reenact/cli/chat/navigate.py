@@ -8,7 +8,7 @@ from typing import Final
 
 from reenact._runtime import Runtime
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
-from reenact.cli.chat.context import Context, settle
+from reenact.cli.chat.current import Context, settle
 from reenact.cli.chat.inspect import SHOWN, entries, newest_sessions, numbered_lines, sessions
 from reenact.cli.output.answers import cut
 from reenact.cli.output.console import Console

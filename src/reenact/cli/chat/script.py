@@ -10,11 +10,9 @@ from typing import Final
 
 import msgspec
 
-from reenact.cli.chat.context import Talking
-from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
-from reenact.cli.chat.current import Current
-from reenact.cli.chat.extending import Extending
-from reenact.cli.decisions import Approved, Decision, Rejected
+from reenact.cli.chat.answering import Extending
+from reenact.cli.chat.conversation import IMAGE, Approved, Attending, Conversation, Decision, Rejected
+from reenact.cli.chat.current import Current, Talking
 from reenact.cli.output.answers import Answer, output, told, unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import plain_or_quoted

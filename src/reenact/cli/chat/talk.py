@@ -10,12 +10,10 @@ from itertools import chain
 from typing import Final
 
 from reenact._runtime import SharedRuntime
-from reenact.cli.chat.answering import answering
+from reenact.cli.chat.answering import Extend, Extending, answering
 from reenact.cli.chat.commands import Commands
-from reenact.cli.chat.context import Context
 from reenact.cli.chat.conversation import CONTAINER, IMAGE, Conversation, new_session_id
-from reenact.cli.chat.current import Current
-from reenact.cli.chat.extending import Extend, Extending
+from reenact.cli.chat.current import Context, Current
 from reenact.cli.chat.navigate import choose_session, session_named
 from reenact.cli.chat.script import Script, warn_of_unknown
 from reenact.cli.commands.sessions import log_to_write

@@ -24,10 +24,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.utils import get_cwidth
 
-from reenact.cli.editor.completing import Choices, Offering, may_offer
 from reenact.cli.editor.history import FileHistory, NoHistoryError
 from reenact.cli.editor.keyboard import PlainEditor, be_quiet_again, forget, typed_input
-from reenact.cli.editor.keys import close_on_escape, keys_of_questions
+from reenact.cli.editor.keys import Choices, Offering, close_on_escape, keys_of_questions, may_offer
 from reenact.cli.interrupts import leaving_first
 from reenact.cli.output.console import Console
 from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK

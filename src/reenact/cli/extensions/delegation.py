@@ -18,10 +18,9 @@ from reenact.actors.environment.api import (
     SystemBusConsumer,
     SystemBusProducer,
 )
-from reenact.cli.chat.answering import Answering, model_of
+from reenact.cli.chat.answering import AGENTS, Answering, model_of, usage_of_agents
 from reenact.cli.chat.conversation import Attending, Conversation
 from reenact.cli.chat.current import definition_of
-from reenact.cli.chat.extending import AGENTS, usage_of_agents
 from reenact.cli.output.answers import Answer, unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, Problem
@@ -33,9 +32,7 @@ from reenact.domain.events import Envelope, MessageStart, MessageStop, StreamDat
 from reenact.domain.image import Definition
 from reenact.domain.messages import Said, text_of
 from reenact.domain.turns import COST_LIMIT
-from reenact.extensions import agents
-from reenact.extensions.agents import Agent
-from reenact.extensions.skills import Skill
+from reenact.extensions.kinds import Agent, Skill, image_of, missing_tools
 
 
 class DelegatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,10 +143,10 @@ class Delegation:
         if refusal is not None:
             return unasked(conversation.shown_id, refusal)
         conversation.run()
-        missing = agents.missing_tools(agent, session)
+        missing = missing_tools(agent, session)
         if missing:
             self._console.warn(f"@{agent.name} lists tools that are not available: {', '.join(missing)}")
-        image = agents.image_of(agent, session, self._skills)
+        image = image_of(agent, session, self._skills)
         with Conversation.beside(conversation, image, container=AGENTS) as own:
             self._console.say(f"@{agent.name} answers in session {own.session_id}")
             self.answers.children.add(own.session_id)

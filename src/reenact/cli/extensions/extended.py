@@ -13,11 +13,10 @@ from typing import Final
 import msgspec
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory
-from reenact.cli.chat.answering import Answering
+from reenact.cli.chat.answering import Answering, Extending, project_directory
 from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
-from reenact.cli.chat.extending import Extending, project_directory
 from reenact.cli.extensions.delegation import DelegatedAnswers, DelegatingEnvironment, Delegation
-from reenact.cli.extensions.trust import loaded, may_trust, not_in_force, untrusted, why_not
+from reenact.cli.extensions.page import loaded, may_trust, not_in_force, why_not
 from reenact.cli.interrupts import interrupting
 from reenact.cli.output.answers import Answer, unasked
 from reenact.cli.output.console import Console
@@ -25,11 +24,9 @@ from reenact.cli.output.failures import INTERRUPTED, ExitCode, Problem, timed_ou
 from reenact.cli.parsing.options import TalkOptions
 from reenact.domain.image import Image, define
 from reenact.domain.legible import harmless
-from reenact.extensions import agents, commands
-from reenact.extensions.firing import Hooks, Verdict
-from reenact.extensions.guarding import GuardedToolbox
-from reenact.extensions.loading import Extensions
-from reenact.extensions.skills import TOOL, skill_tool, with_skills
+from reenact.extensions.firing import GuardedToolbox, Hooks, Verdict
+from reenact.extensions.kinds import TOOL, called_agent, called_command, skill_tool, with_skills
+from reenact.extensions.loading import Extensions, Withheld
 
 _TOLD: Final = 5
 """So many problems are told one by one."""
@@ -177,7 +174,7 @@ class Extended(Extending):
 
     def is_command(self, line: str) -> bool:
         """Return whether the line calls one of the commands."""
-        called = commands.called(line)
+        called = called_command(line)
         return called is not None and (called[0] in self._extensions.commands or called[0] in self._withheld)
 
     def commands(self) -> Mapping[str, str]:
@@ -207,14 +204,14 @@ class Extended(Extending):
 
     def _untrusted(self, line: str) -> Problem | None:
         """Return why the line is not asked, if it calls a command that nobody has trusted."""
-        called = commands.called(line)
+        called = called_command(line)
         withheld = self._extensions.withheld
         if called is None or withheld is None or called[0] not in self._withheld:
             return None
         return untrusted(called[0], withheld)
 
     def _expanded(self, line: str) -> str:
-        called = commands.called(line)
+        called = called_command(line)
         if called is None or called[0] in self._extensions.hidden:
             return line
         command = self._extensions.commands.get(called[0])
@@ -223,7 +220,7 @@ class Extended(Extending):
     def _answered(self, attending: Attending, line: str, *added: str) -> Answer:
         """Ask what the line says, with what hooks add behind it."""
         whole = _joined(line, *added)
-        called = agents.called(line)
+        called = called_agent(line)
         if called is None or not self._extensions.agents:
             return attending.ask(whole)
         name, message = called
@@ -270,6 +267,15 @@ def _introduced(context: str) -> str:
 
 def _joined(*texts: str) -> str:
     return "\n\n".join(filter(None, texts))
+
+
+def untrusted(name: str, withheld: Withheld) -> Problem:
+    """Return the problem that a command was called which nobody has trusted."""
+    message = (
+        f"/{name} is a command of the project {harmless(withheld.project)}, which nobody has trusted, so the model is "
+        "not asked; `reenact extensions` says where the command is, `reenact extensions trust` trusts the project"
+    )
+    return Problem(ExitCode.USAGE, "untrusted_command", message)
 
 
 _LOOK_AROUND: Final = 0.2

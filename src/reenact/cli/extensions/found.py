@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from reenact.cli.chat.extending import Extending, project_directory
+from reenact.cli.chat.answering import Extending, project_directory
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.environment import home_directory

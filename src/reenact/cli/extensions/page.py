@@ -1,21 +1,144 @@
-"""`extensions`: what was loaded and from where, what does not run, and what was skipped and why."""
+"""`extensions`: what was loaded, what does not run, and what was skipped; and trust in the hooks of a project."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Final, TypeVar
 
 import msgspec
 
-from reenact.cli.extensions.trust import loaded
+from reenact.cli.chat.answering import project_directory
+from reenact.cli.chat.commands import WORDS
 from reenact.cli.output.console import Console
+from reenact.cli.output.exact import SHOWN, show
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.parsing.options import ExtensionsOptions
+from reenact.cli.parsing.options import ExtensionsOptions, TrustOptions
+from reenact.cli.settings.environment import home_directory, state_directory
+from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import harmless
-from reenact.extensions.agents import Agent
 from reenact.extensions.files import Problem
-from reenact.extensions.loading import Extensions
-from reenact.extensions.skills import Skill
+from reenact.extensions.hooks import Hook
+from reenact.extensions.kinds import Agent, Skill
+from reenact.extensions.loading import Extensions, Withheld, load, withheld_of
+from reenact.extensions.trust import Trust
+
+_TRUSTED: Final = "{} is trusted with what it has now, until any of that is changed"
+_WIDTH: Final = 100
+"""Columns of what nobody is asked about."""
+
+
+def loaded(console: Console) -> Extensions:
+    """Return the extensions of the user and of the project."""
+    return load(
+        home_directory(console.environ),
+        project_directory(console),
+        is_trusted=_trust(console).covers,
+        reserved={word.removeprefix("/") for word in WORDS},
+    )
+
+
+def may_trust(withheld: Withheld, console: Console) -> bool:
+    """Ask the person whether these hooks may run and these commands be called, and remember it if they may."""
+    from rich.console import Console as Screen  # noqa: PLC0415 - as the line editor, loaded when somebody is asked
+
+    from reenact.cli.editor.editor import editor_of_decisions, forget_what_was_typed, read_line  # noqa: PLC0415 - likewise
+
+    screen = Screen(file=console.terminal or console.err, highlight=False, markup=False, soft_wrap=True)
+
+    def say(line: str, style: str | None = None) -> None:
+        screen.print(line, style=style, soft_wrap=False)
+
+    def show_most(most: int | None) -> None:
+        say(_headline(withheld), "bold")
+        show(_content(withheld), screen.width, most, write=screen.print, say=say)
+        say(_headline(withheld), "bold")
+
+    editor = editor_of_decisions(console)
+    show_most(SHOWN)
+    forget_what_was_typed(editor)
+    try:
+        while (answer := read_line(editor, "Do you trust them? [y]es, [n]o: ").casefold()) in {"v", "view"}:
+            show_most(None)
+    except (EOFError, KeyboardInterrupt):
+        return False
+    if answer not in {"y", "yes"}:
+        return False
+    _trust(console).add(Path(withheld.project), withheld.digest)
+    return True
+
+
+def trust(options: TrustOptions, console: Console) -> int:
+    """Trust the hooks and commands of a project as they are now, or trust it no more, and return the exit code.
+
+    A person is shown them and asked, unless they have said yes already; where there is none they are listed.
+
+    Raises:
+        ConfigurationError: there are none there that could run, or it cannot be remembered.
+    """
+    project = Path(os.path.realpath(project_directory(console) / (options.project or "")))
+    if options.untrust:
+        was_trusted = _trust(console).remove(project)
+        console.say(f"{harmless(str(project))} is {'no longer' if was_trusted else 'not'} trusted")
+        return ExitCode.SUCCESS
+    withheld, problems = withheld_of(project)
+    if withheld is None:
+        why = f"; {problems[0].told()}" if problems else ""
+        raise ConfigurationError(f"there are no hooks or commands in {project} that could run{why}")
+    if console.has_person and not console.in_ci and not options.yes:
+        if not may_trust(withheld, console):
+            console.say(f"{harmless(str(project))} is not trusted with what it has now")
+            return ExitCode.UNEXPECTED
+        console.say(_TRUSTED.format(harmless(str(project))) + ".")
+        return ExitCode.SUCCESS
+    _trust(console).add(project, withheld.digest)
+    console.say(_TRUSTED.format(harmless(str(project))) + ":")
+
+    def say(line: str, _style: str | None = None) -> None:
+        console.say(line)
+
+    show(_content(withheld), _WIDTH, None, write=say, say=say)
+    return ExitCode.SUCCESS
+
+
+def _headline(withheld: Withheld) -> str:
+    """Return what there is to trust, in words that are all ours."""
+    hooks, commands = len(withheld.hooks), len(withheld.commands)
+    of_hooks = f"{hooks} hook{'s'[: hooks != 1]}, command lines that run by themselves"
+    of_commands = f"{commands} command{'s'[: commands != 1]}, texts that are sent as yours when you call them"
+    return f"The project has {', and '.join(([of_hooks] if hooks else []) + ([of_commands] if commands else []))}."
+
+
+def _content(withheld: Withheld) -> dict[str, object]:
+    """Return all that is trusted, as a value that can be shown whole."""
+    content: dict[str, object] = {"project": withheld.project}
+    if withheld.hooks:
+        content["hooks"] = [_hook(hook) for hook in withheld.hooks]
+    if withheld.commands:
+        content["commands"] = {f"/{name}": command.body for name, command in withheld.commands.items()}
+    return content
+
+
+def _hook(hook: Hook) -> dict[str, object]:
+    matcher = {"matcher": hook.matcher} if hook.matcher else {}
+    return {"event": hook.event, **matcher, "command": hook.command, "timeout": hook.timeout}
+
+
+def why_not(withheld: Withheld) -> str:
+    """Return that something does not run, why not, and what to do about it."""
+    return f"{not_in_force(withheld)}; `reenact extensions` lists them, `reenact extensions trust` trusts them"
+
+
+def not_in_force(withheld: Withheld) -> str:
+    """Return that something does not run, and why not."""
+    what = " and ".join(name for name, some in (("hooks", withheld.hooks), ("commands", withheld.commands)) if some)
+    return f"the {what} in {harmless(withheld.project)} do not run, because nobody has trusted them"
+
+
+def _trust(console: Console) -> Trust:
+    return Trust(state_directory(console.environ))
+
 
 L = TypeVar("L", bound=msgspec.Struct)
 _BUILT_IN: Final = "it cannot be called, since a command of this name is built in"

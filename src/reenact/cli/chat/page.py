@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, Self, TypeAlias
 from rich.console import Console as Screen
 from rich.text import Text
 
-from reenact.cli.decisions import Decide, Decision
+from reenact.cli.chat.conversation import Decide, Decision
 from reenact.cli.editor.keyboard import typed_ahead
 from reenact.cli.interrupts import around_stops
 from reenact.cli.output.answers import Answer, call_line, cut, result_lines, why_ended
