@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import re
 import time
 
 import httpx2
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from reenact import Runtime, StorageFullError
 from reenact.server import Server
-from reenact.server.metrics import Metric, written
 from reenact.testing import wait_until
 from tests.server.talk import PATIENCE, greeted
 from tests.server.test_frames import has_turned
@@ -132,21 +128,3 @@ def test_what_cannot_be_read_is_left_out(server: Server, runtime: Runtime) -> No
 
     assert ("reenact_connections", ()) in found
     assert ("reenact_live_agents", ()) not in found
-
-
-@given(
-    help_=st.text(st.characters(codec="utf-8", exclude_characters="\r\x85\u2028\u2029\x0b\x0c\x1c\x1d\x1e")),
-    value=st.text(st.characters(codec="utf-8")),
-    number_=st.floats(allow_nan=False) | st.integers(-(2**53), 2**53),
-)
-def test_whatever_stands_in_a_label_is_read_as_it_was(help_: str, value: str, number_: float) -> None:
-    text = written([Metric("m", help_, [({"label": value}, number_)])])
-
-    assert text.split("\n")[1] == "# TYPE m gauge"
-    assert read(text) == {("m", (("label", value),)): number_}
-
-
-def test_numbers_that_are_none_are_written_as_prometheus_has_them() -> None:
-    text = written([Metric("m", "", [({"of": str(one)}, one) for one in (math.nan, math.inf, -math.inf, 1.5)])])
-
-    assert [line.rpartition(" ")[2] for line in text.split("\n")[2:-1]] == ["NaN", "+Inf", "-Inf", "1.5"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Final
 
 from starlette.applications import Starlette
@@ -17,7 +18,7 @@ from starlette.websockets import WebSocket
 
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.frames import SUBPROTOCOL
-from reenact.server.access import Hosts
+from reenact.server.access import Access, Hosts
 from reenact.server.answers import failure
 from reenact.server.http import ERRORS, routes
 from reenact.server.limits import Bucket, Limits
@@ -35,19 +36,22 @@ _CLIENTS: Final = 10_000
 """So many clients are remembered for the rate of their requests."""
 
 
+@dataclass
 class Guard:
     """Lets in who may come in; what it refuses, nothing behind it hears of."""
 
-    def __init__(self, app: ASGIApp, service: Service) -> None:
-        self._app = app
-        self._service = service
-        self._access = service.access
-        self._rates = Rates(service.limits)
+    app: ASGIApp
+    service: Service
+
+    def __post_init__(self) -> None:
+        self._access = self.service.access
+        self._buckets: OrderedDict[tuple[str, str | None], Bucket] = OrderedDict()
+        """How often each client has asked lately."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or answer it here."""
         if scope["type"] == "lifespan":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
         origin = headers.get("origin")
@@ -64,7 +68,7 @@ class Guard:
             bearer(headers)
         ):  # the token of a WebSocket may come later, too
             refusal = self._too_many(scope, None)
-        await (refusal or self._app)(scope, receive, send)
+        await (refusal or self.app)(scope, receive, send)
 
     def _refusal(self, scope: Scope, headers: Headers, origin: str | None) -> Response | None:
         host = headers.get("host", "")
@@ -91,30 +95,22 @@ class Guard:
     def _too_many(self, scope: Scope, token: str | None) -> Response | None:
         """Count a request of a client that is known by its token, or else by its address; return what refuses it."""
         client = scope.get("client")
-        wait = self._rates.wait((client[0] if client else "", token))
+        wait = self._wait((client[0] if client else "", token))
         return failure("too_many_requests", f"try again in {wait:.2f} s", retry_after=wait) if wait else None
 
     def _counting(self, send: Send) -> Send:
         async def count(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._service.counts.http[message["status"]] += 1
+                self.service.counts.http[message["status"]] += 1
             await send(message)
 
         return count
 
-
-class Rates:
-    """How often each client has asked lately."""
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self._buckets: OrderedDict[tuple[str, str | None], Bucket] = OrderedDict()
-
-    def wait(self, client: tuple[str, str | None]) -> float:
+    def _wait(self, client: tuple[str, str | None]) -> float:
         """Return 0 if the client may ask now, else the seconds until it may."""
         bucket = self._buckets.get(client)
         if bucket is None:
-            bucket = self._buckets[client] = Bucket(self._limits.rate, self._limits.burst)
+            bucket = self._buckets[client] = Bucket(self.service.limits.rate, self.service.limits.burst)
             if len(self._buckets) > _CLIENTS:
                 self._buckets.popitem(last=False)
         self._buckets.move_to_end(client)
@@ -164,9 +160,8 @@ def create_app(
     Raises:
         ConfigurationError: a token or an origin cannot be one.
     """
-    return application(
-        Service(runtime, tokens=tokens, origins=origins, limits=limits, hosts=hosts, allow_programs=allow_programs)
-    )
+    access = Access(tokens, origins, hosts or Hosts(any_name=bool(tokens)))
+    return application(Service(runtime, access, limits or Limits(), allow_programs))
 
 
 def application(service: Service) -> Starlette:
@@ -179,7 +174,7 @@ def application(service: Service) -> Starlette:
             return
         wanted = websocket.scope.get("subprotocols", [])
         await websocket.accept(SUBPROTOCOL if SUBPROTOCOL in wanted else None)
-        connection = Connection(websocket, service, known=token is not None or not service.access.needs_token)
+        connection = Connection(websocket, service, token is not None or not service.access.needs_token)
         service.counts.connections += 1
         service.counts.connected += 1
         try:
@@ -190,7 +185,7 @@ def application(service: Service) -> Starlette:
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncGenerator[None]:
         yield
-        service.executor.close()
+        service.close()
 
     return Starlette(
         routes=[WebSocketRoute("/ws", socket), *routes(service)],

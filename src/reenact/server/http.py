@@ -7,6 +7,7 @@ import math
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache, partial
 from typing import Final, get_args
 
@@ -86,10 +87,9 @@ def _documents(name: str, needs_token: bool) -> tuple[Response, ...]:  # noqa: F
     return success(openapi(name, needs_token=needs_token)), success(json_schema()), success(frames_schema())
 
 
+@dataclass
 class _Api:
-    def __init__(self, service: Service) -> None:
-        self._service = service
-        self._executor = service.executor
+    _service: Service
 
     async def resource(self, kind: type[commands.Request[object]], request: Request) -> Response:
         given: dict[str, object] = (
@@ -113,17 +113,17 @@ class _Api:
         _check_names(request.query_params, PAGE)
         after, limit = (_number(request.query_params, name) for name in PAGE)
         page = partial(self._page, request.path_params["session_id"], after, limit)
-        return self._counted(success(await self._executor.read(page)))
+        return self._counted(success(await self._service.read(page)))
 
     async def ready(self, request: Request) -> Response:
         try:
-            await self._executor.call(partial(self._service.runtime.check_ready, READY_WITHIN))
+            await self._service.call(partial(self._service.runtime.check_ready, READY_WITHIN))
         except ReenactError as error:
             return failure("unready", f"{error.code}: {error}")
         return success({"status": "ready"})
 
     async def metrics(self, request: Request) -> Response:
-        text = await self._executor.call(partial(exposition, self._service))
+        text = await self._service.call(partial(exposition, self._service))
         return Response(text, media_type=CONTENT_TYPE)
 
     def _page(self, session_id: str, after: int, limit: int) -> bytes:
@@ -148,7 +148,7 @@ class _Api:
     ) -> Response:
         key = request.headers.get("idempotency-key", named)
         request_id = uuid.uuid4().hex if key is None else key
-        return self._counted(await self._executor.ask(type_, data, request_id, TIMEOUT, partial(_encoded, kind)))
+        return self._counted(await self._service.ask(type_, data, request_id, TIMEOUT, partial(_encoded, kind)))
 
     def _counted(self, response: Response) -> Response:
         if isinstance(response, Answer):

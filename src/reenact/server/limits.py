@@ -57,15 +57,16 @@ class Limits:
                 raise ConfigurationError(f"the limit {limit.name} is a number above 0, not {value!r}")
 
 
+@dataclass
 class Bucket:
     """Tokens that come at a rate, up to a burst; each thing that is done takes one."""
 
-    def __init__(self, rate: float, burst: int, now: Callable[[], float] = time.monotonic) -> None:
-        self._rate = rate
-        self._burst = float(burst)
-        self._now = now
-        self._tokens = float(burst)
-        self._at = now()
+    _rate: float
+    _burst: float
+    _now: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
+        self._tokens, self._at = self._burst, self._now()
 
     def take(self, tokens: int = 1) -> float:
         """Take tokens, if need be some that have yet to come; return the seconds until they are there."""
@@ -87,15 +88,17 @@ class Bucket:
         self._at = now
 
 
+@dataclass
 class Unread:
     """Bytes of answers that were made and that clients have not taken yet, of all clients. Of one event loop."""
 
-    def __init__(self, most: int = MOST_UNREAD) -> None:
-        self._most = most
+    _most: int = MOST_UNREAD
+    size = 0
+    waiting = 0
+    """How many wait for room."""
+
+    def __post_init__(self) -> None:
         self._left = asyncio.Event()
-        self.size = 0
-        self.waiting = 0
-        """How many wait for room."""
 
     async def room(self) -> None:
         """Wait until there are fewer bytes than may be."""
@@ -117,14 +120,16 @@ class Unread:
         self._left.set()
 
 
+@dataclass
 class Room:
     """Room for so many things, of so many bytes together; one that is alone may be larger. Of one event loop."""
 
-    def __init__(self, things: int, size: int) -> None:
-        self._things = things
-        self._size = size
-        self._inside = 0
-        self._taken = 0
+    _things: int
+    _size: int
+    _inside = 0
+    _taken = 0
+
+    def __post_init__(self) -> None:
         self._left = asyncio.Event()
 
     async def enter(self, size: int) -> None:

@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from reenact.domain.errors import ReenactError
 from reenact.server.service import Service
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n", '"': r"\""})
-_HELP_ESCAPES: Final = str.maketrans({"\\": r"\\", "\n": r"\n"})
 
-Labels = Mapping[str, str]
 K = TypeVar("K", int, str)
-
-
-@dataclass(frozen=True)
-class Metric:
-    """One family: its name, what it means, and its samples. A counter's name ends with `_total`, a gauge's does not."""
-
-    name: str
-    help: str
-    samples: Iterable[tuple[Labels, float]] = ()
-
-
-def written(metrics: Iterable[Metric]) -> str:
-    """Return the metrics as text."""
-    lines: list[str] = []
-    for metric in metrics:
-        type_ = "counter" if metric.name.endswith("_total") else "gauge"
-        lines += (f"# HELP {metric.name} {metric.help.translate(_HELP_ESCAPES)}", f"# TYPE {metric.name} {type_}")
-        lines += (f"{metric.name}{_labels(labels)} {_value(value)}" for labels, value in metric.samples)
-    return "".join(f"{line}\n" for line in lines)
 
 
 def exposition(service: Service) -> str:
     """Return the numbers of the server and its runtime. It reads, and may wait for the log."""
-    return written((*_of_server(service), *_of_runtime(service)))
+    return "".join((*_of_server(service), *_of_runtime(service)))
 
 
-def _of_server(service: Service) -> Iterable[Metric]:
+def _of_server(service: Service) -> Iterable[str]:
     counts = service.counts
     yield _one("reenact_start_time_seconds", "When the server began, since 1970-01-01 UTC.", service.since)
     yield _one("reenact_connections", "WebSockets that are open.", counts.connected)
@@ -53,10 +29,10 @@ def _of_server(service: Service) -> Iterable[Metric]:
     yield _one("reenact_events_sent_total", "Events sent over WebSockets.", counts.events)
     yield _one("reenact_received_bytes_total", "Bytes of messages from WebSockets.", counts.received)
     yield _one("reenact_sent_bytes_total", "Bytes of messages to WebSockets.", counts.sent)
-    yield Metric(
+    yield _family(
         "reenact_requests_total",
         "Requests of the command protocol that were answered, by type and the code of the outcome.",
-        [({"type": type_, "code": code}, number) for (type_, code), number in sorted(counts.requests.items())],
+        [(f'{{type="{type_}",code="{code}"}}', number) for (type_, code), number in sorted(counts.requests.items())],
     )
     yield _each("reenact_http_responses_total", "HTTP responses, by status.", "status", counts.http)
     refused = "Frames that were not accepted, by the code that says why."
@@ -65,7 +41,7 @@ def _of_server(service: Service) -> Iterable[Metric]:
     yield _each("reenact_closed_total", closed, "code", counts.closed)
 
 
-def _of_runtime(service: Service) -> Iterable[Metric]:
+def _of_runtime(service: Service) -> Iterable[str]:
     runtime = service.runtime
     yield _one("reenact_failing", "Whether turns cannot be recorded.", runtime.failure is not None)
     try:
@@ -77,23 +53,20 @@ def _of_runtime(service: Service) -> Iterable[Metric]:
     yield _one("reenact_live_agents", "Agents that are live.", agents)
 
 
-def _one(name: str, help_: str, value: float) -> Metric:
-    return Metric(name, help_, [({}, value)])
+def _one(name: str, help_: str, value: float) -> str:
+    return _family(name, help_, [("", value)])
 
 
-def _each(name: str, help_: str, label: str, numbers: Mapping[K, int]) -> Metric:
+def _each(name: str, help_: str, label: str, numbers: Mapping[K, int]) -> str:
     """Return a counter with a sample for each key."""
-    return Metric(name, help_, [({label: str(key)}, number) for key, number in sorted(numbers.items())])
+    return _family(name, help_, [(f'{{{label}="{key}"}}', number) for key, number in sorted(numbers.items())])
 
 
-def _labels(labels: Labels) -> str:
-    pairs = ",".join(f'{name}="{value.translate(_ESCAPES)}"' for name, value in labels.items())
-    return f"{{{pairs}}}" if pairs else ""
+def _family(name: str, help_: str, samples: Iterable[tuple[str, float]]) -> str:
+    """Return the samples of a family, behind their labels. A counter's name ends with `_total`, a gauge's does not.
 
-
-def _value(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    if math.isinf(value):
-        return "+Inf" if value > 0 else "-Inf"
-    return str(int(value)) if value == int(value) else repr(float(value))
+    Names, labels and codes are ours: nothing in them needs an escape.
+    """
+    kind = "counter" if name.endswith("_total") else "gauge"
+    lines = (f"{name}{labels} {value:.16g}" for labels, value in samples)
+    return "\n".join((f"# HELP {name} {help_}", f"# TYPE {name} {kind}", *lines, ""))

@@ -10,6 +10,7 @@ import itertools
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -43,41 +44,45 @@ PAUSE: Final = 1.0
 _log: Final = logging.getLogger("reenact.server")
 
 
+@dataclass(eq=False)
 class Followed:
     """A subscription of the connection: the id that the client gave it, and the one that it has in the source.
 
     The latter is used once, so that what was taken for an earlier one of the same id is not taken for this one's.
     """
 
-    def __init__(self, id: str, name: str) -> None:  # noqa: A002 - the protocol's word
-        self.id = id
-        self.name = name
-        self.head = b'{"id":%b,"events":[' % msgspec.json.encode(id)
+    id: str
+    name: str
+
+    def __post_init__(self) -> None:
+        self.head = b'{"id":%b,"events":[' % msgspec.json.encode(self.id)
         self.told = asyncio.Event()
         """Set when the client has been told that the subscription stands, or that it does not."""
         self.acks: set[asyncio.Task[None]] = set()
         """Acknowledgements that are not durable yet."""
 
 
+@dataclass
 class Outbox:
-    """Sends; one task calls `run`, and everything goes out there. Of one event loop."""
+    """Sends; one task calls `run`, and everything goes out there. Of one event loop.
 
-    def __init__(
-        self, source: Group, send: Callable[[Sequence[bytes]], Awaitable[None]], counts: Counts, unread: Unread
-    ) -> None:
-        """Take where events come from, and what sends a frame, given in parts."""
-        self._source = source
-        self._send = send
-        self._counts = counts
-        self._unread = unread
+    Events come from the source; `_send` takes a frame in parts.
+    """
+
+    _source: Group
+    _send: Callable[[Sequence[bytes]], Awaitable[None]]
+    _counts: Counts
+    _unread: Unread
+    _size = 0
+    _closed = False
+    _pause: asyncio.TimerHandle | None = None
+
+    def __post_init__(self) -> None:
         self.on_ended: Callable[[Followed], None] = lambda _: None
         """Is told that a subscription has ended by itself."""
         self._frames: deque[bytes] = deque()
-        self._size = 0
         self._followed: dict[str, Followed] = {}
-        self._closed = False
         self._news = asyncio.Event()
-        self._pause: asyncio.TimerHandle | None = None
         self._room = asyncio.Event()
         self._room.set()
 
@@ -215,14 +220,16 @@ class SubscriptionNotFoundError(NotFoundError):
     kind = "subscription"
 
 
+@dataclass
 class Subscriptions:
     """What one client follows. Of one event loop; frames are obeyed one after the other."""
 
-    def __init__(self, group: Group, outbox: Outbox, most: int, counts: Counts) -> None:
-        self._group = group
-        self._outbox = outbox
-        self._most = most
-        self._counts = counts
+    _group: Group
+    _outbox: Outbox
+    _most: int
+    _counts: Counts
+
+    def __post_init__(self) -> None:
         self._names = itertools.count(1)
         self._standing: dict[str, Followed] = {}
         self._over: dict[str, Followed] = {}

@@ -1,13 +1,14 @@
-"""The state that the parts of a server share, and its executor, which carries out requests on threads."""
+"""The state that the parts of a server share; it carries out the requests of clients on threads."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from typing import Any, Final, TypeVar
@@ -21,7 +22,7 @@ from reenact.domain.commands import RESPONSES, CommandError, Response, refusal_o
 from reenact.domain.errors import ReenactError, RuntimeClosedError
 from reenact.domain.events import Envelope
 from reenact.domain.image_travel import check_from_afar
-from reenact.server.access import Access, Hosts
+from reenact.server.access import Access
 from reenact.server.answers import LARGE, READS
 from reenact.server.limits import Counts, Limits, Unread
 
@@ -36,20 +37,27 @@ LARGE_AT_ONCE: Final = 2
 _log: Final = logging.getLogger("reenact.server")
 
 
-class RequestExecutor:
-    """Executes the requests of clients. Used on one event loop."""
+@dataclass
+class Service:
+    """A runtime, who may use it, and how much of it; carries out what clients ask for. Used on one event loop."""
 
-    def __init__(
-        self, runtime: LocalRuntime, limits: Limits, counts: Counts, unread: Unread, *, allow_programs: bool
-    ) -> None:
-        self._runtime = runtime
-        self._allow_programs = allow_programs
-        self._longest = limits.longest_request
-        self._counts = counts
-        self._unread = unread
+    runtime: LocalRuntime
+    access: Access
+    limits: Limits
+    allow_programs: bool
+    _closed = False
+
+    def __post_init__(self) -> None:
+        self.name = f"reenact {_version()}"
+        """What the server calls itself, with its version."""
+        self.counts = Counts()
+        self.unread = Unread()
+        self.ends = asyncio.Event()
+        """Set when the server ends: each connection is to be closed."""
+        self.since = time.time()
+        """When the server was made, in seconds since 1970-01-01 UTC."""
         self._large = asyncio.Semaphore(LARGE_AT_ONCE)
-        self._pool = ThreadPoolExecutor(limits.threads, thread_name_prefix="reenact-server")
-        self._closed = False
+        self._pool = ThreadPoolExecutor(self.limits.threads, thread_name_prefix="reenact-server")
 
     async def ask(
         self,
@@ -64,8 +72,8 @@ class RequestExecutor:
         Raises:
             UnknownCommandError: there is no such request, so that it has no response.
         """
-        wait = self._longest if timeout is None else min(max(timeout, 0.0), self._longest)
-        self._counts.in_progress += 1
+        wait = self.limits.longest_request if timeout is None else min(max(timeout, 0.0), self.limits.longest_request)
+        self.counts.in_progress += 1
         code = "abandoned"
         try:
             work = partial(self._carry_out, type_, {**data}, request_id, wait, encode)
@@ -74,14 +82,14 @@ class RequestExecutor:
             code = error.code
             raise
         finally:
-            self._counts.in_progress -= 1
-            self._counts.requests[type_ if type_ in RESPONSES else "unknown", code] += 1
+            self.counts.in_progress -= 1
+            self.counts.requests[type_ if type_ in RESPONSES else "unknown", code] += 1
         return answer
 
     async def read(self, work: Callable[[], T], *, large: bool = True) -> T:
         """Return what the function returns, which is called when not too many answers are unread."""
         async with self._large if large else nullcontext():
-            await self._unread.room()
+            await self.unread.room()
             return await self.call(work)
 
     async def call(self, work: Callable[[], T]) -> T:
@@ -122,8 +130,8 @@ class RequestExecutor:
     ) -> tuple[str, T]:
         data["request_id"] = request_id
         try:
-            check_from_afar(type_, data, allow_programs=self._allow_programs)
-            answer = self._runtime.request(type_, data, timeout)
+            check_from_afar(type_, data, allow_programs=self.allow_programs)
+            answer = self.runtime.request(type_, data, timeout)
         except ReenactError as error:
             if type_ not in RESPONSES:
                 raise
@@ -142,33 +150,6 @@ def _refusal(kind: type[Response], data: Mapping[str, object], error: CommandErr
     context = context_of(data, response.request_id)
     refusal: Envelope[Any] = enveloped(Entry(kind.event_type, microseconds(), response), context, None, None, str)
     return refusal
-
-
-class Service:
-    """A runtime, who may use it, and how much of it; see `create_app`."""
-
-    def __init__(
-        self,
-        runtime: LocalRuntime,
-        *,
-        tokens: Collection[str],
-        origins: Collection[str],
-        limits: Limits | None,
-        hosts: Hosts | None,
-        allow_programs: bool,
-    ) -> None:
-        self.runtime = runtime
-        self.access = Access(tokens, origins, hosts or Hosts(any_name=bool(tokens)))
-        self.limits = limits or Limits()
-        self.name = f"reenact {_version()}"
-        """What the server calls itself, with its version."""
-        self.counts = Counts()
-        self.unread = Unread()
-        self.executor = RequestExecutor(runtime, self.limits, self.counts, self.unread, allow_programs=allow_programs)
-        self.ends = asyncio.Event()
-        """Set when the server ends: each connection is to be closed."""
-        self.since = time.time()
-        """When the server was made, in seconds since 1970-01-01 UTC."""
 
 
 def _version() -> str:

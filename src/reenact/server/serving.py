@@ -16,7 +16,7 @@ from reenact.actors.kernel.at_exit import AtExit
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.frames import TOO_SLOW
-from reenact.server.access import hosts_of, is_loopback
+from reenact.server.access import Access, hosts_of, is_loopback
 from reenact.server.app import application
 from reenact.server.limits import Limits
 from reenact.server.service import Service
@@ -81,14 +81,8 @@ class Server:
         self._host = host
         self._family = family
         self._address = address
-        self._service = Service(
-            runtime,
-            tokens=tokens,
-            origins=origins,
-            limits=limits,
-            hosts=hosts_of(host, address, host_names),
-            allow_programs=allow_programs,
-        )
+        access = Access(tokens, origins, hosts_of(host, address, host_names))
+        self._service = Service(runtime, access, limits or Limits(), allow_programs)
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._uvicorn: _Uvicorn | None = None
@@ -131,7 +125,7 @@ class Server:
                 self._uvicorn.end()
             if self._thread is not None and self._thread is not threading.current_thread():
                 self._thread.join()
-        self._service.executor.close()
+        self._service.close()
         if self._at_exit is not None:
             self._at_exit.closed()
 

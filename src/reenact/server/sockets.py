@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Final, assert_never
 
 import msgspec
@@ -55,16 +56,18 @@ class Closing(Exception):
         self.reason = reason
 
 
+@dataclass
 class Connection:
-    """One client."""
+    """One client, at an accepted WebSocket; `_known` if a token came with the handshake, or none is needed."""
 
-    def __init__(self, websocket: WebSocket, service: Service, *, known: bool) -> None:
-        """Take an accepted WebSocket; `known` if a token came with the handshake, or none is needed."""
-        self._websocket = websocket
-        self._service = service
-        self._known = known
+    _websocket: WebSocket
+    _service: Service
+    _known: bool
+
+    def __post_init__(self) -> None:
+        service = self._service
         self._limits = service.limits
-        wire = websocket.scope.get("state", {}).get(WIRE)
+        wire = self._websocket.scope.get("state", {}).get(WIRE)
         self._wire = wire if isinstance(wire, Wire) else None
         self._bucket = Bucket(self._limits.rate, self._limits.burst)
         self._reading = asyncio.Lock()
@@ -174,7 +177,7 @@ class Connection:
                 await self._outbox.room()
                 if is_read and self._outbox.is_closed:  # nobody is there to be told
                     return
-                answer = await self._service.executor.ask(
+                answer = await self._service.ask(
                     frame.request,
                     frame.data,
                     frame.id,
