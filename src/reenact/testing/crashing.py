@@ -29,7 +29,7 @@ from reenact.actors.journal.requests import Recovery, Request, Step
 from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.store import STEP, Changes, Store
 from reenact.actors.journal.writer import Writer
-from reenact.projections.read_model.projection import Store as Tables
+from reenact.projections.read_model.sqlite_store import SqliteStore as Tables
 from reenact.testing.crash_points import Crash, CrashPoint
 
 P = ParamSpec("P")
