@@ -23,7 +23,7 @@ from reenact.projections.generations import NAME, mark
 from reenact.projections.log import Row
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.rows import Changes, Connection, Value, write
-from reenact.projections.read_model.tables import METADATA
+from reenact.projections.read_model.tables import DIGEST_OF_NAME, METADATA
 from reenact.projections.views.schemas import ProjectionSchemas, Schemas
 from reenact.projections.views.transactions import PASSING_OF_POSTGRES
 
@@ -36,6 +36,7 @@ LOCK_TIMEOUT: Final = 5000
 
 _KEYS: Final = re.compile(r"(\w+\.(\w+)) IN \(SELECT anon_1\.value FROM json_each\(\?\) AS anon_1\)")
 _SPELLINGS: Final = (
+    (re.compile(r"ON CONFLICT \(session, kind, name\)"), lambda _: f"ON CONFLICT (session, kind, {DIGEST_OF_NAME})"),
     (_KEYS, lambda found: f"{found[1]} = ANY(%s::{'text' if found[2] == 'stream' else 'bigint'}[])"),
     # A limit below 0 is one of 0 in SQLite's text, too, and none is none.
     (

@@ -20,6 +20,7 @@ from sqlalchemy import (
     BigInteger,
     BindParameter,
     Column,
+    Connection,
     Float,
     Index,
     Integer,
@@ -29,10 +30,12 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
+    event,
     func,
     literal,
     literal_column,
     select,
+    text,
     tuple_,
     union,
     update,
@@ -120,6 +123,18 @@ TURNS: Final = _table("turns", TurnRow, "position", "session", without="counted"
 CALLS: Final = _table("calls", CallRow, "position", "number", "session", without="asked")
 USAGE: Final = _table("usage", UsageRow, "session", "kind", "name")
 
+# The names of models and tools are of whatever length: PostgreSQL knows them by a digest, for its B-trees take some
+# 2,700 bytes.
+USAGE.primary_key.ddl_if(callable_=lambda *_, dialect, **__: dialect.name != "postgresql")
+DIGEST_OF_NAME: Final = r"sha256(decode(replace(name, '\', '\\'), 'escape'))"
+
+
+@event.listens_for(USAGE, "after_create")
+def _index_digests(_usage: Table, connection: Connection, **_options: object) -> None:
+    if connection.dialect.name == "postgresql":
+        connection.execute(text(f"CREATE UNIQUE INDEX usage_of_name ON usage (session, kind, {DIGEST_OF_NAME})"))
+
+
 _id: Final[BindParameter[str]] = bindparam("id")
 _limit: Final[ColumnElement[int]] = func.coalesce(func.max(bindparam("limit", type_=Integer), 0), -1)
 _listed = SESSIONS.c.deleted_at.is_(None)
@@ -140,7 +155,7 @@ _partial("turns_open", TURNS.c.session, TURNS.c.position, where=TURNS.c.ended_at
 Index("calls_of_session", CALLS.c.session, *_calls_in_order)
 _partial("calls_open", CALLS.c.session, *_calls_in_order, where=CALLS.c.results.is_(None))
 _partial("calls_waiting", *_calls_in_order, where=_waiting)
-# The ids are those of models, of whatever length: a B-tree of PostgreSQL takes some 2,700 bytes.
+# Ids of calls are those of models, of whatever length, as are the names above.
 _partial("calls_waiting_by_id", CALLS.c.id, where=_waiting, using="hash")
 
 # The read model's questions: each finds its rows by key, in the order of an index.
