@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Final
 
@@ -150,7 +151,8 @@ class Followed:
             self._job.join(max(0.0, until - time.monotonic()))
         if self._runner is not None:
             self._runner.close(until)
-            self._clear_old()
+            with suppress(ReadModelError):  # else it is done at the next opening
+                self._clear_old()
 
     def _create(self, number: int) -> None:
         """Make the tables of a generation, empty, entirely or not at all."""

@@ -13,7 +13,6 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
 
 import psycopg
-from psycopg import errors
 from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import BytesBinaryDumper, StrDumperUnknown, TextLoader
@@ -24,7 +23,7 @@ from reenact.projections.log import Row
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.rows import Changes, Connection, Value, write
 from reenact.projections.read_model.tables import DIGEST_OF_NAME, METADATA
-from reenact.projections.views.schemas import ProjectionSchemas, Schemas
+from reenact.projections.views.schemas import GONE, ProjectionSchemas, Schemas
 from reenact.projections.views.transactions import PASSING_OF_POSTGRES
 
 if TYPE_CHECKING:
@@ -33,6 +32,9 @@ if TYPE_CHECKING:
 
 LOCK_TIMEOUT: Final = 5000
 """Milliseconds that whoever writes waits for another process that does."""
+
+_IDLE_TIMEOUT: Final = 60_000
+"""Milliseconds after which the server ends the transaction of a process that has been stopped in it."""
 
 _KEYS: Final = re.compile(r"(\w+\.(\w+)) IN \(SELECT anon_1\.value FROM json_each\(\?\) AS anon_1\)")
 _SPELLINGS: Final = (
@@ -100,8 +102,13 @@ class PostgresConnection:
             adapters.register_loader("text", loader)
         driver.autocommit = True
         # What is lost with the server is projected again.
-        settings = f"SET synchronous_commit TO off; SET lock_timeout TO {LOCK_TIMEOUT}; SET search_path TO {schema}"
-        driver.execute(settings.encode())
+        settings = {
+            "synchronous_commit": "off",
+            "lock_timeout": LOCK_TIMEOUT,
+            "idle_in_transaction_session_timeout": _IDLE_TIMEOUT,
+            "search_path": schema,
+        }
+        driver.execute("; ".join(f"SET {name} TO {value}" for name, value in settings.items()).encode())
 
     def execute(self, statement: str, values: Sequence[object] | Mapping[str, Value] = ()) -> psycopg.Cursor[TupleRow]:
         """Execute a statement."""
@@ -212,7 +219,7 @@ class PostgresStore:
 
     def is_gone(self, error: BaseException) -> bool:
         """Return whether the tables are not there any more."""
-        return isinstance(error, errors.UndefinedTable | errors.InvalidSchemaName)
+        return isinstance(error, psycopg.Error) and error.sqlstate in GONE
 
     def successor(self) -> PostgresStore | None:
         """Return the tables that another process has put in the place of these, None if none has.

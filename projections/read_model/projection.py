@@ -131,22 +131,22 @@ class Readers:
         for left in reversed(range(_TRIES)):
             if self._closed:
                 raise RuntimeClosedError("the runtime is closed; open it again to go on")
-            store = self._store
+            store, is_asked = self._store, False
             try:
                 lent = self._take()
                 try:
+                    is_asked = True
                     found = lent[0].execute(question, values)
                     return [str(name) for name, *_ in found.description or ()], found.fetchall()
                 finally:
                     self._give_back(lent)
             except store.faults as error:
-                if left and store.is_worth_another_try(error):
-                    self._let_go(keep=0)
-                    if store.is_gone(error):
-                        self.follow()
-                    continue
-                self.failed = True
-                raise ReadModelError(f"the projections cannot be read: {error}") from error
+                if not (left and is_asked and store.is_worth_another_try(error)):
+                    self.failed = True
+                    raise ReadModelError(f"the projections cannot be read: {error}") from error
+                self._let_go(keep=0)
+                if store.is_gone(error):
+                    self.follow()
             except UnicodeEncodeError:
                 break
         return [], []  # nothing has an id that is no Unicode

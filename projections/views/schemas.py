@@ -36,7 +36,7 @@ _SCHEMA: Final = re.compile(r"(?!pg_)[a-z_][a-z0-9_]*")
 _CONNECT_TIMEOUT: Final = 10
 _TRIES: Final = 10
 _NO_TABLE: Final = "42P01"
-_GONE: Final = (_NO_TABLE, "3F000", "XX000")
+GONE: Final = (_NO_TABLE, "3F000", "XX000")
 """No such table, no such schema, or one that went while it was looked at."""
 
 _USER: Final = re.compile(r"[a-z]+://[^@/]*@")
@@ -265,7 +265,7 @@ class ProjectionSchemas:
             connection.execute(text(f"LOCK TABLE {PROGRESS.name} IN ACCESS SHARE MODE"))
         except DBAPIError as error:
             transaction.rollback()
-            if may_fail and getattr(error.orig, "sqlstate", None) in _GONE:
+            if may_fail and getattr(error.orig, "sqlstate", None) in GONE:
                 return False
             raise
         return True

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import Any
 
@@ -327,6 +328,47 @@ def test_a_server_that_is_away_is_a_typed_error_and_forgotten_when_it_is_back(
     kept.runner.wait_for(world.log.head(), timeout=60)
     assert (health, kept.runner.health) == ("troubled", "running")
     assert said(kept) == numbered(21)
+
+
+def test_closing_does_not_need_the_server(opened: Callable[[], KeptReadModel], server: Server) -> None:
+    kept = opened()
+    server.stop()
+    try:
+        kept.close()
+    finally:
+        server.start()
+
+    assert kept.status(0).health == "closed"
+
+
+def test_all_who_open_a_new_log_at_once_keep_the_same_tables(opened: Callable[[], KeptReadModel], world: World) -> None:
+    with ThreadPoolExecutor(6) as threads:
+        several = [one.result(timeout=60) for one in [threads.submit(opened) for _ in range(6)]]
+
+    for number, one in enumerate(several):
+        one.runner.wait_for(world.say("a", f"word {20 + number}"), timeout=60)
+
+    assert [said(one) for one in several] == [numbered(26)] * 6
+    assert len({one.runner._projection.number for one in several}) == 1
+
+
+def test_readers_who_read_their_own_writes_miss_none_while_others_make_the_tables_anew(
+    opened: Callable[[], KeptReadModel], world: World
+) -> None:
+    one, other = opened(), opened()
+
+    def write() -> None:
+        for number in range(20, 80):
+            one.runner.wait_for(world.say("a", f"word {number}"), timeout=60)
+            assert said(one) == numbered(number + 1)
+
+    with ThreadPoolExecutor(1) as threads:
+        writer = threads.submit(write)
+        while not writer.done():
+            other.rebuild()
+        writer.result(timeout=60)
+
+    assert said(other) == numbered(80)
 
 
 def test_tables_that_somebody_has_deleted_are_a_typed_error_and_made_anew_at_the_next_opening(
