@@ -226,6 +226,7 @@ class PostgresStore:
 
         Raises:
             ProjectionReplacedError: they are of another version.
+            ReadModelError: the database cannot be read.
         """
         place = self._schemas.of(NAME)
         number = place.live()

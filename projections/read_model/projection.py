@@ -102,6 +102,7 @@ class Store(Protocol):
 
         Raises:
             ProjectionReplacedError: they are of another version.
+            ReadModelError: the database cannot be read.
         """
         ...
 
@@ -247,10 +248,7 @@ class Projection(Moving):
             ProjectionReplacedError: they are of another version.
             ReadModelError: they cannot be read, or not be brought up to these; the kind says why.
         """
-        try:
-            store = self._store.successor()
-        except self._store.faults as error:
-            raise ReadModelError(f"the projections cannot be read: {error}") from error
+        store = self._store.successor()
         if store is None:
             return False
         successor = Projection(self._log, store)

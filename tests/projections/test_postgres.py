@@ -11,12 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reenact.domain.agent import SoFar
+from reenact.domain.agent import SoFar, TurnStarted
 from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import ToolUseBlock
@@ -285,6 +286,23 @@ def test_tables_that_are_behind_are_brought_up_before_anybody_reads_them(
     assert kept.runner.position == world.log.head()
 
 
+def test_tables_that_cannot_be_brought_up_are_not_read(
+    opened: Callable[[], KeptReadModel], schemas: PostgresSchemas, world: World
+) -> None:
+    kept = opened()
+    rows, world.log.rows = world.log.rows, [*world.log.rows]
+    world.log.rows[5] = msgspec.structs.replace(world.log.rows[5], event=TurnStarted("no such turn", 1))
+    schemas.make(2)
+    schemas.point_to(2)
+    schemas.drop(1)
+
+    with pytest.raises(ProjectionFailedError):
+        kept.model.sessions()
+    world.log.rows = rows
+
+    assert said(kept) == numbered(20)
+
+
 def test_tables_of_another_version_in_their_place_end_it(
     opened: Callable[[], KeptReadModel], schemas: PostgresSchemas, world: World
 ) -> None:
@@ -368,6 +386,7 @@ def test_readers_who_read_their_own_writes_miss_none_while_others_make_the_table
             other.rebuild()
         writer.result(timeout=60)
 
+    other.runner.wait_for(world.log.head(), timeout=60)
     assert said(other) == numbered(80)
 
 
@@ -381,10 +400,12 @@ def test_tables_that_somebody_has_deleted_are_a_typed_error_and_made_anew_at_the
         kept.model.messages("a")
     with pytest.raises(ReadModelError, match="messages"):
         kept.runner.wait_for(world.say("a", "word 20"), timeout=60)
+    change_at(url, 1, "DELETE FROM reenact_progress")
+    with pytest.raises(ReadModelError, match="is gone"):
+        kept.runner.wait_for(world.say("a", "word 21"), timeout=60)
     kept.close()
-    change_at(url, 1, "DROP TABLE reenact_progress")
 
-    assert said(opened()) == numbered(21)
+    assert said(opened()) == numbered(22)
 
 
 def test_tables_that_another_program_has_locked_are_written_later(
@@ -455,7 +476,7 @@ def next_position(child: subprocess.Popen[str]) -> int:
 
 
 def test_what_a_process_that_is_killed_has_applied_is_gone_on_with(url: str, store: PostgresStore) -> None:
-    for kill_at in range(5, 60, 18):
+    for kill_at in (5, 40):
         with start_applying(url, 100) as child:
             while next_position(child) < kill_at:
                 pass
@@ -471,14 +492,14 @@ def test_processes_that_apply_the_same_log_at_once_apply_it_once(url: str, store
     log = words_of(300).log
 
     with ExitStack() as undo:
-        children: Sequence[subprocess.Popen[str]] = [undo.enter_context(start_applying(url, 300)) for _ in range(3)]
+        children: Sequence[subprocess.Popen[str]] = [undo.enter_context(start_applying(url, 300)) for _ in range(2)]
         for child in children:
             next_position(child)
         for child in children:
             assert child.stdin is not None
             child.stdin.write("\n" * 400)
             child.stdin.close()
-        assert [child.wait(timeout=60) for child in children] == [0, 0, 0]
+        assert [child.wait(timeout=60) for child in children] == [0, 0]
 
     assert all_rows(store) == rows_from_zero(log)
 

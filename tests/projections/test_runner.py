@@ -186,12 +186,12 @@ def test_the_thread_says_why_it_stops(
     assert eventually(lambda: "cannot be projected" in caplog.text)
 
 
-def test_a_log_that_holds_what_cannot_be_projected_is_not_opened_and_nothing_is_left_open(tmp_path: Path) -> None:
+def test_a_log_that_holds_what_cannot_be_projected_is_not_opened_and_nothing_is_left_open(place: str) -> None:
     log = ListLog()
     log.append("session/a", TurnStarted("no such turn", 1))
 
-    with pytest.raises(ProjectionFailedError):
-        open_read_model(tmp_path / "read.db", log)
+    with pytest.raises(ProjectionFailedError), opened_at(place, log):
+        pass
 
 
 class FaultyLog(ListLog):
@@ -205,11 +205,10 @@ class FaultyLog(ListLog):
         return super().read_all(after=after, limit=limit)
 
 
-def test_a_log_that_cannot_be_read_for_a_while_is_read_later(tmp_path: Path) -> None:
+def test_a_log_that_cannot_be_read_for_a_while_is_read_later(place: str) -> None:
     log = FaultyLog()
     world = World(log)
-    model, runner = open_read_model(tmp_path / "read.db", log)
-    with model, runner:
+    with opened_at(place, log) as (model, runner):
         position = world.create("a")
         log.broken = True
 
