@@ -16,7 +16,6 @@ from reenact.actors.journal.opening import file_of, is_postgres, open_journal
 from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.schema import check_file
 from reenact.actors.journal.stored import StoredJournal
-from reenact.domain.errors import ConfigurationError
 
 _SUFFIXES: Final = ("-wal", "-shm", "-journal", ".lock", ".sessions")
 _FAMILIES: Final = (".projections", ".views")
@@ -42,9 +41,9 @@ class LogLocation(ABC):
         synchronous: Synchronous = "FULL",
         read_only: bool = False,
         closed: bool = False,
-        shared: bool = False,
+        locks: StreamLocks | None = None,
     ) -> StoredJournal:
-        """Open the log, or begin one; see `open_journal`."""
+        """Open the log, or begin one, and share it if there are `locks` on its streams; see `open_journal`."""
         return open_journal(
             self.url,
             codec,
@@ -52,7 +51,8 @@ class LogLocation(ABC):
             synchronous=synchronous,
             read_only=read_only,
             closed=closed,
-            shared=shared,
+            shared=locks is not None,
+            locks=locks,
         )
 
     @abstractmethod
@@ -139,11 +139,15 @@ class LogDatabase(LogLocation):
 
     def lock_streams(self) -> StreamLocks:
         """Begin to write the log beside other processes."""
-        raise ConfigurationError(f"{self.name} is written by one process at a time")
+        from reenact.actors.journal.postgres.locks import PostgresLocks  # noqa: PLC0415 - the driver is an extra
+
+        return PostgresLocks.share(self.url)
 
     def has_writer(self) -> bool:
-        """Return False."""
-        return False
+        """Return whether the lock of the log is held, as the server says."""
+        from reenact.actors.journal.postgres.locks import writer_of  # noqa: PLC0415 - the driver is an extra
+
+        return writer_of(self.url) is not None
 
     def owns(self, path: Path) -> bool:
         """Return False: no file belongs to the log."""

@@ -230,9 +230,7 @@ class Runtime(LocalRuntime):
             def publish(publications: Iterable[Publication]) -> None:
                 feed.publish(publications)
 
-            journal = location.open(
-                codec(), listener=publish, synchronous=synchronous, closed=True, shared=cls._is_shared
-            )
+            journal = location.open(codec(), listener=publish, synchronous=synchronous, closed=True, locks=locks)
             undo.callback(journal.close)
             if journal.is_unfinished():  # a session of which the end is missing would be taken for one that was cut off
                 raise LogUnusableError(

@@ -56,7 +56,7 @@ NEEDS = {
     """,
     "client": "from reenact import Runtime; Runtime.connect('http://localhost:1')",
     "mcp": "from reenact import MCPServer, Toolbox; Toolbox([MCPServer.stdio('files', 'files')])",
-    "postgresql": "from reenact import ActorSystem; ActorSystem.open('postgresql://localhost/log')",
+    "postgresql": "from reenact import Runtime; Runtime.open('postgresql://localhost/log')",
     "server": "from reenact.server import Server",
     "terminal": "from reenact.terminal import AssertionMatcher; AssertionMatcher().regex_match('a', 'a')",
     "testing": "from reenact.testing import ReplayMachine",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +15,21 @@ from reenact import (
     AsyncRuntime,
     Image,
     LogAccessError,
+    LogLockedError,
     LogUnreachableError,
     LogUnusableError,
     Runtime,
+    StorageError,
 )
+from reenact._runtime import SharedRuntime
+from reenact.audit import verify_log
+from reenact.domain.errors import SessionLockedError
 from reenact.testing import MockEnvironmentFactory
 from tests.journal.server import Server, running_server
+from tests.kernel.ledger import eventually
+from tests.runtime.conftest import furnish
+from tests.runtime.gated import GatedFactory
+from tests.runtime.witness import Ears
 
 
 @pytest.fixture(scope="module")
@@ -96,3 +106,67 @@ def test_the_schema_of_something_else_is_left_as_it_is(server: Server) -> None:
     with psycopg.connect(server.url) as connection:
         relations = connection.execute("SELECT relname FROM pg_class WHERE relnamespace = 'shop'::regnamespace")
         assert relations.fetchall() == [("log",)]
+
+
+def test_a_log_that_can_only_be_read_is_not_opened_to_be_written(server: Server) -> None:
+    url = server.new_log()
+    with open_on(url) as runtime:
+        runtime.ask("Hello")
+
+    with pytest.raises(LogUnusableError, match="can only be read here"):
+        Runtime.open(f"{url}&options=-c%20default_transaction_read_only%3Don")
+
+
+def test_a_second_runtime_is_told_who_writes_the_log(server: Server) -> None:
+    url = server.new_log()
+    with open_on(url):
+        for open_ in (Runtime.open, SharedRuntime.open):
+            with pytest.raises(LogLockedError) as locked:
+                open_(url)
+            assert (locked.value.pid, locked.value.host) == (os.getpid(), None)
+
+    open_on(url).close()
+
+
+def test_chats_share_a_log_and_a_session_is_open_in_one_of_them(server: Server) -> None:
+    url = server.new_log()
+    with SharedRuntime.open(url, environment=MockEnvironmentFactory(delays=False)) as first:
+        furnish(first)
+        first.sessions.create("c", "i", session_id="s")
+        first.sessions.run("s")
+        with SharedRuntime.open(url, environment=MockEnvironmentFactory(delays=False)) as second:
+            assert second.is_open_elsewhere("s")
+            with pytest.raises(SessionLockedError) as locked:
+                second.sessions.run("s")
+            assert locked.value.pid == os.getpid()
+            second.sessions.create("c", "i", session_id="t")
+            assert second.is_open_elsewhere("t") is False
+            assert first.is_open_elsewhere("t") is True
+
+
+def test_a_turn_outlives_a_server_that_goes_and_comes_back(server: Server) -> None:
+    url, mock = server.new_log(), GatedFactory()
+    mock.set_scenario("held")
+    with Runtime.open(url, environment=mock, default_image=Image(id="i")) as runtime:
+        furnish(runtime)
+        runtime.sessions.create("c", "i", session_id="s")
+        agent = runtime.sessions.run("s")
+        ears = Ears(runtime)
+        turn = runtime.agents.receive(agent, "Hello")
+        ears.wait("text_delta", turn_id=turn)
+
+        server.stop()
+        with pytest.raises(StorageError):
+            runtime.agents.receive(agent, "Are you there?")
+        mock.gate.open()
+        eventually(lambda: runtime.failure)
+        assert isinstance(runtime.failure, LogUnreachableError)
+        server.start()
+
+        ears.wait("error", turn_id=turn)
+        mock.set_scenario("default")
+        again = runtime.agents.receive(agent, "And now?")
+        ears.wait("turn_completed", turn_id=again)
+        runtime.check_ready(60)
+        assert [turn.outcome for turn in runtime.sessions.turns("s")] == ["failed", "completed"]
+    assert verify_log(url).is_whole

@@ -154,6 +154,8 @@ def _open_store(address: Address, synchronous: Synchronous, cleanup: ExitStack, 
     # Handed over to the writer's thread before anything is appended.
     store = PostgresStore(connection, address, synchronous, locks)
     cleanup.callback(store.close)
+    if connection.execute("SHOW transaction_read_only").fetchone() == ("on",):
+        raise LogUnusableError(f"{address.name} can only be read here, as on a standby; name a server that writes")
     if not check_format(connection, address):
         create_tables(connection, address)
     store.look()

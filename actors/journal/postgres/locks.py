@@ -179,7 +179,7 @@ class PostgresLocks:
     def owner_of(self, stream: str) -> Owner | None:
         """Return the other process that has the stream, None if none has."""
         with translated(self._address.name), self._gate:
-            return self._owner(self._taken(), self._key_of("stream", stream))
+            return _owner(self._taken(), self._key_of("stream", stream))
 
     def close(self) -> None:
         """Let go of everything. Idempotent."""
@@ -229,7 +229,7 @@ class PostgresLocks:
         lock, key = self._key_of("writer"), secrets.randbits(63)
         attempt = "pg_try_advisory_lock_shared" if self._is_shared else "pg_try_advisory_lock"
         if connection.execute(f"SELECT {attempt}({lock})".encode()).fetchone() != (True,):
-            owner = self._owner(connection, lock) or Owner(None)
+            owner = _owner(connection, lock) or Owner(None)
             raise LogLockedError(self._address.name, owner.pid, owner.host)
         connection.execute(f"SELECT pg_advisory_lock({key})".encode())
         return key
@@ -254,20 +254,8 @@ class PostgresLocks:
             _logger.warning("%s: the locks are lost: %s", self._address.name, " ".join(str(error).split()))
             self._let_go(connection)
 
-    def _owner(self, connection: Connection, key: int) -> Owner | None:
-        row = connection.execute(_HOLDER, (key >> 32 & 0xFFFFFFFF, key & 0xFFFFFFFF)).fetchone()
-        if row is None:
-            return None
-        named = _NAMED.search(row[0])
-        if named is None:
-            return Owner(None, row[0] or None)
-        return Owner(int(named[1]), None if named[2] == _host() else named[2])
-
     def _key_of(self, *names: str) -> int:
-        # Of the advisory locks of a database, which others may use as well: two that meet are not to be expected.
-        text = "\0".join(("reenact", self._address.schema, *names))
-        digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-        return int.from_bytes(digest, "big", signed=True)
+        return _key(self._address, *names)
 
     def _watch(self) -> None:
         """Notice when the connection is lost, and take the locks again, until the end."""
@@ -312,6 +300,35 @@ class PostgresLocks:
             return False
         _logger.warning("%s: the locks are held again", self._address.name)
         return True
+
+
+def writer_of(url: str) -> Owner | None:
+    """Return a process that writes the log at the URL, or is about to, None if none does.
+
+    Raises:
+        ConfigurationError: the URL cannot be read.
+        StorageError: the server cannot be reached.
+    """
+    address = address_of(url)
+    with translated(address.name), connect(address) as connection:
+        return _owner(connection, _key(address, "writer"))
+
+
+def _key(address: Address, *names: str) -> int:
+    # Of the advisory locks of a database, which others may use as well: two that meet are not to be expected.
+    text = "\0".join(("reenact", address.schema, *names))
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+def _owner(connection: Connection, key: int) -> Owner | None:
+    row = connection.execute(_HOLDER, (key >> 32 & 0xFFFFFFFF, key & 0xFFFFFFFF)).fetchone()
+    if row is None:
+        return None
+    named = _NAMED.search(row[0])
+    if named is None:
+        return Owner(None, row[0] or None)
+    return Owner(int(named[1]), None if named[2] == _host() else named[2])
 
 
 def _is_readable(descriptor: int) -> bool:

@@ -130,6 +130,13 @@ LOG = Section(
             says=error("this is no PostgreSQL URL: write postgresql://user:password@host:port/database?…"),
         ),
         Row(
+            what="a log in PostgreSQL, where no server is",
+            happens=asks("--db", "postgresql://me:secret@127.0.0.1:1/base"),
+            code=4,
+            type="log_unreachable",
+            says=error("postgresql://me@127.0.0.1:1/base cannot be reached (…); check the URL and the server, …"),
+        ),
+        Row(
             what="a file that is no database",
             happens=lambda stage: Call(
                 arguments=("-p", "x", "--db", stage.file("list.txt", "a shopping list\n" * 999))
