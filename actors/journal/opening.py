@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import shutil
 import tempfile
 from contextlib import ExitStack
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _SQLITE = "sqlite:///"
 _PRIVATE = "reenact-private-"
 _POSTGRES = ("postgresql://", "postgres://")
+_USER = re.compile(r"([a-z]+://[^@/:]*)(?::[^@/]*)?@")
+_PASSWORDS = ("password=", "sslpassword=")
 
 
 def open_journal(
@@ -80,6 +83,18 @@ def open_journal(
 def is_postgres(url: str | os.PathLike[str]) -> bool:
     """Return whether a path or URL names a log in a PostgreSQL database."""
     return os.fspath(url).startswith(_POSTGRES)
+
+
+def without_password(url: str | os.PathLike[str]) -> str:
+    """Return the path or URL of a log that could be opened, without the password that a URL may have."""
+    text = os.fspath(url)
+    if not is_postgres(text):
+        return text
+    user = _USER.match(text)
+    begin = user.end() if user else 0
+    base, _, query = text[begin:].partition("?")
+    rest = "&".join(item for item in query.split("&") if not item.startswith(_PASSWORDS))
+    return (f"{user[1]}@" if user else "") + base + (f"?{rest}" if rest else "")
 
 
 def file_of(url: str | os.PathLike[str]) -> str:

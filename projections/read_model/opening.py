@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Final
+from urllib.parse import quote
 
 from reenact.domain.errors import needing_extra
 from reenact.projections.generations import NAME, Generations, Place, ProjectionStatus, files_in, is_postgres, seen
 from reenact.projections.log import Log
 from reenact.projections.read_model.queries import KeptReadModel
 from reenact.projections.read_model.sqlite_store import SqliteFiles
+
+_PATIENCE: Final = 0.1
+"""Seconds to wait for whoever writes."""
+_NEWEST: Final = """
+    SELECT id, (SELECT content FROM messages WHERE session = sessions.position ORDER BY asked, position LIMIT 1)
+    FROM sessions WHERE deleted_at IS NULL ORDER BY position DESC LIMIT {most}
+"""
 
 
 def open_read_model(place: str, log: Log) -> KeptReadModel:
@@ -57,6 +67,36 @@ def statuses(place: str, views: str, *, head: int, is_run: bool) -> Iterator[Pro
     with closing(Schemas(place)) as schemas:
         names = sorted(schemas.names(), key=lambda name: (name != NAME, name))
         yield from seen([(name, schemas.of(name)) for name in names], head=head, is_run=is_run)
+
+
+def newest_sessions(place: str, most: int) -> list[tuple[str, bytes | None]]:
+    """Return the ids of the newest sessions, the newest first, each with what was said first in it, as it is stored.
+
+    They are those of the tables of the log at the place, as far as these are now. Nobody is waited for, and nothing is
+    changed.
+
+    Raises:
+        sqlite3.Error, SQLAlchemyError, ReadModelError: there are no such tables, or they cannot be read at once.
+    """
+    if is_postgres(place):
+        return _newest_of_schemas(place, most)
+    tables = Generations(tables_beside(place)).current().absolute()
+    # Who reads what somebody may be writing leaves files of its own beside it; where nobody does, it need not.
+    form = "mode=ro" if Path(f"{tables}-wal").exists() else "mode=ro&immutable=1"
+    with closing(sqlite3.connect(f"file:{quote(str(tables))}?{form}", uri=True, timeout=_PATIENCE)) as connection:
+        return connection.execute(_NEWEST.format(most="?"), (most,)).fetchall()
+
+
+def _newest_of_schemas(place: str, most: int) -> list[tuple[str, bytes | None]]:
+    with needing_extra("postgresql", "a runtime in PostgreSQL"):
+        from sqlalchemy import text  # noqa: PLC0415 - a log in a file needs none of it
+
+        from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
+
+    with closing(Schemas(place, patience=1)) as schemas, schemas.of(NAME).reading() as connection:
+        return [
+            (id_, content) for id_, content in connection.execute(text(_NEWEST.format(most=":most")), {"most": most})
+        ]
 
 
 def tables_beside(path: str) -> Path:

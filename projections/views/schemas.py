@@ -50,8 +50,10 @@ _ALL: Final = text("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, 
 class Schemas:
     """Keeps the tables of projections in schemas, which other processes may keep, too."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, patience: int = _CONNECT_TIMEOUT) -> None:
         """Take a URL as that of a log, which may say `schema=…`; nothing is read or written yet.
+
+        A server that has not answered within `patience` seconds is given up.
 
         Raises:
             ConfigurationError: the URL cannot be read, or names no schema that could be used.
@@ -69,7 +71,7 @@ class Schemas:
                 f"the schema of a log that has projections has no {SUFFIX!r} in its name; {named!r} has"
             )
         self.base: Final = f"{named}{SUFFIX}"
-        self.connect: Final = _connecting(address)
+        self.connect: Final = _connecting(address, patience)
         self.engine: Final = _engine(self.connect)
         self.is_closed = False
 
@@ -284,7 +286,7 @@ def _exists(connection: Connection, schema: str) -> bool:
     return connection.execute(_EXISTS, {"schema": schema}).first() is not None
 
 
-def _connecting(url: str) -> Callable[[], psycopg.Connection[TupleRow]]:
+def _connecting(url: str, patience: int) -> Callable[[], psycopg.Connection[TupleRow]]:
     try:
         conninfo_to_dict(url)
     except psycopg.ProgrammingError:
@@ -294,7 +296,7 @@ def _connecting(url: str) -> Callable[[], psycopg.Connection[TupleRow]]:
     return partial(
         psycopg.connect,
         url,
-        connect_timeout=_CONNECT_TIMEOUT,
+        connect_timeout=patience,
         fallback_application_name="reenact",
         client_encoding="utf8",
     )

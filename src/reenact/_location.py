@@ -57,7 +57,11 @@ class LogLocation(ABC):
 
     @abstractmethod
     def exists(self) -> bool:
-        """Return whether there is anything there that may be a log."""
+        """Return whether there is anything there that may be a log.
+
+        Raises:
+            StorageError: that cannot be found out.
+        """
 
     @abstractmethod
     def lock_streams(self) -> StreamLocks:
@@ -134,8 +138,14 @@ class LogDatabase(LogLocation):
         self.url = self.projections = url
 
     def exists(self) -> bool:
-        """Return True: the server knows, and says so when the log is opened."""
-        return True
+        """Return whether the schema holds a log.
+
+        Raises:
+            StorageError: the server cannot be reached, or the schema is that of something else.
+        """
+        from reenact.actors.journal.postgres.journal import is_log  # noqa: PLC0415 - the driver is an extra
+
+        return is_log(self.url)
 
     def lock_streams(self) -> StreamLocks:
         """Begin to write the log beside other processes."""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from reenact.actors.journal.api import Journal, Publication, Synchronous
-from reenact.actors.journal.opening import file_of, is_postgres, open_journal, private_directory
+from reenact.actors.journal.opening import file_of, is_postgres, open_journal, private_directory, without_password
 from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.errors import ConfigurationError, LogUnusableError
@@ -100,7 +100,7 @@ from pathlib import Path
 for name in ("psycopg", "psycopg_pool", "psycopg_binary"):
     sys.modules[name] = None
 
-from reenact.actors.journal.opening import open_journal
+from reenact.actors.journal.opening import open_journal, without_password
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import ConfigurationError
@@ -116,7 +116,7 @@ for use in (lambda: open_journal("postgresql://host/db", EventCodec(())), lambda
 
 LOADED = """
 import sys
-from reenact.actors.journal.opening import open_journal
+from reenact.actors.journal.opening import open_journal, without_password
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal import recorder, verify
 
@@ -138,3 +138,17 @@ def test_without_the_driver_files_work_and_a_database_says_what_to_install(path:
 
 def test_whoever_has_a_file_loads_no_driver(path: Path) -> None:
     assert _run(LOADED, path) == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("logs/a:b@c.db", "logs/a:b@c.db"),
+        ("postgresql://me:hush@host:1/base?schema=s", "postgresql://me@host:1/base?schema=s"),
+        ("postgresql://me:hu%40sh?x@/base?sslpassword=hush&host=/run&password=hush", "postgresql://me@/base?host=/run"),
+        ("postgresql://me@host", "postgresql://me@host"),
+        ("postgres://host/base?password=hush", "postgres://host/base"),
+    ],
+)
+def test_a_url_can_be_told_without_its_password(url: str, told: str) -> None:
+    assert without_password(url) == told

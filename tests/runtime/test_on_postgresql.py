@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from reenact import (
     AsyncRuntime,
@@ -25,6 +23,7 @@ from reenact._runtime import SharedRuntime
 from reenact.audit import verify_log
 from reenact.domain.errors import SessionLockedError
 from reenact.testing import MockEnvironmentFactory
+from tests.journal.guarded import add_users, url_of
 from tests.journal.server import Server, running_server
 from tests.kernel.ledger import eventually
 from tests.runtime.conftest import furnish
@@ -34,29 +33,12 @@ from tests.runtime.witness import Ears
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """A server for these tests, on which the user `guarded` has a password."""
+    """A server for these tests, on which some users may not do everything."""
     runtime = tmp_path_factory.getbasetemp().parent / "runtime"
     runtime.mkdir(mode=0o700, exist_ok=True)
     with running_server(runtime) as server:
-        ask_for_password(server, "guarded", "secret")
-        server.execute("CREATE ROLE powerless LOGIN")
+        add_users(server)
         yield server
-
-
-def ask_for_password(server: Server, user: str, password: str) -> None:
-    """Have the server ask this user for a password."""
-    host = str(conninfo_to_dict(server.url)["host"])
-    rules = Path(host, "pg_hba.conf")
-    rules.write_text(f"local all {user} scram-sha-256\n{rules.read_text()}")
-    server.execute(f"CREATE ROLE {user} LOGIN PASSWORD '{password}'")
-    server.stop()  # to ask it to read its rules again returns before it has
-    server.start()
-
-
-def at(server: Server, user: str, password: str, schema: str = "reenact") -> str:
-    """Return the URL of a log as this user opens it."""
-    host = str(conninfo_to_dict(server.url)["host"])
-    return f"postgresql://{user}:{password}@/postgres?host={host}&schema={schema}"
 
 
 def open_on(url: str) -> Runtime:
@@ -80,7 +62,7 @@ def test_what_was_said_is_there_when_it_is_opened_again(server: Server) -> None:
 @pytest.mark.parametrize("password", ["sesame", ""])
 def test_a_wrong_password_is_a_refusal_that_does_not_show_it(server: Server, password: str) -> None:
     with pytest.raises(LogAccessError, match=r"postgresql://guarded@.* lets nobody in") as refused:
-        Runtime.open(at(server, "guarded", password))
+        Runtime.open(url_of(server, "guarded", password, "new"))
 
     assert "sesame" not in str(refused.value)
 
@@ -94,7 +76,7 @@ def test_a_server_that_is_not_there_is_out_of_reach() -> None:
 
 def test_missing_rights_are_named(server: Server) -> None:
     with pytest.raises(LogUnusableError, match="permission denied"):
-        Runtime.open(at(server, "powerless", "", "new"))
+        Runtime.open(url_of(server, "powerless", "", "new"))
 
 
 def test_the_schema_of_something_else_is_left_as_it_is(server: Server) -> None:

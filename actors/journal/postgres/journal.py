@@ -135,6 +135,20 @@ class PostgresJournal(StoredJournal):
         self._listening.unwatch(watcher)
 
 
+def is_log(url: str) -> bool:
+    """Return whether there is a log at the URL; False means that one may begin there.
+
+    Raises:
+        ConfigurationError: the URL cannot be read.
+        LogTooNewError: a newer version has written the log.
+        LogUnusableError: the schema is that of something else.
+        StorageError: the server cannot be reached, or lets nobody in.
+    """
+    address = address_of(url)
+    with translated(address.name), connect(address) as connection:
+        return check_format(connection, address)
+
+
 def _held(address: Address, locks: StreamLocks | None, cleanup: ExitStack, *, shared: bool) -> PostgresLocks:
     if isinstance(locks, PostgresLocks):
         return locks
