@@ -72,7 +72,7 @@ OPTIONS = Section(
             happens=asks("--db", ""),
             code=2,
             type="invalid_arguments",
-            says=misused("--db names a file, or a sqlite:/// URL, and not nothing"),
+            says=misused("--db names a file, or a postgresql:// URL, and not nothing"),
         ),
         Row(
             what="a device in the place of a log",

@@ -14,6 +14,7 @@ from reenact._location import location_of
 from reenact._runtime import Runtime, codec
 from reenact.actors.container import ImageActor
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.actors.journal.opening import without_password
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.session import SessionActor
 from reenact.cli.chat.answering import Answering, Extending, model_of
@@ -78,7 +79,7 @@ class Current:
     def way_back(self) -> str:
         """The command line that goes on with this session."""
         named = self.options.database
-        log = () if named is None else ("--db", named)
+        log = () if named is None else ("--db", without_password(named))
         return shlex.join(("reenact", "--resume", self.conversation.session_id, *log))
 
     def reading(self) -> AbstractContextManager[StoredJournal | None]:

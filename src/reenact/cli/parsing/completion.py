@@ -11,18 +11,14 @@ import contextlib
 import re
 import shlex
 import shutil
-import sqlite3
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import Final, TextIO, TypeAlias
-from urllib.parse import quote
 
 import msgspec
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from reenact.actors.journal.opening import file_of
+from reenact._location import location_of
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.output.streams import forget
@@ -33,15 +29,9 @@ from reenact.cli.settings.database import preferred_database
 from reenact.cli.settings.environment import database_of
 from reenact.domain.legible import shortened
 from reenact.domain.tools import is_array, is_object
-from reenact.projections.generations import Generations
+from reenact.projections.read_model.opening import newest_sessions
 
 _MOST: Final = 50
-_PATIENCE: Final = 0.1
-"""Seconds to wait for whoever writes."""
-_NEWEST: Final = """
-    SELECT id, (SELECT content FROM messages WHERE session = sessions.position ORDER BY asked, position LIMIT 1)
-    FROM sessions WHERE deleted_at IS NULL ORDER BY position DESC LIMIT ?
-"""
 
 
 def recent_sessions(database: str) -> list[tuple[str, str]]:
@@ -49,13 +39,9 @@ def recent_sessions(database: str) -> list[tuple[str, str]]:
 
     Raises:
         ReenactError: there is no such log, or it cannot be read.
-        sqlite3.Error: likewise.
+        sqlite3.Error, SQLAlchemyError: likewise.
     """
-    tables = Generations(Path(f"{file_of(database)}.projections")).current().absolute()
-    # Who reads what somebody may be writing leaves files of its own beside it; where nobody does, it need not.
-    form = "mode=ro" if Path(f"{tables}-wal").exists() else "mode=ro&immutable=1"
-    with closing(sqlite3.connect(f"file:{quote(str(tables))}?{form}", uri=True, timeout=_PATIENCE)) as connection:
-        rows: list[tuple[str, bytes | None]] = connection.execute(_NEWEST, (_MOST,)).fetchall()
+    rows = newest_sessions(location_of(database).url, _MOST)
     return [(session, "" if content is None else _text(msgspec.msgpack.decode(content))) for session, content in rows]
 
 

@@ -171,7 +171,7 @@ def _number(text: str) -> float:
 def _database(context: typer.Context, value: str | None) -> str | None:
     """Return the log of a subcommand: what is named behind it or before it, or else what the user prefers."""
     if value is not None and not value.strip():
-        raise typer.TyperException("--db names a file, or a sqlite:/// URL, and not nothing")
+        raise typer.TyperException("--db names a file, or a postgresql:// URL, and not nothing")
     if value or context.parent is None:
         return value
     before: str | None = context.obj
@@ -181,7 +181,7 @@ def _database(context: typer.Context, value: str | None) -> str | None:
 Database: TypeAlias = Annotated[
     str | None,
     option(
-        "The log: a file, or a sqlite:/// URL. Without it: REENACT_DB, or reenact.db in the user's data directory.",
+        "The log: a file, or a postgresql:// URL. Without it: REENACT_DB, or reenact.db in the user's data directory.",
         "PATH|URL",
         "--db",
         group=PLACES,
