@@ -125,10 +125,21 @@ class Batch:
             snapshots=snapshots,
             due=self._due,
             tracking=self._tracking,
+            ends=self._heads.told,
         )
         if self._aside is not None:
             self._aside.fill(changes)
         return changes
+
+    def shift(self, changes: Changes) -> None:
+        """Take note that the changes came to stand behind others that were not foreseen."""
+        by, self.position = changes.position - self.position, changes.position
+        self.outcomes = [
+            msgspec.structs.replace(outcome, position=outcome.position + by)
+            if isinstance(outcome, Committed)
+            else outcome
+            for outcome in self.outcomes
+        ]
 
     def _beside(self) -> Aside:
         # Most transactions have nothing of the kind.

@@ -26,6 +26,8 @@ class Heads:
         self._requests: Sequence[Request] = ()
         self._recent: dict[str, End] = {}
         self._older: dict[str, End] = {}
+        self.told: dict[str, End] = {}
+        """Where the streams ended that were asked for since these requests were expected, if that is kept."""
 
     def get(self, stream: str) -> End:
         """Return the end of the stream."""
@@ -57,6 +59,21 @@ class Heads:
         self._recent |= dict.fromkeys(unknown, BEGINNING)
         self._recent.update(self._store.stream_ends(list(unknown)))
         return self._recent[stream]
+
+
+class CheckedHeads(Heads):
+    """Keeps what was told of the ends of streams, so that it can be seen whether it was true."""
+
+    def get(self, stream: str) -> End:
+        """Return the end of the stream."""
+        end = super().get(stream)
+        self.told.setdefault(stream, end)  # and not where it moved to since
+        return end
+
+    def expect(self, requests: Sequence[Request]) -> None:
+        """Prepare for these requests."""
+        super().expect(requests)
+        self.told = {}
 
 
 def refusal_of(intake: Intake, heads: Heads) -> StorageError | None:

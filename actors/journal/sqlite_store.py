@@ -90,6 +90,8 @@ class SqliteStore:
     Those who share the log take turns: a transaction keeps the others waiting.
     """
 
+    foresees = False
+
     def __init__(self, connection: sqlite3.Connection, path: str, *, is_shared: bool = False) -> None:
         """Write over the connection, which must be in autocommit mode."""
         self.connection = connection

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
@@ -88,13 +88,22 @@ class Changes(msgspec.Struct):
     """Topic, client id, cursor, time; each consumer once."""
     remembered: Values = []
     """Id, digest, note, time, proof; of requests that do not stand in the log."""
+    ends: Mapping[str, End] = {}
+    """Where the streams ended that all this follows from, if the store `foresees`."""
+
+
+class DecideAgainError(Exception):
+    """The log is not as it was when the batch was decided; nothing was written, and it is to be decided again."""
 
 
 class Store(Protocol):
     """A log as its writing thread sees it: one transaction at a time. Anything may be raised; `fault` says what it is.
 
-    Between `begin` and `commit` or `roll_back` nobody else writes.
+    Between `begin` and `commit` or `roll_back` nobody else writes; or, if the store `foresees`, `commit` sees whether
+    somebody has.
     """
+
+    foresees: bool
 
     @property
     def name(self) -> str:
@@ -153,7 +162,13 @@ class Store(Protocol):
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
         """Write the changes and leave the transaction; they are durable when this returns.
 
+        A store that foresees may find other rows behind which they come. It then writes them there, and corrects number
+        and position of `changes`.
+
         `meanwhile` is called before what takes longest: whoever it wakes has the interpreter while the disk is at work.
+
+        Raises:
+            DecideAgainError: what the changes follow from is not so any more.
         """
         ...
 

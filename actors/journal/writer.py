@@ -12,9 +12,9 @@ from typing import Final
 from reenact.actors.journal.api import Done, Listener, Outcome, Publication
 from reenact.actors.journal.batch import Batch, Distrust, refused_again
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.heads import Heads
+from reenact.actors.journal.heads import CheckedHeads, Heads
 from reenact.actors.journal.requests import Request, Step
-from reenact.actors.journal.store import Store
+from reenact.actors.journal.store import DecideAgainError, Store
 from reenact.domain.errors import RuntimeClosedError, StorageError
 
 BATCH_LIMIT = 5000
@@ -40,7 +40,7 @@ class Writer:
         self._store = store
         self._codec = codec
         self._listener = listener
-        self._heads = Heads(store, HEADS_LIMIT)
+        self._heads = (CheckedHeads if store.foresees else Heads)(store, HEADS_LIMIT)
         self._refused: dict[str, StorageError] = {}
         self._watchers: tuple[Callable[[int], None], ...] = ()
         # Held while something is handed over or taken.
@@ -224,6 +224,10 @@ class Writer:
             self._heads.forget()
         try:
             batch = self._commit(requests, number, position)
+        except DecideAgainError:
+            self._heads.forget()
+            self._settle(requests)
+            return
         except Exception as error:  # noqa: BLE001 - likewise what events raise, which hold anything
             failure = self._store.fault(error)
             is_in_reach = self._roll_back()
@@ -242,7 +246,10 @@ class Writer:
         self._heads.expect(requests)
         batch = Batch(self._store, self._heads, self._codec, number=number, position=position, refused=self._refused)
         batch.take_in(requests)
-        self._store.commit(batch.changes(), self._tell)
+        changes = batch.changes()
+        self._store.commit(changes, self._tell)
+        if changes.position != batch.position:
+            batch.shift(changes)
         self._refused = batch.refused
         self._heads.trim()
         return batch

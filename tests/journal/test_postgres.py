@@ -6,12 +6,13 @@ import threading
 import traceback
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
+from queue import SimpleQueue
 
 import psycopg
 import pytest
 from psycopg import errors
 
-from reenact.actors.journal.api import Append, Committed, Remembered, Synchronous
+from reenact.actors.journal.api import Append, Committed, Outcome, Remembered, Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
@@ -251,11 +252,26 @@ def test_a_connection_that_is_lost_in_between_is_made_again(journal: StoredJourn
     assert words_of(journal, "s1") == {1: "a", 2: "b"}
 
 
-def test_what_is_under_way_when_the_connection_is_lost_is_refused(log: Log, server: Server) -> None:
+def test_a_connection_that_is_lost_while_nothing_is_sent_takes_nothing_with_it(log: Log, server: Server) -> None:
     with log.open(WatchedCodec(once(server.terminate))) as journal:
         commit(journal, step("s0", None, kept=[said("a")]))
+        commit(journal, step("s1", 0, Added(1), kept=[said("a")]), step("s1", 1, Added(2)))
+    assert log.verify() == []
 
-        lost, behind = settle(journal, step("s1", 0, Added(1), kept=[said("a")]), step("s1", 1, Added(2)))
+
+def test_what_is_under_way_when_the_connection_is_lost_is_refused(log: Log, server: Server) -> None:
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%append_%'"
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+    address = address_of(log.url)
+    with log.open() as journal:
+        commit(journal, step("s0", None, kept=[said("a")]))
+        with connect(address) as intruder, intruder.transaction():
+            intruder.execute(spelled("SELECT * FROM log FOR UPDATE", address.schema))
+            journal.append(step("s1", 0, Added(1), kept=[said("a")]), outcomes.put)
+            server.wait_for_none(f"SELECT 1 WHERE NOT EXISTS ({waiting})")
+            journal.append(step("s1", 1, Added(2)), outcomes.put)
+            server.execute(waiting.replace("SELECT 1", "SELECT pg_terminate_backend(pid, 10000)"))
+        lost, behind = outcomes.get(timeout=60), outcomes.get(timeout=60)
 
         assert isinstance(lost, StorageError)
         assert "cannot be reached" in str(lost)
@@ -355,7 +371,7 @@ def test_a_name_that_a_server_does_not_take_is_refused_and_nothing_else(
 def test_what_is_larger_than_a_server_takes_is_refused_and_nothing_else(
     journal: StoredJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.actors.journal.postgres.store.VALUE_LIMIT", 1_000_000)
+    monkeypatch.setattr("reenact.actors.journal.postgres.append.VALUE_LIMIT", 1_000_000)
 
     outcomes = settle(
         journal,
@@ -639,7 +655,7 @@ def test_rows_that_another_writer_has_replaced_still_end_where_they_ended(
 
 
 def test_segments_that_are_too_long_replace_nothing(journal: StoredJournal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.actors.journal.postgres.store.VALUE_LIMIT", 100)
+    monkeypatch.setattr("reenact.actors.journal.postgres.append.VALUE_LIMIT", 100)
     commit(journal, step("s1", None, kept=[said("a")]))
 
     with pytest.raises(UnstorableError, match="more than 100 bytes"):

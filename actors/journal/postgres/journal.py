@@ -1,7 +1,7 @@
 """The journal in a PostgreSQL database.
 
-Several processes may write one log. Each transaction locks the row that says where the log ends, so positions become
-visible in their order and without holes, and a writer sees there whether somebody else has written since.
+Several processes may write one log. Each append is one call, which locks the row that says where the log ends, so
+positions become visible in their order and without holes, and sees there whether somebody else has written since.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.journal.pool import ReadPool
 from reenact.actors.journal.postgres.address import Address, address_of
+from reenact.actors.journal.postgres.append import has_procedure
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.listening import Listening
@@ -164,13 +165,13 @@ def _check_log(address: Address) -> None:
 
 
 def _open_store(address: Address, synchronous: Synchronous, cleanup: ExitStack, locks: PostgresLocks) -> PostgresStore:
-    connection = connect(address)
     # Handed over to the writer's thread before anything is appended.
-    store = PostgresStore(connection, address, synchronous, locks)
+    store = PostgresStore(address, synchronous, locks)
     cleanup.callback(store.close)
+    connection = store.connection
     if connection.execute("SHOW transaction_read_only").fetchone() == ("on",):
         raise LogUnusableError(f"{address.name} can only be read here, as on a standby; name a server that writes")
-    if not check_format(connection, address):
+    if not (check_format(connection, address) and has_procedure(connection, address)):
         create_tables(connection, address)
     store.look()
     return store

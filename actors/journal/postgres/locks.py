@@ -26,7 +26,7 @@ import psycopg
 
 from reenact.actors.journal.lock import Owner
 from reenact.actors.journal.postgres.address import Address, address_of
-from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, Connection, connect, spelled
+from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, PLAIN, SET, Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.domain.errors import LogLockedError, RuntimeClosedError
 
@@ -37,6 +37,7 @@ _LAST_PAUSE: Final = 2.0
 # A server that hears nothing of a machine for about four seconds gives the locks to others, and that machine, which
 # hears nothing of the server, gives them up as well.
 _SETTINGS: Final = {
+    **PLAIN,
     "tcp_keepalives_idle": "2",
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "2",
@@ -45,10 +46,6 @@ _SETTINGS: Final = {
     "statement_timeout": "0",
     "idle_session_timeout": "0",
 }
-_SET: Final = """
-    SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS setting (name, value)
-    WHERE name IN (SELECT name FROM pg_settings)
-"""
 _KEEPALIVE: Final = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 2, "tcp_user_timeout": 4000}
 _NAME_LENGTH: Final = 63
 _NAMED: Final = re.compile(r" (\d+)@(\S*)$")
@@ -225,7 +222,7 @@ class PostgresLocks:
 
     def _lock(self, connection: Connection) -> int:
         settings = {**_SETTINGS, "application_name": _name_for(connection)}
-        connection.execute(_SET, (list(settings), list(settings.values())))
+        connection.execute(SET, (list(settings), list(settings.values())))
         lock, key = self._key_of("writer"), secrets.randbits(63)
         attempt = "pg_try_advisory_lock_shared" if self._is_shared else "pg_try_advisory_lock"
         if connection.execute(f"SELECT {attempt}({lock})".encode()).fetchone() != (True,):

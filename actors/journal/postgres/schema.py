@@ -5,6 +5,7 @@ from __future__ import annotations
 from psycopg import errors
 
 from reenact.actors.journal.postgres.address import Address
+from reenact.actors.journal.postgres.append import create_procedure, has_procedure
 from reenact.actors.journal.postgres.connecting import Connection, spelled
 from reenact.actors.journal.schema import BEFORE_RELEASE, FORMAT_VERSION
 from reenact.domain.errors import LogTooNewError, LogUnusableError
@@ -130,14 +131,15 @@ def relations_of(connection: Connection, address: Address) -> set[str]:
 
 
 def create_tables(connection: Connection, address: Address) -> None:
-    """Have the schema hold a log, entirely or not at all; whoever comes second finds it there."""
+    """Have the schema hold a log and what appends to it, entirely or not at all; whoever is second finds it there."""
     with connection.transaction():
         connection.execute(_ONE_CREATOR, (f"reenact {address.schema}",))
-        if check_format(connection, address):
-            return
-        # Whoever may not make schemas can be given an empty one.
-        if connection.execute("SELECT to_regnamespace(%s)", (address.schema,)).fetchone() == (None,):
-            connection.execute(f"CREATE SCHEMA {address.schema}".encode())
-        for statement in _TABLES:
-            connection.execute(spelled(statement, address.schema))
-        connection.execute(spelled(_MARK, address.schema), (_APPLICATION, FORMAT_VERSION))
+        if not check_format(connection, address):
+            # Whoever may not make schemas can be given an empty one.
+            if connection.execute("SELECT to_regnamespace(%s)", (address.schema,)).fetchone() == (None,):
+                connection.execute(f"CREATE SCHEMA {address.schema}".encode())
+            for statement in _TABLES:
+                connection.execute(spelled(statement, address.schema))
+            connection.execute(spelled(_MARK, address.schema), (_APPLICATION, FORMAT_VERSION))
+        if not has_procedure(connection, address):
+            create_procedure(connection, address)

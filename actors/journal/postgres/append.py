@@ -1,0 +1,358 @@
+"""The procedure on the server that appends a batch: fence, checks, positions, rows and commit are one call.
+
+No lock on the log is held across a round trip: who is stopped in the middle of an append, wherever that is, keeps
+nobody waiting. The procedure commits by itself, so that not even the end of the message has to come for that. It is
+made when a log is opened for writing, under a name that says what is in it: versions of Reenact that write the same log
+each have their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from typing import Final, TypeAlias
+
+import msgspec
+import psycopg
+
+from reenact.actors.journal.postgres.address import Address
+from reenact.actors.journal.postgres.connecting import Connection, channel_of, spell
+from reenact.actors.journal.store import LAST, LAST_OF_ALL, STEP, Changes, Values
+from reenact.domain.chain import BEGINNING, End, Row
+
+_Column: TypeAlias = Sequence[int | str | bytes | None] | None
+
+VALUE_LIMIT = 500_000_000
+"""The most bytes of the records of one batch; the server takes one gigabyte at a time."""
+
+_TEXTS: Final = frozenset({"stream", "key"})
+_NUMBERS: Final = frozenset({"recorded_at", "version", "position", "count", "cursor", "heard", "epoch"})
+# Numbers are given in the order of the rows, and these arrays have one element for each row.
+_COLUMNS: Final = Row.__struct_fields__[1:]
+
+
+def _type_of(column: str) -> str:
+    return "text" if column in _TEXTS else "bigint" if column in _NUMBERS else "bytea"
+
+
+# Milliseconds for which an append waits for the rows of another one that is stopped, while it keeps others waiting.
+_PATIENCE: Final = 2000
+# Each group of parameters is NULL if there is nothing of it.
+_PARAMETERS: Final = (
+    ("me", "text"),
+    ("presence", "bigint"),
+    ("knows", "boolean"),
+    ("end_streams", "text[]"),
+    ("end_versions", "bigint[]"),
+    ("end_cursors", "bigint[]"),
+    ("end_digests", "bytea[]"),
+    ("replaced", "bigint[]"),
+    ("replaced_seals", "bytea[]"),
+    ("gone", "bigint[]"),
+    ("sealed", "bigint[]"),
+    ("sealed_cursors", "bigint[]"),
+    ("sealed_heard", "bigint[]"),
+    ("sealed_originals", "bytea[]"),
+    ("sealed_seals", "bytea[]"),
+    ("sealed_feeds", "bytea[]"),
+    *((f"row_{name}", f"{_type_of(name)}[]") for name in _COLUMNS),
+    ("event_count", "bigint"),
+    ("purges", "boolean"),
+    ("snapshots_of", "text[]"),
+    ("snapshot_streams", "text[]"),
+    ("snapshot_versions", "bigint[]"),
+    ("snapshot_topics", "text[]"),
+    ("snapshot_states", "bytea[]"),
+    ("timer_streams", "text[]"),
+    ("timer_dues", "bigint[]"),
+    ("timers_gone", "text[]"),
+    ("readers", "text[]"),
+    ("reader_positions", "bigint[]"),
+    ("readers_before", "bigint[]"),
+    ("mark_topics", "text[]"),
+    ("mark_clients", "text[]"),
+    ("mark_cursors", "bigint[]"),
+    ("mark_times", "bigint[]"),
+    ("request_ids", "text[]"),
+    ("request_digests", "bytea[]"),
+    ("request_notes", "bytea[]"),
+    ("request_times", "bigint[]"),
+    ("request_proofs", "bytea[]"),
+)
+
+UPSERT_MARKS: Final = """
+    INSERT INTO consumers AS known (topic, client_id, cursor, seen_at)
+    SELECT * FROM unnest({}, {}, {}, {})
+    ON CONFLICT (topic, client_id) DO UPDATE
+    SET cursor = greatest(known.cursor, excluded.cursor), seen_at = greatest(known.seen_at, excluded.seen_at)
+"""
+
+_WRITTEN: Final = LAST_OF_ALL.replace(" FROM", " INTO written_number, written_position FROM", 1)
+_MOVED: Final = {"position": "position - end_position + last_position", "epoch": "coalesce(epoch, 0)"}
+_BODY: Final = f"""
+#variable_conflict use_column
+DECLARE
+    last_number bigint;
+    last_position bigint;
+    last_writer text;
+    written_number bigint;
+    written_position bigint;
+    rows_moved bigint := coalesce(cardinality(row_stream), 0);
+BEGIN
+    SELECT number, position, writer INTO last_number, last_position, last_writer FROM log FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE undefined_table USING MESSAGE = 'the row that says where it ends is gone';
+    END IF;
+    -- Whoever can have this lock shows that nobody holds it: the caller has lost its locks.
+    IF pg_try_advisory_xact_lock_shared(presence) THEN
+        stale := 'locks';
+    ELSIF NOT knows OR (last_number, last_position, last_writer) IS DISTINCT FROM (end_number, end_position, me) THEN
+        -- Somebody else may have written; it may even be somebody who has not moved this row.
+        {_WRITTEN};
+        last_number := greatest(last_number, written_number);
+        last_position := greatest(last_position, written_position);
+        IF end_streams IS NULL THEN
+            stale := 'ends';
+        ELSIF EXISTS (
+            SELECT FROM unnest(end_streams, end_versions, end_cursors, end_digests)
+                AS known (name, known_version, known_cursor, known_digest)
+            LEFT JOIN LATERAL ({LAST.replace("?", "name")}) AS last (last_version, last_cursor, last_digest) ON true
+            WHERE (known_version, known_cursor, known_digest) IS DISTINCT FROM (last_version, last_cursor, last_digest)
+        ) THEN
+            stale := 'ends';
+        END IF;
+    END IF;
+    IF stale IS NULL AND replaced IS NOT NULL AND EXISTS (
+        SELECT FROM unnest(replaced, replaced_seals) AS known (known_number, known_seal)
+        LEFT JOIN steps ON number = known_number
+        WHERE number IS NULL OR seal IS DISTINCT FROM known_seal
+    ) THEN
+        stale := 'rows';
+    END IF;
+    IF stale IS NULL AND request_ids IS NOT NULL AND EXISTS (SELECT FROM requests WHERE id = ANY (request_ids)) THEN
+        stale := 'request';
+    END IF;
+    IF stale IS NULL AND readers IS NOT NULL AND EXISTS (
+        SELECT FROM unnest(readers, readers_before) AS known (name, known_position)
+        LEFT JOIN tracking ON application_name = name WHERE notification_id IS DISTINCT FROM known_position
+    ) THEN
+        stale := 'reader';
+    END IF;
+    IF stale IS NOT NULL THEN
+        ROLLBACK;
+        RETURN;
+    END IF;
+    IF mark_topics IS NOT NULL OR request_ids IS NOT NULL THEN
+        -- Others delete such rows without the lock above, and keep whoever has it waiting for no longer than this.
+        PERFORM set_config('lock_timeout', '{_PATIENCE}', true);
+    END IF;
+    IF gone IS NOT NULL THEN
+        DELETE FROM steps WHERE number = ANY (gone);
+    END IF;
+    IF sealed IS NOT NULL THEN
+        UPDATE steps
+        SET cursor = new_cursor, heard = new_heard, original = new_original, seal = new_seal, feed = new_feed
+        FROM unnest(sealed, sealed_cursors, sealed_heard, sealed_originals, sealed_seals, sealed_feeds)
+            AS new (new_number, new_cursor, new_heard, new_original, new_seal, new_feed)
+        WHERE number = new_number;
+    END IF;
+    IF rows_moved > 0 THEN
+        INSERT INTO steps (number, {", ".join(_COLUMNS)})
+        SELECT last_number + place, {", ".join(_MOVED.get(name, name) for name in _COLUMNS)}
+        FROM unnest({", ".join(f"row_{name}" for name in _COLUMNS)}) WITH ORDINALITY
+            AS new ({", ".join(_COLUMNS)}, place);
+    END IF;
+    IF purges THEN
+        DELETE FROM stored_snapshots;
+    END IF;
+    IF snapshots_of IS NOT NULL THEN
+        DELETE FROM stored_snapshots WHERE originator_id = ANY (snapshots_of);
+    END IF;
+    IF snapshot_streams IS NOT NULL THEN
+        INSERT INTO stored_snapshots (originator_id, originator_version, topic, state)
+        SELECT * FROM unnest(snapshot_streams, snapshot_versions, snapshot_topics, snapshot_states);
+    END IF;
+    IF timer_streams IS NOT NULL THEN
+        INSERT INTO timers (stream, due) SELECT * FROM unnest(timer_streams, timer_dues)
+        ON CONFLICT (stream) DO UPDATE SET due = excluded.due;
+    END IF;
+    IF timers_gone IS NOT NULL THEN
+        DELETE FROM timers WHERE stream = ANY (timers_gone);
+    END IF;
+    IF readers IS NOT NULL THEN
+        INSERT INTO tracking (application_name, notification_id) SELECT * FROM unnest(readers, reader_positions)
+        ON CONFLICT (application_name) DO UPDATE SET notification_id = excluded.notification_id;
+    END IF;
+    IF mark_topics IS NOT NULL THEN
+        {UPSERT_MARKS.format("mark_topics", "mark_clients", "mark_cursors", "mark_times")};
+    END IF;
+    IF request_ids IS NOT NULL THEN
+        INSERT INTO requests (id, digest, note, at, proof)
+        SELECT * FROM unnest(request_ids, request_digests, request_notes, request_times, request_proofs);
+    END IF;
+    end_number := last_number + rows_moved;
+    end_position := last_position + coalesce(event_count, 0);
+    UPDATE log SET number = end_number, position = end_position, writer = me;
+    IF event_count > 0 THEN
+        PERFORM pg_notify('{{channel}}', end_position::text);
+    END IF;
+    COMMIT;
+END
+"""  # noqa: S608 - ours
+
+_UNIQUE: Final = blake2b(repr((_BODY, _PARAMETERS)).encode(), digest_size=6).hexdigest()
+_NAME: Final = f"append_{_UNIQUE}"
+_INOUT: Final = (("end_number", "bigint"), ("end_position", "bigint"), ("stale", "text"))
+
+_THERE: Final = """
+    SELECT 1 FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace WHERE nspname = %s AND proname = %s
+"""
+
+
+class Stale(msgspec.Struct, frozen=True):
+    """What the server has found otherwise than the caller took it for: nothing was written."""
+
+    what: str
+
+
+class Replaced(msgspec.Struct, frozen=True):
+    """A row that is to say something else, those that it takes the place of, and all that this follows from."""
+
+    row: Row
+    gone: Sequence[Row]
+    read: Sequence[Row]
+
+
+class Procedure:
+    """The call of the procedure for one schema."""
+
+    def __init__(self, address: Address) -> None:
+        """Call it in the schema of the address."""
+        types = (*_INOUT, *_PARAMETERS)
+        marks = ", ".join(f"%s::{kind}" for _, kind in types)
+        self._call = f"CALL {address.schema}.{_NAME}({marks})".encode()
+
+    def run(
+        self,
+        connection: Connection,
+        changes: Changes,
+        *,
+        me: str,
+        presence: int,
+        end: tuple[int, int],
+        knows: bool,
+        with_ends: bool,
+        replaced: Sequence[Replaced] = (),
+        before: Mapping[str, int | None],
+    ) -> tuple[int, int] | Stale:
+        """Write the changes behind the row and the position where the caller takes the log to `end`.
+
+        With `knows` nothing else is looked at if the log ends there, and `me` wrote last. Otherwise each stream must
+        end as the changes say. `before` is where readers stood. Return where the log ends now.
+
+        Raises:
+            psycopg.Error: nothing was written, or the connection is lost and nobody knows.
+        """
+        columns = (
+            *end,
+            None,
+            me,
+            presence,
+            knows,
+            *(_ends(changes.ends) if with_ends else _no(4)),
+            *_replacements(replaced),
+            *_rows(changes),
+            changes.position - end[1],
+            changes.purges,
+            changes.replaced or None,
+            *_cut(changes.snapshots, 4),
+            *_timers(changes.due),
+            *_readers(changes.tracking, before),
+            *_cut(changes.marks, 4),
+            *_cut(changes.remembered, 5),
+        )
+        if sum(map(_length, columns)) > VALUE_LIMIT:
+            raise psycopg.DataError(f"it has more than {VALUE_LIMIT} bytes")
+        number, position, stale = connection.execute(self._call, columns, binary=True).fetchone() or (0, 0, "?")
+        return (number, position) if stale is None else Stale(stale)
+
+
+def has_procedure(connection: Connection, address: Address) -> bool:
+    """Return whether the schema has the procedure of this version."""
+    return connection.execute(_THERE, (address.schema, _NAME)).fetchone() is not None
+
+
+def create_procedure(connection: Connection, address: Address) -> None:
+    """Make the procedure of this version."""
+    parameters = ", ".join(
+        [f"INOUT {name} {kind}" for name, kind in _INOUT] + [f"{name} {kind}" for name, kind in _PARAMETERS]
+    )
+    body = spell(_BODY, address.schema).replace("{channel}", channel_of(address))
+    procedure = f"CREATE PROCEDURE {address.schema}.{_NAME}({parameters}) LANGUAGE plpgsql AS $append${body}$append$"
+    connection.execute(procedure.encode())
+
+
+def _no(columns: int) -> Sequence[None]:
+    return [None] * columns
+
+
+def _cut(values: Values, columns: int) -> Sequence[_Column]:
+    """Return the columns of a table's rows."""
+    return [values[column::columns] for column in range(columns)] if values else _no(columns)
+
+
+def _ends(ends: Mapping[str, End]) -> Sequence[_Column]:
+    # A stream without rows has no end there.
+    found = [(None, None, None) if end == BEGINNING else end for end in ends.values()]
+    return [list(ends), *([end[column] for end in found] for column in range(3))]
+
+
+def _replacements(replaced: Sequence[Replaced]) -> Sequence[_Column]:
+    if not replaced:
+        return _no(9)
+    read = {row.number: row.seal for each in replaced for row in each.read}
+    rows = [each.row for each in replaced]
+    return [
+        list(read),
+        list(read.values()),
+        [row.number for each in replaced for row in each.gone],
+        [row.number for row in rows],
+        [row.cursor for row in rows],
+        [row.heard for row in rows],
+        [row.original for row in rows],
+        [row.seal for row in rows],
+        [row.feed for row in rows],
+    ]
+
+
+def _rows(changes: Changes) -> Sequence[_Column]:
+    steps, width = changes.steps, len(STEP)
+    if not changes.rows:
+        if not steps:
+            return _no(len(_COLUMNS))
+        written: dict[str, _Column] = {name: steps[column::width] for column, name in enumerate(STEP)}
+        return [written.get(name) for name in _COLUMNS]
+    given = [(row.number, *(getattr(row, name) for name in _COLUMNS)) for row in changes.rows]
+    for start in range(0, len(steps), width):
+        cells = dict(zip(STEP, steps[start : start + width], strict=True))
+        given.append((cells["number"], *(cells.get(name) for name in _COLUMNS)))
+    given.sort(key=lambda cells: cells[0])
+    return [[cells[column] for cells in given] for column in range(1, len(_COLUMNS) + 1)]
+
+
+def _timers(due: Mapping[str, int | None]) -> Sequence[_Column]:
+    if not due:
+        return _no(3)
+    set_to = {stream: at for stream, at in due.items() if at is not None}
+    never = [stream for stream, at in due.items() if at is None]
+    return [list(set_to) or None, list(set_to.values()) or None, never or None]
+
+
+def _readers(tracking: Mapping[str, int], before: Mapping[str, int | None]) -> Sequence[_Column]:
+    if not tracking:
+        return _no(3)
+    return [list(tracking), list(tracking.values()), [before[name] for name in tracking]]
+
+
+def _length(column: object) -> int:
+    return sum(len(each) for each in column if isinstance(each, str | bytes)) if isinstance(column, list) else 0
