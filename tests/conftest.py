@@ -10,6 +10,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Generator, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ import pykka
 import pytest
 
 from tests.examples import load_profile
+from tests.journal.server import DATABASE, Server, running_server
 from tests.started.programs import Programs, starting_programs
 
 if TYPE_CHECKING:
@@ -84,6 +86,31 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.freeze()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let logs be on a server."""
+    parser.addoption(
+        "--log",
+        default="sqlite",
+        metavar="WHERE",
+        help="where the tests have their logs: sqlite, postgresql (a server is started), or postgresql://…, a server's",
+    )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
+    """Start the server that all workers have their logs on, before there are workers; they inherit where it is."""
+    where = session.config.getoption("log")
+    if where == "postgresql" and DATABASE not in os.environ:
+        running = ExitStack()
+        session.config.add_cleanup(running.close)
+        runtime = Path(running.enter_context(tempfile.TemporaryDirectory()))
+        where = running.enter_context(running_server(runtime)).url
+    if where not in ("sqlite", "postgresql"):
+        os.environ[DATABASE] = where
+    yield
+
+
 REPEATING = ("tests/crashes/", "tests/properties/", "tests/reliability/")
 """Where tests do, at each point of a crash and in any order, what others do once: it is those that cover the code."""
 
@@ -99,8 +126,12 @@ LONGEST = "tests/typing/"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes the longest."""
+    """Begin with what takes the longest; on a server, leave out what is about files."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
+    if DATABASE in os.environ:
+        for item in items:
+            for mark in item.iter_markers("sqlite_only"):
+                item.add_marker(pytest.mark.skip(f"only for SQLite: {mark.args[0]}"))
 
 
 _TIMEOUT = pytest.StashKey[object]()
@@ -127,6 +158,10 @@ def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, None, None]:
     if timeout is not None and not item.stash[_IS_TIMED]:
         item.ihook.pytest_timeout_set_timer(item=item, settings=timeout)
     yield
+    if DATABASE in os.environ:
+        from tests.logs import drop_logs  # noqa: PLC0415 - once the coverage of what it imports is measured
+
+        drop_logs()
 
 
 @pytest.fixture(scope="session")
@@ -143,6 +178,15 @@ def programs() -> Iterator[Programs]:
     """What starts programs quickly."""
     with starting_programs() as programs:
         yield programs
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A PostgreSQL server for the tests of this process, which may end it."""
+    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    with running_server(runtime) as server:
+        yield server
 
 
 @pytest.fixture(autouse=True)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.crashes.world import World, furnish
+from tests.logs import copy_directory
 
 
 @pytest.fixture(scope="session")
@@ -22,4 +22,4 @@ def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def home(furnished: Path, tmp_path: Path) -> Path:
     """A copy of it, for the test alone."""
-    return Path(shutil.copytree(furnished, tmp_path / "home"))
+    return copy_directory(furnished, tmp_path / "home")

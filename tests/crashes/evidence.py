@@ -11,8 +11,6 @@ import msgspec
 import pytest
 
 from reenact import Runtime, SessionNotFoundError, ToolResultBlock
-from reenact._runtime import codec
-from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import verify
 from reenact.actors.session import Recovery
 from reenact.domain.loop.events import ToolResult, ToolStarted
@@ -21,6 +19,7 @@ from reenact.testing import CrashReport
 from tests.crashes.workloads import as_json, sessions_in, settle
 from tests.crashes.world import IDEMPOTENT, Effect, World
 from tests.domain.grammar import Heard
+from tests.logs import read_log
 from tests.runtime.witness import Ears, check, check_rows, fold, heard_of, journal_of, plain
 
 UNKNOWN = "it is not known whether it took effect"
@@ -91,7 +90,7 @@ class Left(msgspec.Struct, frozen=True):
 
 def left(home: Path) -> Left:
     """Read what the process has left, and find the log whole."""
-    with World(home) as world, SqliteJournal.open(world.log, codec(), read_only=True) as journal:
+    with World(home) as world, read_log(world.log) as journal:
         assert verify(world.log) == []
         state = fold(journal, "s")
         events = [one.event for one in journal.read(STREAM)]

@@ -28,6 +28,7 @@ from tests.crashes.post_office import (
     vanish,
 )
 from tests.crashes.test_matrix import AROUND_A_COMMIT
+from tests.logs import log_at
 
 CRASHES = (
     *(Crash(point, nth, of) for point in AROUND_A_COMMIT for of, nth in (("posted", 3), ("delivered", 2))),
@@ -43,7 +44,7 @@ CRASHES = (
 def test_an_actor_of_ones_own_goes_on_where_its_process_was_killed(
     crash: Crash, crashes: CrashTest, tmp_path: Path
 ) -> None:
-    log, arrivals = str(tmp_path / "office.db"), tmp_path / "arrivals"
+    log, arrivals = log_at(tmp_path / "office.db"), tmp_path / "arrivals"
 
     report = crashes.run_until_killed(post, log, arrivals, at=crash)
 
@@ -54,7 +55,7 @@ def test_an_actor_of_ones_own_goes_on_where_its_process_was_killed(
 def test_an_actor_whose_process_is_killed_again_while_it_recovers_goes_on(
     crash: Crash, crashes: CrashTest, tmp_path: Path
 ) -> None:
-    log, arrivals = str(tmp_path / "office.db"), tmp_path / "arrivals"
+    log, arrivals = log_at(tmp_path / "office.db"), tmp_path / "arrivals"
     first = crashes.run_until_killed(post, log, arrivals, at=Crash(CrashPoint.AFTER_EFFECT, 2))
 
     second = crashes.run(go_on, log, arrivals, at=Crash(crash.point))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from tests.crashes.evidence import examine, left
 from tests.crashes.test_matrix import RECOVERIES
 from tests.crashes.workloads import WORKLOADS, live, recover
 from tests.examples import examples
+from tests.logs import copy_directory
 
 crash = st.builds(Crash, st.sampled_from(list(CrashPoint)), st.integers(1, 24))
 
@@ -45,7 +45,7 @@ fates = st.builds(
 @given(fate=fates)
 def test_no_crash_at_any_time_loses_what_was_promised(fate: Fate, crashes: CrashTest, furnished: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="reenact-") as directory:
-        home = Path(shutil.copytree(furnished, Path(directory, "home")))
+        home = copy_directory(furnished, Path(directory, "home"))
         reports = [crashes.run(live, home, fate.workload, at=fate.first)]
         before = [left(home)]
         recoveries: list[Recovery] = []

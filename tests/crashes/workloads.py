@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from reenact import Runtime
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.session import Recovery
 from reenact.domain.session import SessionBranched, SessionCreated
 from reenact.events import Envelope
@@ -177,7 +177,7 @@ def _is_quiet(runtime: Runtime) -> bool:
     return all(fold(journal, session_id).turn is None for session_id in sessions_in(journal))
 
 
-def sessions_in(journal: SqliteJournal) -> list[str]:
+def sessions_in(journal: StoredJournal) -> list[str]:
     """Return the sessions that the log has, branches and deleted ones too."""
     return [
         one.event.session_id

@@ -17,6 +17,7 @@ from reenact.domain.messages import Said, ToolResultBlock
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
 from reenact.testing import MockEvent
+from tests.logs import log_at
 from tests.runtime.gated import HOLD, GatedFactory, text
 
 IDEMPOTENT = {"look", "peek"}
@@ -37,7 +38,7 @@ class World:
     """The tools and the model around the log in a directory. Models `hold` in the middle if they are told to."""
 
     def __init__(self, directory: Path, *, holds: bool = True) -> None:
-        self.log = directory / "agents.db"
+        self.log = log_at(directory / "agents.db")
         self._effects = directory / "effects"
         self._file = os.open(self._effects, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._holds = holds

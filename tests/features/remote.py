@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -12,10 +11,11 @@ from reenact.client.subscription import RemoteSubscription as Subscription
 from reenact.server import Server
 from reenact.testing import wait_until
 from tests.domain.grammar import Heard
+from tests.logs import copy_log, log_at
 from tests.reliability.proxy import Proxy
 from tests.reliability.tap import Tap, TapFactory
 from tests.reliability.truth import deltas_of, kept, taken
-from tests.runtime.witness import copy_files, journal_of
+from tests.runtime.witness import journal_of
 
 PATIENCE = 60.0
 HEARTBEAT = 0.25
@@ -77,7 +77,7 @@ class World:
         self.mock = TapFactory(self.tap)
         self._folder = folder
         self._stack = ExitStack()
-        self._log = folder / "agents.db"
+        self._log = log_at(folder / "agents.db")
         self.clients: dict[str, Client] = {}
         self.emitted = 0
         self.turn_id: object = None
@@ -112,7 +112,7 @@ class World:
         """Go on with the files as they are at this moment, on a server that listens where the old one did."""
         port = self.server.port
         self.runtime.containers.list()  # returns when the projections have nothing to do
-        self._log = copy_files(self._log, self._folder / "ruins")
+        self._log = copy_log(self._log, "ruins")
         self.proxy.refuse()
         self.proxy.cut()
         self.server.stop()
@@ -125,7 +125,6 @@ class World:
         for client in self.clients.values():
             client.go()
         self._stack.close()
-        shutil.rmtree(self._folder / "ruins", ignore_errors=True)
 
     def furnish(self, image_id: str) -> None:
         """Have an image, and a session of the same name."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Condition
@@ -13,6 +12,7 @@ from reenact.domain.events import MessageData
 from reenact.domain.messages import Said
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider, MockScenario
+from tests.logs import copy_log, log_at
 
 Listed = TypeVar("Listed")
 
@@ -162,7 +162,7 @@ class Story:
         self._open(**settings)
 
     def _open(self, **settings: Any) -> None:  # noqa: ANN401 - what `Runtime.open` takes
-        self._runtime = Runtime.open(self._path, **settings)
+        self._runtime = Runtime.open(log_at(self._path), **settings)
         self._closed = False
         self._deafen = self._runtime.events.on_all(self.ears.hear)
 
@@ -173,12 +173,11 @@ class Story:
 
     def crash(self) -> None:
         """Go on with the files as they are at this moment, as after a power cut."""
-        ruins = self._path.parent.with_name("ruins")
-        shutil.copytree(self._path.parent, ruins)
+        copy_log(log_at(self._path), "ruins")
         if self._deafen is not None:
             self._deafen()
         self.close()
-        self._path = ruins / self._path.name
+        self._path = self._path.with_name("ruins") / self._path.name
         self.open()
 
     def image(self, image_id: str) -> str:

@@ -15,6 +15,7 @@ from reenact.domain.errors import InvalidInputError
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent
 from tests.features.story import Ears
+from tests.logs import log_at
 
 scenarios("audit.feature")
 
@@ -39,7 +40,7 @@ class Case:
     """A log in which a mail was sent, and what was found out about it."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "agents.db"
+        self._log = log_at(folder / "agents.db")
         self._mock = MockEnvironmentFactory()
         self._mock.define_scenario("clerk", clerk)
         self._mock.set_scenario("clerk")
@@ -54,12 +55,12 @@ class Case:
 
     def live(self, act: Callable[[Runtime], object]) -> None:
         """Let something happen, in a runtime of its own."""
-        with Runtime.open(self._path, environment=self._mock, tools=[mail], synchronous="OFF") as runtime:
+        with Runtime.open(self._log, environment=self._mock, tools=[mail], synchronous="OFF") as runtime:
             act(runtime)
 
     def open(self) -> Audit:
         if self.audit is None:
-            self.audit = Audit.open(self._path)
+            self.audit = Audit.open(self._log)
         return self.audit
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from threading import Event
@@ -16,6 +15,7 @@ from reenact import Image, Message, Runtime, Said, SessionInfo, ToolResultBlock,
 from reenact.actors.environment.api import LLMDriver, OnEvent
 from reenact.events import MessageStop, TextDelta, ToolCall
 from reenact.testing import wait_until
+from tests.logs import copy_log, log_at
 
 scenarios("branching.feature")
 
@@ -32,7 +32,7 @@ class Story:
         self.silent = Event()
         self.branched: SessionInfo | None = None
         self.before: Sequence[object] = ()
-        self._folder = folder
+        self._log = log_at(folder / "agents.db")
         self.runtime = self._open()
         self.runtime.containers.create(container_id="c")
         self.register()
@@ -56,7 +56,7 @@ class Story:
         self.runtime.images.register(Image(id="i", model="usual", tools=(mail,)))
 
     def _open(self) -> Runtime:
-        return Runtime.open(self._folder / "agents.db", llm_provider=self, synchronous="OFF")
+        return Runtime.open(self._log, llm_provider=self, synchronous="OFF")
 
     def say(self, text: str, session_id: str, *, answered: bool = True) -> str:
         turn_id = self.runtime.agents.receive(self.runtime.sessions.run(session_id), text)
@@ -72,12 +72,9 @@ class Story:
         wait_until(is_over, 20, "the turn is over")
 
     def crash(self) -> None:
-        ruins = self._folder / "ruins"
-        ruins.mkdir()
-        for file in self._folder.glob("agents.db*"):
-            shutil.copy(file, ruins / file.name)
+        ruins = copy_log(self._log, "ruins")
         self.runtime.close()
-        self._folder = ruins
+        self._log = ruins
         self.runtime = self._open()
 
     def told(self, session_id: str) -> list[str]:

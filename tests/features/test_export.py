@@ -20,6 +20,7 @@ from reenact.domain.errors import (
     SessionNotFoundError,
 )
 from tests.features.story import Ears, Story
+from tests.logs import is_begun, log_at
 
 scenarios("export.feature")
 
@@ -28,9 +29,9 @@ class Elsewhere:
     """The export, and the log that it goes to."""
 
     def __init__(self, story: Story, folder: Path) -> None:
-        self.here = folder / "log" / "agents.db"
+        self.here = log_at(folder / "log" / "agents.db")
         self.file = folder / "export.jsonl"
-        self.log = folder / "elsewhere.db"
+        self.log = log_at(folder / "elsewhere.db")
         self.ears = Ears()
         self._story = story
         self._parts = ExitStack()
@@ -179,4 +180,4 @@ def no_export(elsewhere: Elsewhere) -> None:
 
 @then("there should be no new log")
 def no_new_log(elsewhere: Elsewhere) -> None:
-    assert not elsewhere.log.exists()
+    assert not is_begun(elsewhere.log)

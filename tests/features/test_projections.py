@@ -18,6 +18,7 @@ from reenact.projections import Progress, Projection, Row, on
 from reenact.projections.events import MessageAccepted
 from reenact.projections.views.transactions import PROGRESS
 from reenact.testing import MockEnvironmentFactory, wait_until
+from tests.logs import log_at
 from tests.views.support import Said
 
 scenarios("projections.feature")
@@ -72,8 +73,8 @@ def text_of(event: MessageAccepted) -> str:
 class Talk:
     """A runtime in which a user talks, and what was seen of its projections."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, log: str) -> None:
+        self.log = log
         self.said: list[str] = []
         self.told: list[Progress] = []
         self.looks: list[tuple[int, dict[str, int]]] = []
@@ -89,7 +90,7 @@ class Talk:
     def open(self, *projections: Projection) -> None:
         self.close()
         mock = MockEnvironmentFactory(delays=False)
-        self._runtime = Runtime.open(self.path, environment=mock, synchronous="OFF", projections=projections)
+        self._runtime = Runtime.open(self.log, environment=mock, synchronous="OFF", projections=projections)
         if self._runtime.sessions.get("talk") is None:
             self._runtime.containers.create(container_id="c")
             self._runtime.images.register(Image(id="chat"))
@@ -119,7 +120,7 @@ class Talk:
 @pytest.fixture
 def talk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Talk]:
     monkeypatch.setattr(Other, "shuns", "")
-    talk = Talk(tmp_path / "agents.db")
+    talk = Talk(log_at(tmp_path / "agents.db"))
     yield talk
     talk.close()
 

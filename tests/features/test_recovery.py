@@ -232,4 +232,4 @@ def it_runs_once(ruins: Ruins) -> None:
 
 @then("the log should be whole")
 def the_log_is_whole(ruins: Ruins) -> None:
-    assert verify(ruins.home / "agents.db") == []
+    assert verify(ruins.world.log) == []

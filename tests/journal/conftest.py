@@ -1,4 +1,4 @@
-"""Logs of both kinds, a journal for each test, closed after it, and a server for those that need one."""
+"""Logs of both kinds, a journal for each test, closed after it."""
 
 from __future__ import annotations
 
@@ -10,22 +10,13 @@ import pytest
 from reenact.actors.journal.api import Publication
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
-from tests.journal.server import Server, running_server
+from tests.journal.server import Server
 from tests.journal.support import CODEC, Log
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "log.db"
-
-
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
-    """A PostgreSQL server for all tests of this process."""
-    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    with running_server(runtime) as server:
-        yield server
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -16,10 +16,13 @@ from unittest import mock
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+DATABASE = "TESTS_POSTGRESQL"
+"""The variable with the URL of the database that logs of all tests are in, where they are in one."""
+
 _SETTINGS = """
 fsync = off
 full_page_writes = off
-max_connections = 100
+max_connections = 300
 shared_buffers = 32MB
 """
 

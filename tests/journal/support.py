@@ -202,7 +202,7 @@ def repack(log: Path, number: int, change: Callable[[list[tuple[str, bytes]]], o
         connection.execute("UPDATE steps SET events = ? WHERE number = ?", (msgspec.msgpack.encode(events), number))
 
 
-def connection_of(journal: SqliteJournal) -> sqlite3.Connection:
+def connection_of(journal: StoredJournal) -> sqlite3.Connection:
     """Return the connection that the journal writes over; touch it only while nothing is under way."""
     store = journal.writer._store
     assert isinstance(store, SqliteStore)

@@ -5,7 +5,6 @@ It says `acknowledged, turn id, question` and `heard, event`.
 
 from __future__ import annotations
 
-from pathlib import Path
 from threading import Event
 
 from reenact import Image, ReenactError, Runtime
@@ -15,7 +14,7 @@ from reenact.testing import MockEnvironmentFactory, Reporter
 from tests.runtime.witness import plain
 
 
-def talk(reporter: Reporter, log: Path, recovery: Recovery, number: int) -> None:
+def talk(reporter: Reporter, log: str, recovery: Recovery, number: int) -> None:
     mock = MockEnvironmentFactory("long-stream", delays=False)
     runtime = Runtime.open(log, environment=mock, recovery=recovery)
     completed: dict[str, Event] = {}

@@ -12,8 +12,9 @@ from reenact.actors.session import Recovery
 from reenact.domain.messages import Said
 from reenact.testing import MockEvent
 from tests.domain.grammar import Heard
+from tests.logs import copy_log, log_at
 from tests.runtime.gated import HOLD, STOP, GatedFactory, text
-from tests.runtime.witness import Ears, at_every_commit, check, copy_files, heard_of, journal_of, plain, unfinished
+from tests.runtime.witness import Ears, at_every_commit, check, heard_of, journal_of, plain, unfinished
 
 
 def echo(conversation: Sequence[Said]) -> Iterator[MockEvent]:
@@ -30,12 +31,12 @@ class Story:
     """A conversation, copied at each commit, with what had been acknowledged and heard by then."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory
+        self.log = log_at(directory / "agents.db")
         self.acknowledged: list[str] = []
-        self.copies: list[tuple[Path, tuple[str, ...], int]] = []
+        self.copies: list[tuple[str, tuple[str, ...], int]] = []
         self.deleted = False
         mock = _mock()
-        with Runtime.open(directory / "agents.db", environment=mock, synchronous="OFF") as runtime:
+        with Runtime.open(self.log, environment=mock, synchronous="OFF") as runtime:
             self.ears = Ears(runtime)
             runtime.containers.create(container_id="c")
             runtime.images.register(Image(id="i"))
@@ -45,7 +46,7 @@ class Story:
             self.feed = heard_of(journal_of(runtime), "s")
 
     def _copy(self, count: int) -> None:
-        copy = copy_files(self.directory / "agents.db", self.directory / str(count))
+        copy = copy_log(self.log, str(count))
         self.copies.append((copy, tuple(self.acknowledged), len(self.ears.heard)))
 
     def _converse(self, runtime: Runtime, mock: GatedFactory) -> None:
@@ -86,18 +87,16 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 
 @pytest.mark.parametrize("recovery", ["close", "resume"])
-def test_after_a_crash_at_any_commit_nothing_acknowledged_is_lost(
-    story: Story, recovery: Recovery, tmp_path: Path
-) -> None:
+def test_after_a_crash_at_any_commit_nothing_acknowledged_is_lost(story: Story, recovery: Recovery) -> None:
     assert len(story.copies) > 10
 
     for number, (copy, acknowledged, heard) in enumerate(story.copies):
-        log = copy_files(copy, tmp_path / str(number))
+        log = copy_log(copy, f"{recovery}-{number}")
         before = {event.cursor: plain(event) for event in story.ears.heard[:heard] if event.cursor is not None}
         _check_crash(log, acknowledged, before, recovery)
 
 
-def _check_crash(log: Path, acknowledged: tuple[str, ...], before: dict[int, Heard], recovery: Recovery) -> None:
+def _check_crash(log: str, acknowledged: tuple[str, ...], before: dict[int, Heard], recovery: Recovery) -> None:
     mock = _mock()
     resumed = unfinished(log) if recovery == "resume" else set[str]()
     with Runtime.open(log, environment=mock, recovery=recovery, synchronous="OFF") as runtime:

@@ -26,8 +26,9 @@ from reenact import (
     SessionNotFoundError,
 )
 from tests.examples import examples
+from tests.logs import copy_log, log_at
 from tests.runtime.gated import GatedFactory
-from tests.runtime.witness import Ears, at_every_commit, check, copy_files
+from tests.runtime.witness import Ears, at_every_commit, check
 
 T = TypeVar("T")
 CHUNKS = "".join(f"chunk-{number} " for number in range(100))
@@ -135,8 +136,7 @@ class FacadesMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="reenact-"))
-        self.path = self.directory / "0" / "agents.db"
-        self.path.parent.mkdir()
+        self.log = log_at(self.directory / "agents.db")
         self.copies = 0
         self.mock = GatedFactory()
         self.scenario = "default"
@@ -151,7 +151,7 @@ class FacadesMachine(RuleBasedStateMachine):
     # What is under test.
 
     def open(self) -> None:
-        self.runtime = Runtime.open(self.path, environment=self.mock, synchronous="OFF")
+        self.runtime = Runtime.open(self.log, environment=self.mock, synchronous="OFF")
         self.ears = Ears(self.runtime)
 
     def attempt(self, call: Callable[[], T]) -> T | type[ReenactError]:
@@ -332,9 +332,9 @@ class FacadesMachine(RuleBasedStateMachine):
     @rule()
     def crash_and_reopen(self) -> None:
         self.runtime.containers.list()
-        path = self._copied(self.path)
+        copy = self._copied()
         self.runtime.close()
-        self.path = path
+        self.log = copy
         self._nobody_is_live()
         self.open()
 
@@ -345,19 +345,19 @@ class FacadesMachine(RuleBasedStateMachine):
     def crash_between_two_appends_of_a_turn(self, data: st.DataObject, moment: int, scenario: str) -> None:
         """Crash while a message is answered; what is found afterwards is what had been recorded by then."""
         session = data.draw(st.sampled_from([session for session in self.sessions.values() if session.agent]))
-        copies: list[Path] = []
+        copies: list[str] = []
         acknowledged: list[str] = []
 
         def copy(count: int) -> None:
             if count == moment:
                 acknowledged.extend(turn.id for turn in session.turns)
-                copies.append(self._copied(self.path))
+                copies.append(self._copied())
 
         at_every_commit(self.runtime, copy)
         self.set_scenario(scenario)
         self.send(session, "Hello")
         self.runtime.close()
-        self.path = copies[0] if copies else self.path
+        self.log = copies[0] if copies else self.log
         if not copies:
             self._nobody_is_live()
             self.open()
@@ -388,9 +388,9 @@ class FacadesMachine(RuleBasedStateMachine):
                 )
                 turn.end("interrupted" if cut else turn.outcome, answers[0].text if answers else None)
 
-    def _copied(self, path: Path) -> Path:
+    def _copied(self) -> str:
         self.copies += 1
-        return copy_files(path, self.directory / str(self.copies))
+        return copy_log(self.log, str(self.copies))
 
     def _nobody_is_live(self) -> None:
         for session in self.sessions.values():

@@ -14,6 +14,7 @@ from reenact.actors.session import Recovery
 from reenact.testing import CrashReport, CrashTest, MockEnvironmentFactory
 from tests.domain.grammar import Heard
 from tests.examples import chance_of
+from tests.logs import log_at
 from tests.properties.child import talk
 from tests.runtime.witness import Ears, check, heard_of, journal_of, unfinished
 
@@ -51,7 +52,7 @@ def killed_when(chance: random.Random, most: int) -> Callable[[Sequence[object]]
 
 @pytest.mark.parametrize("recovery", ["close", "resume"])
 def test_a_process_that_is_killed_has_lost_nothing(recovery: Recovery, tmp_path: Path, crashes: CrashTest) -> None:
-    log, promises, chance = tmp_path / "agents.db", Promises(), chance_of(recovery)
+    log, promises, chance = log_at(tmp_path / "agents.db"), Promises(), chance_of(recovery)
     resumed: set[str] = set()
 
     for _ in range(ROUNDS):

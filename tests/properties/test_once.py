@@ -16,9 +16,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from reenact import AlreadyExistsError, ReenactError, Runtime, SessionNotFoundError
 from reenact.domain.errors import RequestReusedError
 from tests.examples import examples
+from tests.logs import copy_log, log_at
 from tests.runtime.conftest import furnish
 from tests.runtime.gated import GatedFactory
-from tests.runtime.witness import before_it_is_told, check, copy_files, journal_of
+from tests.runtime.witness import before_it_is_told, check, journal_of
 
 Request: TypeAlias = tuple[str, dict[str, Any]]
 Answer: TypeAlias = Any
@@ -87,19 +88,18 @@ class OnceMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="reenact-"))
-        self.path = self.directory / "0" / "agents.db"
-        self.path.parent.mkdir()
+        self.log = log_at(self.directory / "agents.db")
         self.copies = 0
         self.model = Model()
         self.done: dict[str, tuple[Request, Answer]] = {}
         self.runtime: Runtime
-        self.open(self.path)
+        self.open(self.log)
         furnish(self.runtime)
         self.runtime.sessions.create("c", "i", session_id="s")
 
-    def open(self, path: Path) -> None:
-        self.path = path
-        self.runtime = Runtime.open(path, environment=GatedFactory(), synchronous="OFF")
+    def open(self, log: str) -> None:
+        self.log = log
+        self.runtime = Runtime.open(log, environment=GatedFactory(), synchronous="OFF")
 
     def ask(self, id_: str, request: Request) -> Answer:
         type_, data = request
@@ -153,7 +153,7 @@ class OnceMachine(RuleBasedStateMachine):
     @rule()
     def close_and_reopen(self) -> None:
         self.runtime.close()
-        self.open(self.path)
+        self.open(self.log)
 
     @rule()
     def forget(self) -> None:
@@ -172,13 +172,13 @@ class OnceMachine(RuleBasedStateMachine):
             messages = runtime.sessions.messages(session_id)
             assert [message.text for message in messages if message.role == "user"] == model.said[session_id]
 
-    def _copied(self) -> Path:
+    def _copied(self) -> str:
         self.copies += 1
-        return copy_files(self.path, self.directory / str(self.copies))
+        return copy_log(self.log, str(self.copies))
 
     def teardown(self) -> None:
         self.runtime.close()
-        with Runtime.open(self.path, environment=GatedFactory(), synchronous="OFF") as runtime:
+        with Runtime.open(self.log, environment=GatedFactory(), synchronous="OFF") as runtime:
             check(runtime)
         shutil.rmtree(self.directory)
 

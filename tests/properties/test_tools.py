@@ -18,7 +18,8 @@ from reenact.domain.messages import Said, ToolResultBlock, ToolUseBlock
 from reenact.domain.people import PendingCall
 from reenact.domain.session import Session
 from reenact.testing import wait_until
-from tests.runtime.witness import at_every_commit, check, copy_files, live_sessions, unfinished
+from tests.logs import copy_log, is_begun, log_at
+from tests.runtime.witness import at_every_commit, check, live_sessions, unfinished
 from tests.runtime.world import (
     ASKED,
     DENIED,
@@ -70,8 +71,7 @@ class ToolsMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.directory = Path(tempfile.mkdtemp(prefix="reenact-"))
-        self.path = self.directory / "0" / "agents.db"
-        self.path.parent.mkdir()
+        self.log = log_at(self.directory / "agents.db")
         self.copies = 0
         self.count = 0
         self.steps = 0
@@ -82,10 +82,10 @@ class ToolsMachine(RuleBasedStateMachine):
 
     def open(self, recovery: Recovery) -> None:
         self.world.release()
-        if recovery == "resume" and self.path.exists():
-            self.resumed |= unfinished(self.path)
+        if recovery == "resume" and is_begun(self.log):
+            self.resumed |= unfinished(self.log)
         self.runtime = Runtime.open(
-            self.path, environment=self.world, recovery=recovery, synchronous="OFF", tools=self.world.tools()
+            self.log, environment=self.world, recovery=recovery, synchronous="OFF", tools=self.world.tools()
         )
         self.world.serve(self.runtime)
         self.opened_at = self.steps
@@ -272,9 +272,9 @@ class ToolsMachine(RuleBasedStateMachine):
             return self.go_on(number)
         self.runtime.containers.list()
         waits = [call.id for call in self.runtime.agents.pending()]
-        path, runs = self.copied()
+        log, runs = self.copied()
         self.runtime.close()
-        self.path, self.world.runs = path, runs
+        self.log, self.world.runs = log, runs
         self.open(recovery)
         assert [call.id for call in self.runtime.agents.pending()] == waits
         return None
@@ -284,7 +284,7 @@ class ToolsMachine(RuleBasedStateMachine):
         """Crash after some commit while models answer and tools end; what came later did not happen."""
         if not self.is_seasoned or not (self.world.questions or self.world.running):
             return self.go_on(number)
-        copies: list[tuple[Path, list[Ran]]] = []
+        copies: list[tuple[str, list[Ran]]] = []
 
         def copy(count: int) -> None:
             if count == moment:
@@ -299,13 +299,13 @@ class ToolsMachine(RuleBasedStateMachine):
                 self.world.finish(running, "fine")
         self.runtime.close()
         if copies:
-            self.path, self.world.runs = copies[0]
+            self.log, self.world.runs = copies[0]
         return self.open(recovery)
 
-    def copied(self) -> tuple[Path, list[Ran]]:
+    def copied(self) -> tuple[str, list[Ran]]:
         """Return what a crash would leave now: the files, and what has run."""
         self.copies += 1
-        return copy_files(self.path, self.directory / str(self.copies)), list(self.world.runs)
+        return copy_log(self.log, str(self.copies)), list(self.world.runs)
 
     # What must be true after every step.
 

@@ -21,7 +21,8 @@ from reenact.domain.policy.rules import Policy
 from reenact.testing import FakeMessagesAPI, FakeReply, wait_until
 from reenact.testing.fake_api import FakeRequest
 from reenact.testing.fake_rules import refusal
-from tests.runtime.witness import PATIENCE, check, copy_files, live_sessions, unfinished
+from tests.logs import copy_log, is_begun, log_at
+from tests.runtime.witness import PATIENCE, check, live_sessions, unfinished
 
 Block = dict[str, Any]
 NAMES = ("fetch", "fetch", "risky", "hang", "broken", "nowhere")
@@ -71,7 +72,7 @@ class Stage:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.copies = 0
-        self.log = directory / "agents.db"
+        self.log = log_at(directory / "agents.db")
         self.plan: deque[Reply] = deque()
         self.requests: list[FakeRequest] = []
         self.hanging: list[threading.Event] = []
@@ -108,7 +109,7 @@ class Stage:
 
     def open(self, recovery: Recovery) -> None:
         self.let_go()
-        if recovery == "resume" and self.log.exists():
+        if recovery == "resume" and is_begun(self.log):
             self.resumed |= unfinished(self.log)
         llm = LLMConfig(api_key="any", base_url=self.api.url)
         self.runtime = Runtime.open(self.log, llm=llm, recovery=recovery, synchronous="OFF", tools=self.tools())
@@ -116,7 +117,7 @@ class Stage:
     def crash(self, recovery: Recovery) -> None:
         """Go on with what a crash at this moment would have left; what is still asked after it, nobody asked."""
         self.copies += 1
-        copy = copy_files(self.log, self.directory / str(self.copies))
+        copy = copy_log(self.log, str(self.copies))
         self.keep_requests()
         self.runtime.close()
         self.let_go()

@@ -12,6 +12,7 @@ from reenact.actors.session import Recovery
 from reenact.domain.loop.events import ToolStarted
 from reenact.testing import CrashTest
 from tests.examples import chance_of
+from tests.logs import log_at
 from tests.properties.test_killed import killed_when
 from tests.properties.tool_child import Tools, effects_in, factory, pay_on
 from tests.runtime.witness import Ears, check, journal_of, unfinished
@@ -20,7 +21,7 @@ ROUNDS = 4
 RECOVERIES: tuple[Recovery, ...] = ("close", "resume")
 
 
-def _reopened(log: Path, recovery: Recovery, tools: Tools) -> Runtime:
+def _reopened(log: str, recovery: Recovery, tools: Tools) -> Runtime:
     return Runtime.open(log, environment=factory(), recovery=recovery, synchronous="OFF", tools=tools.all())
 
 
@@ -40,7 +41,7 @@ def _events(runtime: Runtime) -> list[object]:
 def test_a_process_that_is_killed_at_any_moment_has_run_nothing_twice_that_may_not_be(
     recovery: Recovery, tmp_path: Path, crashes: CrashTest
 ) -> None:
-    log, effects, chance = tmp_path / "agents.db", tmp_path / "effects", chance_of(recovery)
+    log, effects, chance = log_at(tmp_path / "agents.db"), tmp_path / "effects", chance_of(recovery)
     resumed: set[str] = set()
     said: list[str] = []
 

@@ -68,7 +68,7 @@ def factory() -> MockEnvironmentFactory:
     return mock
 
 
-def pay_on(reporter: Reporter, log: Path, effects: Path, recovery: Recovery) -> None:
+def pay_on(reporter: Reporter, log: str, effects: Path, recovery: Recovery) -> None:
     tools = Tools(effects)
     runtime = Runtime.open(log, environment=factory(), recovery=recovery, synchronous="OFF", tools=tools.all())
     if runtime.sessions.get("s") is None:

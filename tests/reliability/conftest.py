@@ -9,6 +9,7 @@ import pytest
 
 from reenact import Runtime
 from reenact.server import Limits, Server
+from tests.logs import log_at
 from tests.reliability.proxy import Proxy
 from tests.reliability.tap import Tap, TapFactory
 from tests.runtime.conftest import furnish
@@ -20,13 +21,13 @@ def tap() -> Tap:
 
 
 @pytest.fixture
-def log(tmp_path: Path) -> Path:
+def log(tmp_path: Path) -> str:
     (tmp_path / "log").mkdir()
-    return tmp_path / "log" / "agents.db"
+    return log_at(tmp_path / "log" / "agents.db")
 
 
 @pytest.fixture
-def runtime(log: Path, tap: Tap) -> Iterator[Runtime]:
+def runtime(log: str, tap: Tap) -> Iterator[Runtime]:
     """A runtime with the container `c` and the image `i`."""
     with Runtime.open(log, environment=TapFactory(tap), synchronous="OFF") as runtime:
         furnish(runtime)

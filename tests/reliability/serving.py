@@ -126,15 +126,15 @@ class ServerProcess(Process):
         self.url, self.port = found[1], int(found[2])
 
 
-def reenact_serve(log: Path, *, port: int = 0, scenario: str = "long-stream") -> ServerProcess:
+def reenact_serve(log: str, *, port: int = 0, scenario: str = "long-stream") -> ServerProcess:
     """Start `reenact serve` on the log, with the mock."""
-    command = ["reenact", "serve", "--db", str(log), "--host", "127.0.0.1", "--port", str(port)]
+    command = ["reenact", "serve", "--db", log, "--host", "127.0.0.1", "--port", str(port)]
     return ServerProcess(command, {"MOCK_LLM": "true", "MOCK_SCENARIO": scenario})
 
 
-def tapped(log: Path, *, port: int = 0, recovery: str = "close") -> ServerProcess:
+def tapped(log: str, *, port: int = 0, recovery: str = "close") -> ServerProcess:
     """Start a server whose mock says as much as it is allowed to: tell it `allow 50`, `open` or `shut`."""
-    return ServerProcess(["tests.reliability.tapped_server", str(log), str(port), recovery])
+    return ServerProcess(["tests.reliability.tapped_server", log, str(port), recovery])
 
 
 def _close(close: object) -> None:

@@ -11,6 +11,7 @@ from reenact.server import Server
 from reenact.testing import wait_until
 from tests.domain.grammar import Heard
 from tests.examples import chance_of
+from tests.logs import log_at
 from tests.reliability.serving import PATIENCE, Process, reenact_serve
 from tests.reliability.tap import Tap, chunks
 from tests.reliability.truth import deltas_of, kept, kept_in, received, taken
@@ -21,7 +22,7 @@ EVERY = 20
 
 
 def test_a_client_of_a_server_that_is_killed_hears_on_when_it_is_back(tmp_path: Path) -> None:
-    log = tmp_path / "agents.db"
+    log = log_at(tmp_path / "agents.db")
     heard: list[Heard] = []
 
     with reenact_serve(log) as first, Runtime.connect(first.url) as remote:
@@ -47,7 +48,7 @@ def test_a_client_of_a_server_that_is_killed_hears_on_when_it_is_back(tmp_path: 
 
 
 def test_a_request_to_a_server_that_is_killed_is_carried_out_once(tmp_path: Path) -> None:
-    log = tmp_path / "agents.db"
+    log = log_at(tmp_path / "agents.db")
     create = {"container_id": "c", "name": "once"}
 
     with reenact_serve(log) as first, Wire(first.url) as wire:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,11 +12,11 @@ from reenact.events import Envelope
 from reenact.server import Server
 from reenact.testing import wait_until
 from tests.domain.grammar import Heard
+from tests.logs import copy_log, log_at
 from tests.reliability.serving import tapped
 from tests.reliability.tap import Tap, TapFactory, chunks
 from tests.reliability.truth import deltas_of, kept, kept_in, received, taken
 from tests.reliability.wire import PATIENCE, Wire, cursors
-from tests.runtime.witness import copy_files
 
 DELTAS = 100
 
@@ -55,7 +54,7 @@ def test_whoever_disconnects_at_any_position_has_everything_once(
 
 
 def test_a_process_that_ends_at_any_position_has_kept_what_it_delivered(
-    runtime: Runtime, agent: str, tap: Tap, log: Path, tmp_path: Path
+    runtime: Runtime, agent: str, tap: Tap, log: str
 ) -> None:
     runtime.agents.receive(agent, f"{DELTAS} deltas")
     seen: list[Envelope] = []
@@ -64,7 +63,7 @@ def test_a_process_that_ends_at_any_position_has_kept_what_it_delivered(
             _follow(subscription, seen, position)
             subscription.ack()
             runtime.containers.list()  # returns when the projections have nothing to do
-            copy = copy_files(log, tmp_path / "copy")
+            copy = copy_log(log, str(position))
 
             with Runtime.open(copy, environment=TapFactory(Tap()), synchronous="OFF") as recovered:
                 with recovered.events.subscribe("s", "client") as again:
@@ -76,13 +75,12 @@ def test_a_process_that_ends_at_any_position_has_kept_what_it_delivered(
             assert [event.cursor for event in everything] == list(range(1, len(everything) + 1))
             assert deltas_of(taken(everything)) == chunks(position)
             assert rest[-1].type == "agent_stopped"
-            shutil.rmtree(copy.parent)
             tap.allow(1)
 
 
 @pytest.mark.parametrize("recovery", ["close", "resume"])
 def test_a_server_that_is_killed_and_started_again_goes_on_where_it_was(tmp_path: Path, recovery: str) -> None:
-    log, port = tmp_path / "agents.db", 0
+    log, port = log_at(tmp_path / "agents.db"), 0
     heard: list[Heard] = []
 
     for position in (0, 1, 50, 99, 100):

@@ -11,6 +11,7 @@ import pytest
 from reenact import Retention, Runtime, Subscription
 from reenact.testing import ManualClock
 from tests.domain.grammar import Heard
+from tests.logs import log_at
 from tests.reliability.serving import Process, reenact_serve
 from tests.reliability.tap import Tap, TapFactory, chunks
 from tests.reliability.truth import deltas_of, kept, taken
@@ -26,7 +27,7 @@ def clock() -> ManualClock:
 
 
 @pytest.fixture
-def runtime(log: Path, tap: Tap, clock: ManualClock) -> Iterator[Runtime]:
+def runtime(log: str, tap: Tap, clock: ManualClock) -> Iterator[Runtime]:
     """A runtime with the container `c`, the image `i`, and a clock that the test moves."""
     with Runtime.open(log, environment=TapFactory(tap), synchronous="OFF", clock=clock, retention=KEEPING) as runtime:
         furnish(runtime)
@@ -128,10 +129,10 @@ def test_clocks_that_jump_neither_lose_nor_reorder_events(
 
 
 def test_a_log_that_is_served_is_not_served_again(tmp_path: Path) -> None:
-    log = tmp_path / "agents.db"
+    log = log_at(tmp_path / "agents.db")
 
     with reenact_serve(log) as first:
-        with Process(["reenact", "serve", "--db", str(log), "--port", "0"], {"MOCK_LLM": "true"}) as second:
+        with Process(["reenact", "serve", "--db", log, "--port", "0"], {"MOCK_LLM": "true"}) as second:
             assert second.wait() == 2
             assert f"process {first.pid}" in second.errors
         assert first.terminate() == 0

@@ -7,6 +7,7 @@ from pathlib import Path
 from reenact import Runtime
 from reenact.server import Server
 from tests.domain.grammar import Heard
+from tests.logs import log_at
 from tests.reliability.serving import tapped
 from tests.reliability.tap import Tap
 from tests.reliability.truth import deltas_of, kept, kept_in, received, taken
@@ -18,7 +19,7 @@ MEBIBYTE = 1024 * 1024
 
 
 def test_fifty_thousand_events_past_a_client_that_reads_nothing(tmp_path: Path) -> None:
-    log = tmp_path / "agents.db"
+    log = log_at(tmp_path / "agents.db")
     with tapped(log) as server:
         server.tell("open")
         with Wire(server.url) as fast, Wire(server.url) as slow:

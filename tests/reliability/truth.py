@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from pathlib import Path
 
 import msgspec
 
 from reenact import Runtime
-from reenact._runtime import codec
-from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.events import Envelope
 from tests.domain.grammar import Heard
+from tests.logs import read_log
 from tests.reliability.wire import Event
 from tests.runtime.witness import heard_of, journal_of
 
@@ -22,9 +20,9 @@ def kept(runtime: Runtime, session_id: str = "s") -> list[Heard]:
     return heard_of(journal_of(runtime), session_id)
 
 
-def kept_in(log: Path, session_id: str = "s") -> list[Heard]:
+def kept_in(log: str, session_id: str = "s") -> list[Heard]:
     """Return the session's events as a log holds them that nobody has open."""
-    with SqliteJournal.open(log, codec(), read_only=True) as journal:
+    with read_log(log) as journal:
         return heard_of(journal, session_id)
 
 

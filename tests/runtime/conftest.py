@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from reenact import Image, Runtime
-from reenact._runtime import codec
-from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.errors import LogUnusableError
+from tests.logs import log_at, read_log
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import check_decisions
 
@@ -20,8 +19,9 @@ Open = Callable[..., Runtime]
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "agents.db"
+def log(tmp_path: Path) -> str:
+    """A log that has not begun yet."""
+    return log_at(tmp_path / "agents.db")
 
 
 @pytest.fixture
@@ -35,15 +35,15 @@ def decided_otherwise() -> None:
 
 
 @pytest.fixture
-def opened(path: Path, mock: GatedFactory, request: pytest.FixtureRequest) -> Iterator[Open]:
-    """Opens runtimes on the mock, on the test's own file unless another is named, and closes them in the end.
+def opened(log: str, mock: GatedFactory, request: pytest.FixtureRequest) -> Iterator[Open]:
+    """Opens runtimes on the mock, on the test's own log unless another is named, and closes them in the end.
 
     Then what they have recorded is decided once more, unless the test uses `decided_otherwise`.
     """
-    logs: set[Path] = set()
+    own, logs = log, set[str]()
     with ExitStack() as stack:
 
-        def open_(log: Path = path, **settings: Any) -> Runtime:  # noqa: ANN401 - what `Runtime.open` takes
+        def open_(log: str = own, **settings: Any) -> Runtime:  # noqa: ANN401 - what `Runtime.open` takes
             if "llm_provider" not in settings:
                 settings.setdefault("environment", mock)
             runtime = Runtime.open(log, synchronous="OFF", **settings)
@@ -52,8 +52,8 @@ def opened(path: Path, mock: GatedFactory, request: pytest.FixtureRequest) -> It
             return runtime
 
         yield open_
-    for log in logs if "decided_otherwise" not in request.fixturenames else ():
-        with suppress(LogUnusableError), SqliteJournal.open(log, codec(), read_only=True) as journal:
+    for each in logs if "decided_otherwise" not in request.fixturenames else ():
+        with suppress(LogUnusableError), read_log(each) as journal:
             check_decisions(journal)
 
 

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, ExitStack
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -41,9 +40,10 @@ from reenact.domain.messages import Said, ToolResultBlock
 from reenact.events import Envelope
 from reenact.server import Server
 from reenact.testing import MockScenario, wait_until
+from tests.logs import copy_log
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.gated import HOLD, STOP, GatedFactory, text
-from tests.runtime.witness import PATIENCE, copy_files
+from tests.runtime.witness import PATIENCE
 
 AnyRuntime: TypeAlias = Runtime | RemoteRuntime
 EACH = settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=10)
@@ -334,7 +334,7 @@ def test_a_message_that_stayed_queued_is_answered_when_the_session_runs_again(
 
 @pytest.mark.parametrize("ending", [("resume", "completed"), ("close", "interrupted")])
 def test_a_turn_that_a_crash_cut_short_can_be_waited_for_afterwards(
-    opened: Open, path: Path, tmp_path: Path, mock: GatedFactory, ending: tuple[str, str]
+    opened: Open, log: str, mock: GatedFactory, ending: tuple[str, str]
 ) -> None:
     recovery, outcome = ending
     runtime = opened()
@@ -343,7 +343,7 @@ def test_a_turn_that_a_crash_cut_short_can_be_waited_for_afterwards(
     with pytest.raises(TurnTimeoutError) as late:
         runtime.ask("hold", session="a", timeout=0)
     wait_until(lambda: runtime.agents.list()[0].state == "responding")
-    ruins = copy_files(path, tmp_path / "ruins")
+    ruins = copy_log(log, "ruins")
 
     again = opened(ruins, recovery=recovery)
     waiting = in_background(lambda: again.turns.wait(late.value.turn_id))
@@ -395,7 +395,7 @@ def test_what_on_event_raises_reaches_the_asker_and_not_the_turn(asker: AnyRunti
     assert asker.turns.wait(turns[0] or "").text == "<hello>"
 
 
-def test_a_coroutine_function_may_hear(path: Path, mock: GatedFactory) -> None:
+def test_a_coroutine_function_may_hear(log: str, mock: GatedFactory) -> None:
     async def story() -> tuple[list[str], Answer]:
         heard: list[str] = []
 
@@ -403,7 +403,7 @@ def test_a_coroutine_function_may_hear(path: Path, mock: GatedFactory) -> None:
             await asyncio.sleep(0)
             heard.append(event.type)
 
-        async with AsyncRuntime.open(path, environment=mock) as runtime:
+        async with AsyncRuntime.open(log, environment=mock) as runtime:
             answer = await runtime.ask("Hi", on_event=hear)
             assert await runtime.turns.wait(answer.turn_id) == answer
             with pytest.raises(TurnTimeoutError):
@@ -476,7 +476,7 @@ def test_who_waits_when_the_runtime_closes_is_told_so(runtime: Runtime) -> None:
 
 
 def test_a_new_session_is_in_the_default_container_on_the_image_that_is_given_or_the_runtime_s_own(
-    opened: Open, path: Path
+    opened: Open, log: str
 ) -> None:
     runtime = opened()
     plain = runtime.sessions.get(runtime.ask("Hi").session_id)
@@ -487,7 +487,7 @@ def test_a_new_session_is_in_the_default_container_on_the_image_that_is_given_or
     assert (given.container_id, given.image_id) == ("default", "other")
     runtime.close()
 
-    again = opened(path, default_image=Image(id="clerk"))
+    again = opened(log, default_image=Image(id="clerk"))
     own = again.sessions.get(again.ask("Hi").session_id)
 
     assert own is not None

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import threading
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -108,9 +107,9 @@ def test_the_twins_differ_in_nothing_but_what_is_listed() -> None:
     assert run(compare) == {name: set(listed) for name, listed in DIFFERENCES.items()}
 
 
-def test_a_twin_can_be_asked_how_it_is(path: Path, mock: GatedFactory) -> None:
+def test_a_twin_can_be_asked_how_it_is(log: str, mock: GatedFactory) -> None:
     async def story() -> tuple[int, int]:
-        async with AsyncRuntime.open(path, environment=mock) as runtime:
+        async with AsyncRuntime.open(log, environment=mock) as runtime:
             await runtime.containers.create(container_id="c")
             await runtime.recover()
             await runtime.check_ready(PATIENCE)
@@ -119,7 +118,7 @@ def test_a_twin_can_be_asked_how_it_is(path: Path, mock: GatedFactory) -> None:
     assert run(story) == (1, 0)
 
 
-def test_a_conversation_can_be_awaited(path: Path, mock: GatedFactory) -> None:
+def test_a_conversation_can_be_awaited(log: str, mock: GatedFactory) -> None:
     async def story() -> list[str]:
         completed = asyncio.Event()
         heard: list[tuple[str, threading.Thread]] = []
@@ -130,7 +129,7 @@ def test_a_conversation_can_be_awaited(path: Path, mock: GatedFactory) -> None:
             if event.type == "turn_completed":
                 completed.set()
 
-        async with AsyncRuntime.open(path, environment=mock, synchronous="OFF") as runtime:
+        async with AsyncRuntime.open(log, environment=mock, synchronous="OFF") as runtime:
             container = await runtime.containers.create("workspace")
             image = await runtime.images.register(Image(id="chat"))
             session = await runtime.sessions.create(container.id, image.id)
@@ -176,9 +175,9 @@ def test_the_loop_goes_on_while_a_call_waits(mock: GatedFactory) -> None:
     run(story)
 
 
-def test_errors_are_the_same(path: Path, mock: GatedFactory) -> None:
+def test_errors_are_the_same(log: str, mock: GatedFactory) -> None:
     async def story() -> None:
-        async with AsyncRuntime.open(path, environment=mock, synchronous="OFF") as runtime:
+        async with AsyncRuntime.open(log, environment=mock, synchronous="OFF") as runtime:
             with pytest.raises(SessionNotFoundError):
                 await runtime.sessions.run("nobody")
             with pytest.raises(InvalidMessageError):
@@ -186,14 +185,14 @@ def test_errors_are_the_same(path: Path, mock: GatedFactory) -> None:
             assert await runtime.sessions.get("nobody") is None
             assert await runtime.sessions.delete("nobody") is False
             with pytest.raises(LogLockedError):
-                await AsyncRuntime.open(path, environment=mock)
+                await AsyncRuntime.open(log, environment=mock)
             response = await runtime.request("container_list_request", {})
             assert response.data.result == []
 
     run(story)
 
 
-def test_closing_is_idempotent_and_ends_what_runs(mock: GatedFactory, path: Path) -> None:
+def test_closing_is_idempotent_and_ends_what_runs(mock: GatedFactory, log: str) -> None:
     mock.set_scenario("held")
 
     async def story() -> str:
@@ -202,7 +201,7 @@ def test_closing_is_idempotent_and_ends_what_runs(mock: GatedFactory, path: Path
         def hear(event: Envelope) -> None:
             spoken.set()
 
-        runtime = await AsyncRuntime.open(path, environment=mock, synchronous="OFF")
+        runtime = await AsyncRuntime.open(log, environment=mock, synchronous="OFF")
         await runtime.containers.create(container_id="c")
         await runtime.images.register(Image(id="i"))
         await runtime.sessions.create("c", "i", session_id="s")
@@ -218,7 +217,7 @@ def test_closing_is_idempotent_and_ends_what_runs(mock: GatedFactory, path: Path
 
     turn_id = run(story)
 
-    with Runtime.open(path, environment=mock, synchronous="OFF") as runtime:
+    with Runtime.open(log, environment=mock, synchronous="OFF") as runtime:
         _, answer = runtime.sessions.messages("s")
         assert (answer.turn_id, answer.text, answer.partial) == (turn_id, "Once", True)
 
@@ -260,7 +259,7 @@ def test_a_cancelled_call_takes_effect_or_not_and_harms_nobody(mock: GatedFactor
     assert sorted(run(story)) in (["c", "d"], ["d"])
 
 
-def test_a_runtime_whose_opening_was_cancelled_is_closed_again(tmp_path: Path) -> None:
+def test_a_runtime_whose_opening_was_cancelled_is_closed_again(log: str) -> None:
     entered, gate = threading.Event(), threading.Event()
 
     def clock() -> int:
@@ -269,7 +268,7 @@ def test_a_runtime_whose_opening_was_cancelled_is_closed_again(tmp_path: Path) -
         return 7
 
     async def cancel() -> None:
-        opening = asyncio.ensure_future(_opened(tmp_path / "agents.db", clock))
+        opening = asyncio.ensure_future(_opened(log, clock))
         await asyncio.to_thread(entered.wait, PATIENCE)
         opening.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -281,11 +280,11 @@ def test_a_runtime_whose_opening_was_cancelled_is_closed_again(tmp_path: Path) -
         if thread.name.startswith("reenact-async"):
             thread.join(PATIENCE)
 
-    Runtime.open(tmp_path / "agents.db").close()
+    Runtime.open(log).close()
 
 
-async def _opened(path: Path, clock: Callable[[], int]) -> AsyncRuntime:
-    return await AsyncRuntime.open(path, clock=clock, default_image=Image(id="i"))
+async def _opened(log: str, clock: Callable[[], int]) -> AsyncRuntime:
+    return await AsyncRuntime.open(log, clock=clock, default_image=Image(id="i"))
 
 
 def test_a_subscription_can_be_awaited_entered_or_iterated_over_at_once() -> None:

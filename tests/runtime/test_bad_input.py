@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -28,6 +26,7 @@ from reenact import (
 )
 from reenact.actors.journal.verify import verify
 from reenact.testing import MockEnvironmentFactory
+from tests.logs import drop_tables, execute
 from tests.runtime.conftest import Open
 from tests.runtime.witness import Ears, check
 
@@ -132,7 +131,7 @@ def test_an_unknown_scenario_is_refused_with_those_that_are_known() -> None:
 
 
 @pytest.fixture
-def log(opened: Open, path: Path) -> Path:
+def told(opened: Open, log: str) -> str:
     """A log with two containers and one answered message, which is closed."""
     runtime = opened()
     runtime.containers.create(container_id="c")
@@ -142,11 +141,13 @@ def log(opened: Open, path: Path) -> Path:
     runtime.agents.receive(runtime.sessions.run("s"), "Hello")
     ears.wait("turn_completed")
     runtime.close()
-    return path
+    return log
 
 
 @pytest.mark.parametrize("content", [b"not a database\n", b"\0" * 4096, b"SQLite format 3\0", b"S"])
-def test_a_file_that_is_no_database_is_left_as_it_is(path: Path, opened: Open, content: bytes) -> None:
+@pytest.mark.sqlite_only("bytes of the file")
+def test_a_file_that_is_no_database_is_left_as_it_is(log: str, opened: Open, content: bytes) -> None:
+    path = Path(log)
     path.write_bytes(content)
 
     with pytest.raises(LogUnusableError):
@@ -155,39 +156,43 @@ def test_a_file_that_is_no_database_is_left_as_it_is(path: Path, opened: Open, c
     assert path.read_bytes() == content
 
 
-def test_the_database_of_something_else_is_left_as_it_is(path: Path, opened: Open) -> None:
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE theirs (x)")
-    content = path.read_bytes()
+@pytest.mark.sqlite_only("bytes of the file")
+def test_the_database_of_something_else_is_left_as_it_is(log: str, opened: Open) -> None:
+    execute(log, "CREATE TABLE theirs (x)")
+    content = Path(log).read_bytes()
 
     with pytest.raises(LogUnusableError):
         opened()
 
-    assert path.read_bytes() == content
+    assert Path(log).read_bytes() == content
 
 
+@pytest.mark.sqlite_only("a file's place")
 def test_a_directory_is_no_log(tmp_path: Path, opened: Open) -> None:
     with pytest.raises(LogUnusableError):
-        opened(tmp_path)
+        opened(str(tmp_path))
 
 
+@pytest.mark.sqlite_only("a file's place")
 def test_a_directory_that_is_not_there_is_no_place_for_a_log(tmp_path: Path, opened: Open) -> None:
     with pytest.raises(LogUnusableError):
-        opened(tmp_path / "nowhere" / "agents.db")
+        opened(str(tmp_path / "nowhere" / "agents.db"))
 
 
+@pytest.mark.sqlite_only("bytes of the file")
 @pytest.mark.parametrize("part", [0.3, 0.6, 0.95])
-def test_a_truncated_log_is_refused(log: Path, opened: Open, part: float) -> None:
-    content = log.read_bytes()
-    log.write_bytes(content[: int(len(content) * part)])
+def test_a_truncated_log_is_refused(told: str, opened: Open, part: float) -> None:
+    content = Path(told).read_bytes()
+    Path(told).write_bytes(content[: int(len(content) * part)])
 
     with pytest.raises(LogUnusableError):
         opened()
 
 
+@pytest.mark.sqlite_only("bytes of the file")
 @pytest.mark.usefixtures("decided_otherwise")
-def test_a_log_with_a_corrupt_page_is_refused_or_found_out(log: Path, opened: Open, tmp_path: Path) -> None:
-    content = log.read_bytes()
+def test_a_log_with_a_corrupt_page_is_refused_or_found_out(told: str, opened: Open, tmp_path: Path) -> None:
+    content = Path(told).read_bytes()
     pages = len(content) // 4096
     for page in range(1, pages):
         corrupt = tmp_path / f"{page}" / "agents.db"
@@ -195,7 +200,7 @@ def test_a_log_with_a_corrupt_page_is_refused_or_found_out(log: Path, opened: Op
         corrupt.write_bytes(content[: page * 4096] + b"\xff" * 4096 + content[(page + 1) * 4096 :])
 
         try:
-            runtime = opened(corrupt)
+            runtime = opened(str(corrupt))
             said = [message.text for message in runtime.sessions.messages("s")]
             runtime.close()
             found = verify(corrupt)
@@ -204,8 +209,9 @@ def test_a_log_with_a_corrupt_page_is_refused_or_found_out(log: Path, opened: Op
         assert found or said == ["Hello", "Hello from mock!"], f"page {page} of {pages} is gone and nobody noticed"
 
 
-def test_the_projections_of_a_damaged_file_are_made_anew(log: Path, opened: Open) -> None:
-    Path(f"{log}.projections").write_bytes(b"\xff" * 5000)
+@pytest.mark.sqlite_only("bytes of the file")
+def test_the_projections_of_a_damaged_file_are_made_anew(told: str, opened: Open) -> None:
+    Path(f"{told}.projections").write_bytes(b"\xff" * 5000)
 
     runtime = opened()
 
@@ -213,21 +219,21 @@ def test_the_projections_of_a_damaged_file_are_made_anew(log: Path, opened: Open
     check(runtime)
 
 
-def test_a_log_without_its_projections_makes_them_anew(log: Path, opened: Open) -> None:
-    for file in log.parent.glob("*.projections*"):
-        file.unlink()
+def test_a_log_without_its_projections_makes_them_anew(told: str, opened: Open) -> None:
+    drop_tables(told)
 
     assert len(opened().sessions.messages("s")) == 2
 
 
-def test_the_projections_of_another_log_are_not_believed(log: Path, opened: Open, tmp_path: Path) -> None:
-    other = tmp_path / "other.db"
+@pytest.mark.sqlite_only("files that are exchanged")
+def test_the_projections_of_another_log_are_not_believed(told: str, opened: Open, tmp_path: Path) -> None:
+    other = str(tmp_path / "other.db")
     runtime = opened(other)
     for number in range(20):
         runtime.containers.create(container_id=f"other-{number}")
     runtime.containers.list()
     runtime.close()
-    shutil.copy(f"{other}.projections", f"{log}.projections")
+    shutil.copy(f"{other}.projections", f"{told}.projections")
 
     runtime = opened()
 
@@ -235,36 +241,32 @@ def test_the_projections_of_another_log_are_not_believed(log: Path, opened: Open
     check(runtime)
 
 
-def test_a_log_of_a_newer_version_is_refused_and_left_as_it_is(log: Path, opened: Open) -> None:
-    with closing(sqlite3.connect(log)) as connection, connection:
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        connection.execute("PRAGMA user_version = 99")
+@pytest.mark.sqlite_only("a number in the file")
+def test_a_log_of_a_newer_version_is_refused_and_left_as_it_is(told: str, opened: Open) -> None:
+    ((version,),) = execute(told, "PRAGMA user_version")
+    execute(told, "PRAGMA user_version = 99")
 
     with pytest.raises(LogTooNewError):
         opened()
 
-    with closing(sqlite3.connect(log)) as connection, connection:
-        connection.execute(f"PRAGMA user_version = {version}")
+    execute(told, f"PRAGMA user_version = {version}")
     assert len(opened().sessions.messages("s")) == 2
 
 
 @pytest.mark.usefixtures("decided_otherwise")
-def test_an_event_of_a_newer_version_is_refused(log: Path, opened: Open) -> None:
-    with closing(sqlite3.connect(log)) as connection, connection:
-        rows = connection.execute("SELECT number, events FROM steps WHERE events IS NOT NULL").fetchall()
-        changed = [(each.replace(b"turn-started:1", b"turn-started:9"), number) for number, each in rows]
-        assert sum(b"turn-started:9" in each for each, _ in changed) == 1
-        connection.executemany("UPDATE steps SET events = ? WHERE number = ?", changed)
-    for file in log.parent.glob("*.projections*"):
-        file.unlink()
+def test_an_event_of_a_newer_version_is_refused(told: str, opened: Open) -> None:
+    rows = execute(told, "SELECT number, events FROM steps WHERE events IS NOT NULL")
+    ((number, events),) = [row for row in rows if b"turn-started:1" in row[1]]
+    newer = events.replace(b"turn-started:1", b"turn-started:9")
+    execute(told, "UPDATE steps SET events = ? WHERE number = ?", newer, number)
+    drop_tables(told)
 
     with pytest.raises(ReenactError):
         opened().sessions.run("s")
 
 
 @pytest.mark.usefixtures("decided_otherwise")
-def test_a_changed_record_is_found(log: Path) -> None:
-    with closing(sqlite3.connect(log)) as connection, connection:
-        connection.execute("UPDATE steps SET events = events || x'00' WHERE stream = 'session/s'")
+def test_a_changed_record_is_found(told: str) -> None:
+    execute(told, "UPDATE steps SET events = events || ? WHERE stream = 'session/s'", b"\0")
 
-    assert verify(log) != []
+    assert verify(told) != []

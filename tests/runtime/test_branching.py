@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +22,7 @@ from reenact import (
 )
 from reenact.domain.agent import TurnCompleted
 from reenact.testing import wait_until
+from tests.logs import execute
 from tests.runtime.conftest import Open
 from tests.runtime.deciding import RULES, Desk, begin, check, say
 from tests.runtime.test_concurrency import at_once
@@ -223,7 +221,7 @@ def test_a_request_to_branch_is_carried_out_once_also_after_a_restart(opened: Op
     assert again == first
 
 
-def test_a_branch_off_a_turn_under_way_is_whole_after_a_crash(opened: Open, path: Path, desk: Desk) -> None:
+def test_a_branch_off_a_turn_under_way_is_whole_after_a_crash(opened: Open, log: str, desk: Desk) -> None:
     desk.holding.add("search")
     desk.answers.clear()
     desk.ask([("c1", "search", {})])
@@ -265,14 +263,11 @@ def test_nobody_hears_of_the_end_of_a_turn_that_goes_on_elsewhere(runtime: Runti
     assert len([event for event in ears.of("turn_completed") if event.context.turn_id == turn_id]) == 1
 
 
-def test_a_branch_whose_history_was_changed_does_not_run(opened: Open, runtime: Runtime, path: Path) -> None:
+def test_a_branch_whose_history_was_changed_does_not_run(opened: Open, runtime: Runtime, log: str) -> None:
     branch = runtime.sessions.branch("s")
     last = ends(runtime)[-1]
     runtime.close()
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute(
-            "UPDATE steps SET digest = x'00' WHERE ? BETWEEN position AND position + count - 1", (last.position,)
-        )
+    execute(log, "UPDATE steps SET digest = ? WHERE ? BETWEEN position AND position + count - 1", b"\0", last.position)
 
     runtime = opened(environment=Desk())
 

@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -29,9 +28,10 @@ from reenact.domain.events import DeltasCompacted
 from reenact.events import Envelope
 from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
 from tests.feed.test_async_subscription import run
+from tests.logs import copy_log, is_begun
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.gated import GatedFactory
-from tests.runtime.witness import PATIENCE, Ears, copy_files, journal_of
+from tests.runtime.witness import PATIENCE, Ears, journal_of
 
 LONG = ("long-stream", 100)
 
@@ -136,14 +136,14 @@ def test_handlers_and_subscriptions_are_told_the_same(runtime: Runtime, agent: s
 
 
 def test_the_next_process_goes_on_where_this_one_was_acknowledged(
-    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, tmp_path: Path
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, log: str
 ) -> None:
     mock.set_scenario("held")
     subscription = runtime.events.subscribe("s", "me")
     runtime.agents.receive(agent, "Hello")
     before = until(subscription, "text_delta")
     subscription.ack(before[-2].cursor)
-    crashed = copy_files(Path(journal_of(runtime).path), tmp_path / "crashed")
+    crashed = copy_log(log, "crashed")
 
     again = opened(crashed)
     with again.events.subscribe("s", "me") as after:
@@ -230,9 +230,7 @@ def test_what_cannot_be_followed_is_refused(
         call(runtime.events)
 
 
-def test_what_is_compacted_is_told_and_the_turn_under_way_is_whole(
-    mock: GatedFactory, path: Path, opened: Open, tmp_path: Path
-) -> None:
+def test_what_is_compacted_is_told_and_the_turn_under_way_is_whole(mock: GatedFactory, log: str, opened: Open) -> None:
     runtime = opened(retention=Retention(deltas=timedelta(0)))
     furnish(runtime)
     runtime.sessions.create("c", "i", session_id="s")
@@ -258,7 +256,7 @@ def test_what_is_compacted_is_told_and_the_turn_under_way_is_whole(
     assert {before[cursor - 1].type for cursor in hidden} == {"text_delta"}
     assert len(hidden) == LONG[1]
     assert runtime.sessions.messages("s") == read
-    crashed = copy_files(path, tmp_path / "crashed")
+    crashed = copy_log(log, "crashed")
     again = opened(crashed)
     assert [message.text for message in again.sessions.messages("s")][-1] == "Once"
     assert again.events.compact().deltas == 0
@@ -304,11 +302,11 @@ def test_requests_are_forgotten_after_a_while(mock: GatedFactory, opened: Open) 
     assert (kept, gone >= 1) == (0, True)
 
 
-def test_a_retention_that_is_none_is_refused_before_anything_is_opened(path: Path) -> None:
+def test_a_retention_that_is_none_is_refused_before_anything_is_opened(log: str) -> None:
     with pytest.raises(ConfigurationError, match="retention"):
-        Runtime.open(path, retention=48)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        Runtime.open(log, retention=48)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
-    assert not path.exists()
+    assert not is_begun(log)
 
 
 def test_the_twin_follows_sessions() -> None:

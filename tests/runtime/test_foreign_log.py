@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact import ActorSystem, Event, EventSourcedActor, LogUnusableError, Runtime
+from tests.logs import log_at
 
 
 class Counted(Event, frozen=True):
@@ -32,18 +33,18 @@ def content_of(directory: Path) -> dict[str, str]:
     return {each.name: hashlib.sha256(each.read_bytes()).hexdigest() for each in directory.iterdir()}
 
 
-def count(path: Path, by: int) -> tuple[Counted, ...]:
-    with ActorSystem.open(path) as system:
+def count(log: str, by: int) -> tuple[Counted, ...]:
+    with ActorSystem.open(log) as system:
         return tuple(system.actor(Counter, "visits").ask(by))
 
 
 def test_the_log_of_other_actors_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
-    path = tmp_path / "counters.db"
-    count(path, 4)
+    log = log_at(tmp_path / "counters.db")
+    count(log, 4)
     before = content_of(tmp_path)
 
     with pytest.raises(LogUnusableError, match=r"counters\.db is the log of other actors.*'counted:1'"):
-        Runtime.open(path)
+        Runtime.open(log)
 
     assert content_of(tmp_path) == before
-    assert count(path, 1) == (Counted(1),)
+    assert count(log, 1) == (Counted(1),)

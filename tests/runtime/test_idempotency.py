@@ -32,10 +32,10 @@ from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.session import Session
 from reenact.events import REQUESTS, Envelope
 from reenact.testing import wait_until
-from tests.journal.support import tamper
+from tests.logs import copy_log, execute, log_at
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.deciding import RULES, Answer, Desk, agent_of, check
-from tests.runtime.witness import Ears, before_it_is_told, copy_files, journal_of
+from tests.runtime.witness import Ears, before_it_is_told, journal_of
 
 READS = {"get", "list", "page", "messages", "turns", "tool", "usage", "locate"}
 GETTERS = {type_ for type_ in REQUESTS if type_.split("_")[1] in READS}
@@ -182,7 +182,7 @@ def test_each_time_the_request_and_its_response_are_heard(opened: Open, case: Ca
 
 def test_from_many_threads_at_once_it_is_carried_out_once(opened: Open, case: Case, tmp_path: Path) -> None:
     desk = Desk()
-    alone = opened(tmp_path / "alone.db", environment=desk)
+    alone = opened(log_at(tmp_path / "alone.db"), environment=desk)
     prepared(alone, desk, case)()
     desk = Desk()
     runtime = opened(environment=desk)
@@ -244,13 +244,12 @@ def _data(response: Envelope, case: Case) -> dict[str, Any]:
     return {**case.data, **({"agent_id": response.context.agent_id} if case.to_agent else {})}
 
 
-def test_after_a_crash_at_any_commit_it_is_carried_out_once(opened: Open, case: Case, tmp_path: Path) -> None:
+def test_after_a_crash_at_any_commit_it_is_carried_out_once(opened: Open, case: Case, log: str) -> None:
     desk = Desk()
     runtime = opened(environment=desk)
     send = prepared(runtime, desk, case)
-    log = tmp_path / "agents.db"
-    copies = [copy_files(log, tmp_path / "0")]
-    before_it_is_told(runtime, lambda: copies.append(copy_files(log, tmp_path / f"{len(copies)}")))
+    copies = [copy_log(log, "0")]
+    before_it_is_told(runtime, lambda: copies.append(copy_log(log, f"{len(copies)}")))
     first = send()
     rest(runtime)
     runtime.close()
@@ -262,7 +261,7 @@ def test_after_a_crash_at_any_commit_it_is_carried_out_once(opened: Open, case: 
     assert carried_out == sorted(carried_out)
 
 
-def check_crash(opened: Open, log: Path, desk: Desk, case: Case, first: Envelope) -> bool:
+def check_crash(opened: Open, log: str, desk: Desk, case: Case, first: Envelope) -> bool:
     """Send the request again to what a crash has left; return whether it had been carried out."""
     with opened(log, environment=desk) as runtime:
         done = journal_of(runtime).remembered("r") is not None
@@ -498,11 +497,11 @@ def test_data_that_can_be_compared_with_nothing_is_refused(runtime: Runtime) -> 
 
 
 @pytest.mark.parametrize("note", [b"\xc1", b"\x07", b"\xa1\xff"])
-def test_an_answer_that_is_damaged_in_the_log_is_named(opened: Open, note: bytes) -> None:
+def test_an_answer_that_is_damaged_in_the_log_is_named(opened: Open, log: str, note: bytes) -> None:
     runtime = opened()
     data = {"name": "home", "request_id": "r1"}
     runtime.request("container_create_request", data)
-    tamper(Path(journal_of(runtime).name), "UPDATE requests SET note = ?", note)
+    execute(log, "UPDATE requests SET note = ?", note)
 
     with pytest.raises(LogUnusableError, match="the answer to request 'r1' is damaged"):
         runtime.request("container_create_request", data)

@@ -18,15 +18,14 @@ from reenact import (
     Runtime,
     RuntimeClosedError,
 )
-from reenact._runtime import codec
 from reenact.actors.journal.requests import Request, Step
-from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.domain.agent import TurnCompleted
 from reenact.domain.session import Interrupt, Stop
 from reenact.testing import MockEnvironmentFactory, MockLLMProvider
+from tests.logs import copy_log, is_begun, log_of, read_log
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.gated import GatedFactory
-from tests.runtime.witness import Ears, check, copy_files, heard_of, journal_of
+from tests.runtime.witness import Ears, check, heard_of, journal_of
 
 
 def begin(runtime: Runtime, mock: GatedFactory, scenario: str = "held") -> tuple[str, str, Ears]:
@@ -128,11 +127,11 @@ def test_a_session_goes_on_where_it_stopped(runtime: Runtime, agent: str, opened
 
 
 def test_after_a_crash_the_turn_is_closed_before_open_returns(
-    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, log: str
 ) -> None:
     _, turn_id, _ = begin(runtime, mock)
 
-    again = opened(copy_files(path, path.parent / "crashed"))
+    again = opened(copy_log(log, "crashed"))
 
     assert again.agents.list() == []
     _, answer = again.sessions.messages("s")
@@ -141,11 +140,11 @@ def test_after_a_crash_the_turn_is_closed_before_open_returns(
 
 
 def test_after_a_crash_the_same_turn_can_be_resumed(
-    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, log: str
 ) -> None:
     _, turn_id, _ = begin(runtime, mock)
     mock.set_scenario("default")
-    crashed = copy_files(path, path.parent / "crashed")
+    crashed = copy_log(log, "crashed")
 
     again = opened(crashed, recovery="resume")
     ears = Ears(again)
@@ -159,15 +158,16 @@ def test_after_a_crash_the_same_turn_can_be_resumed(
 
 
 def test_a_turn_that_crashes_twice_keeps_the_last_part_of_its_answer(
-    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, path: Path
+    runtime: Runtime, agent: str, mock: GatedFactory, opened: Open, log: str
 ) -> None:
     _, turn_id, _ = begin(runtime, mock)
-    resumed = opened(copy_files(path, path.parent / "once"), recovery="resume")
+    once = copy_log(log, "once")
+    resumed = opened(once, recovery="resume")
     ears = Ears(resumed)
-    while len([heard for heard in _feed(path.parent / "once" / path.name) if heard == "text_delta"]) < 2:
+    while len([heard for heard in _feed(once) if heard == "text_delta"]) < 2:
         ears.next(timeout=0.02)
 
-    again = opened(copy_files(path.parent / "once" / path.name, path.parent / "twice"))
+    again = opened(copy_log(once, "twice"))
 
     _, answer = again.sessions.messages("s")
     assert (answer.turn_id, answer.text, answer.partial) == (turn_id, "Once", True)
@@ -181,8 +181,7 @@ def test_an_answer_that_was_complete_when_the_process_crashed_is_not_asked_for_a
     with turns_stay_open(runtime):
         turn_id = runtime.agents.receive(agent, "Hello")
         ears.wait("message_stop")
-        path = Path(journal_of(runtime).path)
-        crashed = copy_files(path, path.parent / "crashed")
+        crashed = copy_log(log_of(journal_of(runtime)), "crashed")
     mock.set_scenario("breaking-off")
 
     again = opened(crashed, recovery=recovery)
@@ -227,25 +226,25 @@ def test_whoever_means_an_agent_that_is_gone_leaves_the_next_one_alone(
     assert runtime.sessions.messages("s")[-1].text == "Once upon"
 
 
-def _feed(log: Path) -> list[str]:
-    with SqliteJournal.open(log, codec(), read_only=True) as journal:
+def _feed(log: str) -> list[str]:
+    with read_log(log) as journal:
         return [heard.type for heard in heard_of(journal, "s")]
 
 
-def test_a_log_has_one_writer_in_a_process(runtime: Runtime, path: Path) -> None:
+def test_a_log_has_one_writer_in_a_process(runtime: Runtime, log: str) -> None:
     with pytest.raises(LogLockedError) as refusal:
-        Runtime.open(path, environment=MockEnvironmentFactory())
+        Runtime.open(log, environment=MockEnvironmentFactory())
 
     assert refusal.value.pid == os.getpid()
     assert runtime.containers.get("c") is not None
 
 
-def test_a_log_has_one_writer_among_processes(runtime: Runtime, path: Path) -> None:
+def test_a_log_has_one_writer_among_processes(runtime: Runtime, log: str) -> None:
     program = (
         "import sys, reenact\ntry: reenact.Runtime.open(sys.argv[1])\nexcept reenact.LogLockedError as e: print(e.pid)"
     )
 
-    said = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True, check=True)
+    said = subprocess.run([sys.executable, "-c", program, log], capture_output=True, text=True, check=True)
 
     assert said.stdout.strip() == str(os.getpid())
 
@@ -255,8 +254,8 @@ def test_a_log_can_be_written_again_once_it_is_closed(opened: Open) -> None:
     opened().containers.create()
 
 
-def test_readers_are_welcome_beside_the_writer(runtime: Runtime, agent: str, mock: GatedFactory, path: Path) -> None:
-    with SqliteJournal.open(path, codec(), read_only=True) as reader:
+def test_readers_are_welcome_beside_the_writer(runtime: Runtime, agent: str, mock: GatedFactory, log: str) -> None:
+    with read_log(log) as reader:
         begin(runtime, mock)
         seen = [heard.type for heard in heard_of(reader, "s")]
 
@@ -294,18 +293,18 @@ def test_a_path_that_names_no_file_is_refused(path: str) -> None:
         Runtime.open(path)
 
 
-def test_settings_that_cannot_work_are_refused(path: Path) -> None:
+def test_settings_that_cannot_work_are_refused(log: str) -> None:
     with pytest.raises(ConfigurationError, match="not both"):
-        Runtime.open(path, environment=MockEnvironmentFactory(), llm_provider=MockLLMProvider())
+        Runtime.open(log, environment=MockEnvironmentFactory(), llm_provider=MockLLMProvider())
     with pytest.raises(ConfigurationError, match="recovery"):
-        Runtime.open(path, recovery="maybe")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what is refused
+        Runtime.open(log, recovery="maybe")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what is refused
     with pytest.raises(ConfigurationError, match="synchronous"):
-        Runtime.open(path, synchronous="EXTRA")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what is refused
-    assert not path.exists()
+        Runtime.open(log, synchronous="EXTRA")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # what is refused
+    assert not is_begun(log)
 
 
-def test_without_a_model_everything_works_but_running(path: Path) -> None:
-    with Runtime.open(path, synchronous="OFF") as runtime:
+def test_without_a_model_everything_works_but_running(log: str) -> None:
+    with Runtime.open(log, synchronous="OFF") as runtime:
         furnish(runtime)
         runtime.sessions.create("c", "i", session_id="s")
         with pytest.raises(ConfigurationError):

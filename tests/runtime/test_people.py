@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -29,9 +28,10 @@ from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import Rules
 from reenact.domain.people import PendingCall
 from reenact.domain.session import Session
+from tests.logs import copy_log, drop_tables
 from tests.runtime.conftest import Open
 from tests.runtime.deciding import RULES, STRICTER, Answer, Desk, agent_of, begin, check, say
-from tests.runtime.witness import Ears, at_every_commit, copy_files
+from tests.runtime.witness import Ears, at_every_commit
 
 SEND: list[Any] = [("t1", "send_email", {"to": "ann"})]
 TWO: list[Any] = [("t1", "send_email", {"to": "ann"}), ("t2", "send_email", {"to": "bob"})]
@@ -95,14 +95,13 @@ def test_a_call_that_needs_approval_waits_and_is_listed_with_all_that_a_person_m
 
 @pytest.mark.parametrize("anew", [False, True])
 def test_an_approval_survives_restarts_and_lets_the_conversation_go_on(
-    opened: Open, desk: Desk, path: Path, *, anew: bool
+    opened: Open, desk: Desk, log: str, *, anew: bool
 ) -> None:
     runtime = opened(environment=desk)
     _, (asked,) = waiting(runtime, desk, SEND, "Sent.")
     runtime.close()
     if anew:
-        for file in path.parent.glob("*.projections*"):
-            file.unlink()
+        drop_tables(log)
     opened(environment=desk).close()
     runtime = opened(environment=desk)
     ears = Ears(runtime)
@@ -531,12 +530,12 @@ def test_a_tool_that_fails_is_told_so_to_the_model_and_to_people(opened: Open, d
 
 
 def test_whenever_the_process_ends_the_call_is_decided_once_and_the_conversation_goes_on(
-    opened: Open, desk: Desk, path: Path, tmp_path: Path
+    opened: Open, desk: Desk, log: str
 ) -> None:
     runtime = opened(environment=desk)
     desk.ask(MIXED)
-    copies: list[Path] = []
-    at_every_commit(runtime, lambda count: copies.append(copy_files(path, tmp_path / str(count))))
+    copies: list[str] = []
+    at_every_commit(runtime, lambda count: copies.append(copy_log(log, str(count))))
     ears = begin(runtime)
     ears.wait("turn_completed", turn_id=say(runtime))
     ears.wait("turn_completed", turn_id=runtime.agents.approve("t2"))
@@ -581,9 +580,9 @@ def finished(runtime: Runtime, desk: Desk) -> str:
     return "was approved"
 
 
-async def decide_asynchronously(path: Path, desk: Desk) -> list[str | None]:
+async def decide_asynchronously(log: str, desk: Desk) -> list[str | None]:
     """Do what there is to do in a session of three answers that ask people something."""
-    async with AsyncRuntime.open(path, environment=desk) as runtime:
+    async with AsyncRuntime.open(log, environment=desk) as runtime:
         agents, ears = runtime.agents, Ears(runtime._runtime)
         (call,) = await agents.pending()
         done = [await agents.approve(call, arguments={"to": "eve"})]
@@ -600,12 +599,12 @@ async def decide_asynchronously(path: Path, desk: Desk) -> list[str | None]:
         return done
 
 
-def test_an_asyncio_caller_decides_by_the_same_names(opened: Open, desk: Desk, path: Path) -> None:
+def test_an_asyncio_caller_decides_by_the_same_names(opened: Open, desk: Desk, log: str) -> None:
     runtime = opened(environment=desk)
     waiting(runtime, desk, SEND, SEND, PROMPT, "Done.")
     runtime.close()
 
-    done = asyncio.run(decide_asynchronously(path, desk))
+    done = asyncio.run(decide_asynchronously(log, desk))
 
     assert len(set(done)) == 3
     assert desk.ran == [("send_email", {"to": "eve"})]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +26,8 @@ from reenact import (
 from reenact.projections import Progress, Row
 from reenact.projections.events import AnswerRecorded, MessageAccepted
 from reenact.testing import MockEnvironmentFactory, wait_until
-from tests.journal.server import Server, running_server
+from tests.journal.server import Server
+from tests.logs import log_at, read_log
 from tests.runtime.conftest import Open
 
 
@@ -120,14 +120,14 @@ def answering() -> MockEnvironmentFactory:
 
 
 def test_a_projection_follows_the_runtime_that_it_is_given_to(
-    opened: Open, path: Path, answering: MockEnvironmentFactory
+    opened: Open, log: str, answering: MockEnvironmentFactory
 ) -> None:
     runtime = opened(environment=answering, projections=[Spoken()])
 
     talk(runtime, "Hello", "Goodbye")
 
     assert read_spoken(runtime) == (len("Hello" + "Goodbye"), 2 * len("Hello from mock!"))
-    assert Path(f"{path}.views").is_dir()
+    assert Path(f"{log}.views").is_dir()
     assert [(one.name, one.lag, one.health) for one in runtime.projections.status()] == [
         ("reenact", 0, "running"),
         ("spoken", 0, "running"),
@@ -184,11 +184,11 @@ def test_one_that_raises_harms_neither_the_runtime_nor_its_log(opened: Open, ans
     assert len(runtime.sessions.messages("s")) == 4
 
 
-def test_a_mistake_leaves_nothing_open(opened: Open, path: Path) -> None:
+def test_a_mistake_leaves_nothing_open(opened: Open, log: str) -> None:
     with pytest.raises(ProjectionMistakeError):
         opened(projections=[Spoken])
 
-    assert not Path(f"{path}.views").exists()
+    assert not Path(f"{log}.views").exists()
     opened(projections=[Spoken()]).close()
 
 
@@ -201,12 +201,12 @@ def test_in_memory_there_are_projections_as_well(answering: MockEnvironmentFacto
         pass
 
 
-def test_without_projections_of_one_s_own_there_is_no_directory_for_them(opened: Open, path: Path) -> None:
+def test_without_projections_of_one_s_own_there_is_no_directory_for_them(opened: Open, log: str) -> None:
     runtime = opened()
 
     runtime.projections.rebuild()
 
-    assert not Path(f"{path}.views").exists()
+    assert not Path(f"{log}.views").exists()
 
 
 def test_an_asyncio_caller_has_the_same(answering: MockEnvironmentFactory) -> None:
@@ -229,14 +229,6 @@ def test_an_asyncio_caller_has_the_same(answering: MockEnvironmentFactory) -> No
     assert asked[0] == 5
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    with running_server(runtime) as server:
-        yield server
-
-
 def balances(projections: Projections) -> dict[str, int]:
     projections.wait_for(timeout=60)
     with projections.read(Balances) as connection:
@@ -245,7 +237,7 @@ def balances(projections: Projections) -> dict[str, int]:
 
 
 def test_actors_of_one_s_own_are_followed_over_the_log_of_their_system(tmp_path: Path) -> None:
-    with ActorSystem.open(tmp_path / "bank.db", synchronous="OFF") as system:
+    with ActorSystem.open(log_at(tmp_path / "bank.db"), synchronous="OFF") as system:
         system.register(Purse)
         with Projections.open(tmp_path / "bank.db.views", system.journal, [Balances()]) as projections:
             system.actor(Purse, "ann").ask(10)
@@ -257,7 +249,7 @@ def test_actors_of_one_s_own_are_followed_over_the_log_of_their_system(tmp_path:
 
 def test_an_actor_whose_class_is_not_known_yet_is_asked_for(tmp_path: Path) -> None:
     with (
-        ActorSystem.open(tmp_path / "bank.db", synchronous="OFF") as system,
+        ActorSystem.open(log_at(tmp_path / "bank.db"), synchronous="OFF") as system,
         pytest.raises(ProjectionMistakeError, match="once their class is registered"),
     ):
         Projections.open(tmp_path / "views", system.journal, [Balances()])
@@ -279,13 +271,10 @@ def test_a_log_in_postgresql_has_its_projections_beside_it(server: Server) -> No
             assert balances(projections) == {"Purse/ann": 30}
 
 
-def test_a_log_that_is_open_for_reading_only_is_followed_too(opened: Open, path: Path, tmp_path: Path) -> None:
-    from reenact._runtime import codec  # noqa: PLC0415 - what a reader needs
-    from reenact.actors.journal.sqlite import SqliteJournal  # noqa: PLC0415 - likewise
-
+def test_a_log_that_is_open_for_reading_only_is_followed_too(opened: Open, log: str, tmp_path: Path) -> None:
     runtime = opened(environment=MockEnvironmentFactory(delays=False))
     with (
-        SqliteJournal.open(path, codec(), read_only=True) as journal,
+        read_log(log) as journal,
         Projections.open(tmp_path / "elsewhere", journal, [Spoken()]) as projections,
     ):
         talk(runtime, "Hello")

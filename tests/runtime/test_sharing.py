@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,9 +18,9 @@ from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import Ears, check, heard_of, journal_of
 
 
-def hold(reporter: Reporter, path: Path) -> None:
+def hold(reporter: Reporter, log: str) -> None:
     """Begin an answer in the session `theirs` that goes no further."""
-    with SharedRuntime.open(path, environment=GatedFactory("held")) as runtime:
+    with SharedRuntime.open(log, environment=GatedFactory("held")) as runtime:
         ears = Ears(runtime)
         agents: list[str] = []
 
@@ -37,16 +36,16 @@ def hold(reporter: Reporter, path: Path) -> None:
         ears.wait("turn_completed", turn_id=turn_id)
 
 
-def look(reporter: Reporter, path: Path) -> None:
+def look(reporter: Reporter, log: str) -> None:
     """Open the log, and say who is live in it."""
-    with SharedRuntime.open(path, environment=MockEnvironmentFactory()) as runtime:
+    with SharedRuntime.open(log, environment=MockEnvironmentFactory()) as runtime:
         reporter.say("live", [agent.session_id for agent in runtime.agents.list()])
 
 
-def try_to_open(reporter: Reporter, path: Path, kind: type[Runtime]) -> None:
+def try_to_open(reporter: Reporter, log: str, kind: type[Runtime]) -> None:
     """Open the log, or say who has it."""
     try:
-        kind.open(path).close()
+        kind.open(log).close()
     except LogLockedError as locked:
         reporter.say("locked", locked.pid)
     else:
@@ -61,14 +60,14 @@ def others() -> Iterator[list[CrashTest]]:
 
 
 @pytest.fixture
-def shared(path: Path) -> Iterator[SharedRuntime]:
+def shared(log: str) -> Iterator[SharedRuntime]:
     """A runtime with the sessions `mine` and `theirs`, of which it has neither."""
-    with SharedRuntime.open(path, environment=MockEnvironmentFactory(delays=False)) as runtime:
+    with SharedRuntime.open(log, environment=MockEnvironmentFactory(delays=False)) as runtime:
         runtime.containers.create(container_id="c")
         runtime.images.register(Image(id="i"))
         for session_id in ("mine", "theirs"):
             runtime.sessions.create("c", "i", session_id=session_id)
-    with SharedRuntime.open(path, environment=MockEnvironmentFactory(delays=False)) as runtime:
+    with SharedRuntime.open(log, environment=MockEnvironmentFactory(delays=False)) as runtime:
         yield runtime
 
 
@@ -81,7 +80,7 @@ def ask(runtime: Runtime, session_id: str) -> None:
 
 
 def test_a_session_belongs_to_one_process_until_that_has_ended(
-    shared: SharedRuntime, path: Path, others: list[CrashTest]
+    shared: SharedRuntime, log: str, others: list[CrashTest]
 ) -> None:
     ask(shared, "mine")
 
@@ -99,13 +98,13 @@ def test_a_session_belongs_to_one_process_until_that_has_ended(
         (turn,) = shared.sessions.turns("theirs")
         assert turn.outcome is None
         ask(shared, "mine")
-        ((live,),) = others[1].run(look, path).told("live")
+        ((live,),) = others[1].run(look, log).told("live")
         assert sorted(live) == ["mine", "theirs"], "what others have is not ended"
         shared.sessions.branch("theirs", new_session_id="branch")
         ask(shared, "branch")
         return True
 
-    others[0].run_until_killed(hold, path, until=meanwhile)
+    others[0].run_until_killed(hold, log, until=meanwhile)
 
     assert not shared.is_open_elsewhere("theirs")
     ask(shared, "theirs")
@@ -116,12 +115,12 @@ def test_a_session_belongs_to_one_process_until_that_has_ended(
 
 
 def test_what_a_killed_process_has_left_is_ended_once_whoever_comes_first(
-    shared: SharedRuntime, path: Path, others: list[CrashTest]
+    shared: SharedRuntime, log: str, others: list[CrashTest]
 ) -> None:
-    others[0].run_until_killed(hold, path, until=bool)
+    others[0].run_until_killed(hold, log, until=bool)
 
     with ThreadPoolExecutor(2) as pool:
-        opened = [pool.submit(each.run, look, path) for each in others]
+        opened = [pool.submit(each.run, look, log) for each in others]
         reports = [each.result() for each in opened]
 
     assert [report.told("live") for report in reports] == [[[[]]], [[[]]]]
@@ -132,28 +131,26 @@ def test_what_a_killed_process_has_left_is_ended_once_whoever_comes_first(
     check(shared)
 
 
-def test_a_session_is_free_once_its_agent_has_stopped(
-    shared: SharedRuntime, path: Path, others: list[CrashTest]
-) -> None:
+def test_a_session_is_free_once_its_agent_has_stopped(shared: SharedRuntime, log: str, others: list[CrashTest]) -> None:
     for _ in range(2):
         ask(shared, "theirs")
         (agent,) = shared.agents.list()
         shared.agents.destroy(agent.id)
-        others[0].run_until_killed(hold, path, until=bool)
+        others[0].run_until_killed(hold, log, until=bool)
 
 
 def test_whoever_wants_a_log_for_itself_is_kept_out_by_those_who_share_it_and_keeps_them_out(
-    path: Path, others: list[CrashTest]
+    log: str, others: list[CrashTest]
 ) -> None:
     kinds = (Runtime, SharedRuntime)
     found: dict[tuple[str, str], object] = {}
     for kind in kinds:
-        with kind.open(path):
+        with kind.open(log):
             for other in kinds:
                 with pytest.raises(LogLockedError) as refused:  # a process has one runtime on it
-                    other.open(path)
+                    other.open(log)
                 assert refused.value.pid == os.getpid()
-                report = others[0].run(try_to_open, path, other)
+                report = others[0].run(try_to_open, log, other)
                 found[kind.__name__, other.__name__] = [*report.told("locked"), *report.told("open")]
 
     us = [[os.getpid()]]

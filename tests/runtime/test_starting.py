@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +14,7 @@ from reenact.domain.conversation import Conversation
 from reenact.domain.messages import Said
 from reenact.events import MessageStop, TextDelta
 from reenact.testing import wait_until
+from tests.logs import execute
 from tests.runtime.conftest import furnish
 
 
@@ -73,14 +71,14 @@ def texts(said: Sequence[Said]) -> list[str]:
     return [one.text for one in said]
 
 
-def test_what_was_said_before_is_read_when_the_model_looks_at_it(path: Path, model: Model) -> None:
-    with Runtime.open(path, llm_provider=model) as runtime:
+def test_what_was_said_before_is_read_when_the_model_looks_at_it(log: str, model: Model) -> None:
+    with Runtime.open(log, llm_provider=model) as runtime:
         furnish(runtime)
         runtime.sessions.create("c", "i", session_id="s")
         talk(runtime, "s", 5)
         before = texts(model.given)
 
-    with Runtime.open(path, llm_provider=model) as runtime:
+    with Runtime.open(log, llm_provider=model) as runtime:
         talk(runtime, "s", 2)
         given = model.given
         assert isinstance(given, Conversation)
@@ -90,12 +88,12 @@ def test_what_was_said_before_is_read_when_the_model_looks_at_it(path: Path, mod
         branch = runtime.sessions.branch("s").id
         talk(runtime, branch, 3)
 
-    with Runtime.open(path, llm_provider=model) as runtime:
+    with Runtime.open(log, llm_provider=model) as runtime:
         talk(runtime, branch, 1)
         assert len(model.given) == 21
         assert texts(model.given) == [message.text for message in runtime.sessions.messages(branch)][:-1]
 
-    with Audit.open(path) as audit:
+    with Audit.open(log) as audit:
         assert not audit.verify().findings
 
 
@@ -116,17 +114,16 @@ def with_other_ids(state: bytes) -> bytes:
     ],
 )
 def test_a_snapshot_that_says_something_else_is_found(
-    path: Path, model: Model, topic: str, made_of: Callable[[bytes], bytes], problem: str
+    log: str, model: Model, topic: str, made_of: Callable[[bytes], bytes], problem: str
 ) -> None:
-    with Runtime.open(path, llm_provider=model) as runtime:
+    with Runtime.open(log, llm_provider=model) as runtime:
         furnish(runtime)
         runtime.sessions.create("c", "i", session_id="s")
         talk(runtime, "s", 5)
-    with closing(sqlite3.connect(path)) as connection, connection:
-        (state,) = connection.execute("SELECT state FROM stored_snapshots").fetchone()
-        connection.execute("UPDATE stored_snapshots SET topic = ?, state = ?", (topic, made_of(state)))
+    ((state,),) = execute(log, "SELECT state FROM stored_snapshots")
+    execute(log, "UPDATE stored_snapshots SET topic = ?, state = ?", topic, made_of(state))
 
-    with Audit.open(path) as audit:
+    with Audit.open(log) as audit:
         (finding,) = audit.verify().findings
 
     assert (finding.kind, finding.name) == ("snapshot", "session/s")

@@ -16,6 +16,8 @@ from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import Ears, at_every_commit, check, journal_of
 from tests.started.disks import mount, mounted
 
+pytestmark = pytest.mark.sqlite_only("disks, and pages of the file")
+
 
 def limit(runtime: Runtime, pages: int) -> None:
     """Allow the log so many pages more than it has, on the thread that may touch the writing connection."""

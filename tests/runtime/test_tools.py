@@ -29,8 +29,9 @@ from reenact.actors.environment.tools.tool import tool
 from reenact.domain.policy.matchers import path
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, MockEvent, wait_until
+from tests.logs import copy_log
 from tests.runtime.conftest import Open
-from tests.runtime.witness import PATIENCE, Ears, at_every_commit, copy_files
+from tests.runtime.witness import PATIENCE, Ears, at_every_commit
 
 
 def results_in(said: Sequence[Said]) -> list[ToolResultBlock]:
@@ -437,16 +438,15 @@ def is_idle(runtime: Runtime) -> bool:
 
 
 def test_whenever_the_process_ends_a_resumed_turn_goes_on_to_its_end(
-    opened: Open, factory: MockEnvironmentFactory, tmp_path: Path
+    opened: Open, log: str, factory: MockEnvironmentFactory
 ) -> None:
     factory.define_scenario("weather", asks(("c1", "get_weather", {"city": "Rome"})))
     factory.set_scenario("weather")
     runtime = opened(environment=factory)
     ears = Ears(runtime)
     agent = running(runtime, Image(id="i", tools=(get_weather,)))
-    copies: list[Path] = []
-    log = tmp_path / "agents.db"
-    at_every_commit(runtime, lambda count: copies.append(copy_files(log, tmp_path / str(count))))
+    copies: list[str] = []
+    at_every_commit(runtime, lambda count: copies.append(copy_log(log, str(count))))
     turn = runtime.agents.receive(agent, "go")
     ears.wait("turn_completed")
     runtime.close()
@@ -461,22 +461,22 @@ def test_whenever_the_process_ends_a_resumed_turn_goes_on_to_its_end(
     assert len(copies) > 4
 
 
-def at_once(runtime: Runtime, _: Path) -> None:
+def at_once(runtime: Runtime, _: str) -> None:
     runtime.agents.approve("c1")
 
 
-def by_request(runtime: Runtime, _: Path) -> None:
+def by_request(runtime: Runtime, _: str) -> None:
     runtime.request("agent_approve_request", {"call_id": "c1"})
 
 
-def over_http(runtime: Runtime, _: Path) -> None:
+def over_http(runtime: Runtime, _: str) -> None:
     with Server(runtime) as server, Runtime.connect(server.url) as remote:
         remote.agents.approve("c1")
 
 
-def awaited(runtime: Runtime, path: Path) -> None:
+def awaited(runtime: Runtime, log: str) -> None:
     async def approve() -> None:
-        async with await AsyncRuntime.open(path, environment=MockEnvironmentFactory()) as another:
+        async with await AsyncRuntime.open(log, environment=MockEnvironmentFactory()) as another:
             await another.agents.approve("c1", arguments={"city": "Pisa"})
 
     runtime.close()
@@ -485,7 +485,7 @@ def awaited(runtime: Runtime, path: Path) -> None:
 
 @pytest.mark.parametrize("approve", [at_once, by_request, over_http, awaited])
 def test_a_call_whose_function_is_not_there_cannot_be_approved_and_goes_on_waiting(
-    opened: Open, path: Path, factory: MockEnvironmentFactory, approve: Callable[[Runtime, Path], None]
+    opened: Open, log: str, factory: MockEnvironmentFactory, approve: Callable[[Runtime, str], None]
 ) -> None:
     factory.define_scenario("weather", asks(("c1", "get_weather", {"city": "Rome"})))
     factory.set_scenario("weather")
@@ -496,7 +496,7 @@ def test_a_call_whose_function_is_not_there_cannot_be_approved_and_goes_on_waiti
 
     without = opened(environment=factory)
     with pytest.raises(ToolUnavailableError, match=r"get_weather cannot be approved: .* tools=") as refused:
-        approve(without, path)
+        approve(without, log)
     without.close()
 
     assert refused.value.tool == "get_weather"

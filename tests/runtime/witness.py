@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterable
 from functools import reduce
-from pathlib import Path
 from threading import Condition
 from typing import Any
 
 import msgspec
 
 from reenact import Runtime
-from reenact._runtime import codec
 from reenact.actors.journal.api import Append, Done, Outcome
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
 from reenact.actors.session import SessionActor
 from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
@@ -22,6 +19,7 @@ from reenact.events import Envelope
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.verification.replay import retrace
 from tests.domain.grammar import Grammar, Heard
+from tests.logs import log_of, read_log
 
 PATIENCE = 60.0
 """Seconds after which what was waited for is not going to happen."""
@@ -74,14 +72,14 @@ class Ears:
             self._changed.wait(timeout)
 
 
-def journal_of(runtime: Runtime) -> SqliteJournal:
+def journal_of(runtime: Runtime) -> StoredJournal:
     """Return the log under the runtime."""
     journal = runtime._journal
-    assert isinstance(journal, SqliteJournal)
+    assert isinstance(journal, StoredJournal)
     return journal
 
 
-def heard_of(journal: SqliteJournal, session_id: str) -> list[Heard]:
+def heard_of(journal: StoredJournal, session_id: str) -> list[Heard]:
     """Return the feed of the session as the log holds it."""
     heard: list[Heard] = []
     for row in journal.read_feed(f"session/{session_id}", limit=1_000_000):
@@ -101,14 +99,14 @@ def plain(event: Envelope) -> Heard:
     return Heard(event.cursor, event.type, event.context.turn_id, data)
 
 
-def unfinished(log: Path) -> set[str]:
+def unfinished(log: str) -> set[str]:
     """Return the turns that the log of a process that is no more has begun and not ended."""
-    with SqliteJournal.open(log, codec(), read_only=True) as journal:
+    with read_log(log) as journal:
         turns = [state.turn for state in recorded_states(journal).values()]
     return {turn.id for turn in turns if turn is not None}
 
 
-def recorded_states(journal: SqliteJournal) -> dict[str, Session]:
+def recorded_states(journal: StoredJournal) -> dict[str, Session]:
     """Return the state of each session, folded from the log, deleted ones too."""
     ids = [
         recorded.event.session_id
@@ -118,7 +116,7 @@ def recorded_states(journal: SqliteJournal) -> dict[str, Session]:
     return {id_: fold(journal, id_) for id_ in ids}
 
 
-def fold(journal: SqliteJournal, session_id: str, *, until: int | None = None) -> Session:
+def fold(journal: StoredJournal, session_id: str, *, until: int | None = None) -> Session:
     """Return the session's state as its log alone tells it, up to a version."""
     own = journal.read(f"session/{session_id}")[:until]
     branched = own[0].event if own else None
@@ -153,11 +151,11 @@ def check(runtime: Runtime, *, resumed: Iterable[str] = ()) -> dict[str, Grammar
         assert grammar.waiting == [queued.turn_id for queued in state.queue]
     check_rows(runtime, states)
     check_decisions(journal)
-    assert verify(journal.path) == []
+    assert verify(log_of(journal)) == []
     return read
 
 
-def check_decisions(journal: SqliteJournal) -> None:
+def check_decisions(journal: StoredJournal) -> None:
     """Have today's code decide all that the log holds once more."""
     assert [one for one in retrace(journal) if one.divergence is not None] == []
 
@@ -179,16 +177,6 @@ def check_rows(runtime: Runtime, states: dict[str, Session]) -> None:
             assert kept.turns_of(session_id) == anew.turns_of(session_id)
             assert kept.tool_calls(session_id) == anew.tool_calls(session_id)
             assert kept.usage(session_id) == anew.usage(session_id)
-
-
-def copy_files(log: Path, directory: Path) -> Path:
-    """Copy the files of a log that is open, as a crash at this moment would leave them."""
-    directory.mkdir()
-    for suffix in ("", "-wal", "-shm", ".projections", ".projections-wal", ".projections-shm"):
-        file = Path(f"{log}{suffix}")
-        if file.exists():
-            shutil.copy(file, directory / file.name)
-    return directory / log.name
 
 
 def at_every_commit(runtime: Runtime, act: Callable[[int], None]) -> None:

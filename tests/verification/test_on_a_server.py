@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Generator
 from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
@@ -20,7 +19,7 @@ from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.audit import checkpoint_of, verify_log
 from reenact.domain.chain import Row
 from tests.examples import examples
-from tests.journal.server import Server, running_server
+from tests.journal.server import Server
 
 Rows: TypeAlias = list[tuple[object, ...]]
 
@@ -30,15 +29,6 @@ COLUMNS = {
     "consumers": ("topic", "client_id", "cursor", "seen_at"),
 }
 TABLES = ["steps", "requests"]
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[Server]:
-    """A server for these tests."""
-    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    with running_server(runtime) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from reenact import Runtime
+from tests.logs import log_at
 
 Open = Callable[..., Runtime]
 
@@ -24,8 +25,9 @@ def opened(tmp_path: Path) -> Iterator[Open]:
     """Opens runtimes, on the test's own log unless another is named, and closes them in the end."""
     with ExitStack() as stack:
 
-        def open_(environment: Any, log: Path = tmp_path / "agents.db", **settings: Any) -> Runtime:  # noqa: ANN401 - what `Runtime.open` takes
-            runtime = Runtime.open(log, environment=environment, synchronous="OFF", **settings)
+        def open_(environment: Any, log: str | Path = tmp_path / "agents.db", **settings: Any) -> Runtime:  # noqa: ANN401 - what `Runtime.open` takes
+            where = log if isinstance(log, str) else log_at(log)
+            runtime = Runtime.open(where, environment=environment, synchronous="OFF", **settings)
             stack.callback(runtime.close)
             return runtime
 

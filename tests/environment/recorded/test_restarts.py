@@ -19,7 +19,8 @@ from reenact.testing import CrashTest, RecordedEnvironment, wait_until
 from tests.environment.recorded.child import record_on
 from tests.environment.recorded.conftest import Open
 from tests.environment.recorded.stage import IMAGE, Step, Turn, call, mock_of, play, text
-from tests.runtime.witness import PATIENCE, Ears, at_every_commit, copy_files
+from tests.logs import copy_log, log_at
+from tests.runtime.witness import PATIENCE, Ears, at_every_commit
 
 CHUNKS = "".join(f"chunk-{number} " for number in range(100))
 
@@ -86,8 +87,8 @@ def test_whenever_the_process_ends_a_resumed_turn_goes_on_with_the_recording(
     runtime = opened(RecordedEnvironment.replay(path))
     ears = Ears(runtime)
     agent = begin(runtime, LOOKING)
-    copies: list[Path] = []
-    at_every_commit(runtime, lambda count: copies.append(copy_files(tmp_path / "agents.db", tmp_path / str(count))))
+    copies: list[str] = []
+    at_every_commit(runtime, lambda count: copies.append(copy_log(log_at(tmp_path / "agents.db"), str(count))))
     ears.wait("turn_completed", turn_id=runtime.agents.receive(agent, "Look"))
     runtime.close()
 
@@ -122,7 +123,7 @@ def test_a_call_that_a_restart_ran_again_is_found_in_the_recording_that_went_on(
     ears = Ears(runtime)
     runtime.agents.receive(begin(runtime, image), "Look")
     ears.wait("tool_started")
-    log = copy_files(tmp_path / "agents.db", tmp_path / "crashed")
+    log = copy_log(log_at(tmp_path / "agents.db"), "crashed")
     went_on = tmp_path / "went-on.json"
     went_on.write_bytes(path.read_bytes())
     gate.set()
@@ -197,7 +198,7 @@ def test_a_process_that_is_killed_leaves_what_it_has_heard_the_end_of(path: Path
     for number in range(4):
         turns = chance.randint(1, 30)
         report = crashes.run_until_killed(
-            record_on, str(path), f"{path}-{number}.db", until=partial(_are_as_many, turns)
+            record_on, str(path), log_at(Path(f"{path}-{number}.db")), until=partial(_are_as_many, turns)
         )
         finished: int = report.said[-1][0]
 

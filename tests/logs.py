@@ -1,0 +1,134 @@
+"""Logs of the tests, each known by a path: files, or with `--log=postgresql` schemas on a server."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from contextlib import closing
+from functools import cache
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import psycopg
+from psycopg.sql import SQL, Identifier
+
+from reenact._runtime import codec
+from reenact.actors.journal.api import Journal
+from reenact.actors.journal.postgres.journal import PostgresJournal
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
+from tests.journal.server import DATABASE
+
+Values: TypeAlias = str | int | bytes | None
+_given: dict[str, Path] = {}
+
+
+def log_at(path: Path) -> str:
+    """Return what to open for the log that is known by this path; it is the same in every process."""
+    if DATABASE not in os.environ:
+        return str(path)
+    path = path.absolute()
+    schema = f"log_{blake2b(os.fsencode(path), digest_size=8).hexdigest()}"
+    _given[schema] = path
+    return _url(schema)
+
+
+def copy_log(log: str, name: str) -> str:
+    """Copy a log that is open, as a crash at this moment would leave it, into a new directory beside it."""
+    if DATABASE not in os.environ:
+        directory = Path(log).with_name(name)
+        directory.mkdir()
+        for suffix in ("", "-wal", "-shm", ".projections", ".projections-wal", ".projections-shm"):
+            file = Path(f"{log}{suffix}")
+            if file.exists():
+                shutil.copy(file, directory / file.name)
+        return str(directory / Path(log).name)
+    path = _given[_schema_of(log)]
+    path.with_name(name).mkdir()
+    copy = log_at(path.with_name(name) / path.name)
+    _copy_schema(_schema_of(log), _schema_of(copy))
+    return copy
+
+
+def copy_directory(source: Path, target: Path) -> Path:
+    """Copy a directory and the logs that are known by paths in it, and return where it is now."""
+    shutil.copytree(source, target)
+    for schema, path in [*_given.items()]:
+        if path.parent == source:
+            _copy_schema(schema, _schema_of(log_at(target / path.name)))
+    return target
+
+
+def read_log(log: str) -> StoredJournal:
+    """Open a log of Reenact's own to read it."""
+    if DATABASE in os.environ:
+        return PostgresJournal.open(log, codec(), read_only=True)
+    return SqliteJournal.open(log, codec(), read_only=True)
+
+
+def log_of(journal: Journal) -> str:
+    """Return what to open for the log that is open."""
+    if isinstance(journal, SqliteJournal):
+        return journal.path
+    assert isinstance(journal, PostgresJournal)
+    return _url(journal.name.rpartition("=")[2])
+
+
+def is_begun(log: str) -> bool:
+    """Return whether there is anything at the log's place."""
+    if DATABASE not in os.environ:
+        return Path(log).exists()
+    return bool(execute(log, "SELECT 1 FROM pg_namespace WHERE nspname = ?", _schema_of(log)))
+
+
+def execute(log: str, statement: str, *parameters: Values) -> list[tuple[Any, ...]]:
+    """Execute a statement on the tables behind the log's back; return the rows that it has."""
+    if DATABASE not in os.environ:
+        with closing(sqlite3.connect(log)) as file, file:
+            return file.execute(statement, parameters).fetchall()
+    with _connection().transaction():
+        _connection().execute(SQL("SET LOCAL search_path TO {}").format(Identifier(_schema_of(log))))
+        cursor = _connection().execute(statement.replace("?", "%s").encode(), parameters)
+        return cursor.fetchall() if cursor.description else []
+
+
+def drop_tables(log: str) -> None:
+    """Delete what follows from the log and stands beside it, which nobody has open."""
+    for file in Path(log).parent.glob(f"{Path(log).name}.projections*"):
+        file.unlink()
+
+
+def drop_logs() -> None:
+    """Drop the logs on the server that are in directories that are gone."""
+    for schema, path in [*_given.items()]:
+        if not path.parent.exists():
+            _connection().execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(schema)))
+            del _given[schema]
+
+
+def _copy_schema(source: str, target: str) -> None:
+    """Copy all tables, as they are at one moment."""
+    connection = _connection()
+    with connection.transaction():
+        connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(target)))
+        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [source]).fetchall()
+        for (table,) in tables:
+            names = {"old": Identifier(source, table), "new": Identifier(target, table)}
+            connection.execute(SQL("CREATE TABLE {new} (LIKE {old} INCLUDING ALL)").format(**names))
+            connection.execute(SQL("INSERT INTO {new} SELECT * FROM {old}").format(**names))
+
+
+@cache
+def _connection() -> psycopg.Connection:
+    return psycopg.connect(os.environ[DATABASE], autocommit=True)
+
+
+def _schema_of(log: str) -> str:
+    return log.rpartition("=")[2]
+
+
+def _url(schema: str) -> str:
+    return f"{os.environ[DATABASE]}&schema={schema}"
