@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from collections.abc import Sequence
 from contextlib import closing
 from functools import cache
 from hashlib import blake2b
@@ -35,6 +36,13 @@ def log_at(path: Path) -> str:
     return _url(schema)
 
 
+def with_logs(words: Sequence[str], directory: Path) -> list[str]:
+    """Return the words of a command in this directory, with what is to be opened for each that names a log, `x.db`."""
+    if DATABASE not in os.environ:
+        return [*words]
+    return [log_at(directory / word) if word.endswith(".db") else word for word in words]
+
+
 def copy_log(log: str, name: str) -> str:
     """Copy a log that is open, as a crash at this moment would leave it, into a new directory beside it."""
     if DATABASE not in os.environ:
@@ -48,7 +56,7 @@ def copy_log(log: str, name: str) -> str:
     path = _given[_schema_of(log)]
     path.with_name(name).mkdir()
     copy = log_at(path.with_name(name) / path.name)
-    _copy_schema(_schema_of(log), _schema_of(copy))
+    _copy(log, copy)
     return copy
 
 
@@ -57,7 +65,7 @@ def copy_directory(source: Path, target: Path) -> Path:
     shutil.copytree(source, target)
     for schema, path in [*_given.items()]:
         if path.parent == source:
-            _copy_schema(schema, _schema_of(log_at(target / path.name)))
+            _copy(_url(schema), log_at(target / path.name))
     return target
 
 
@@ -80,7 +88,7 @@ def is_begun(log: str) -> bool:
     """Return whether there is anything at the log's place."""
     if DATABASE not in os.environ:
         return Path(log).exists()
-    return bool(execute(log, "SELECT 1 FROM pg_namespace WHERE nspname = ?", _schema_of(log)))
+    return bool(_schemas_of(log))
 
 
 def execute(log: str, statement: str, *parameters: Values) -> list[tuple[Any, ...]]:
@@ -96,29 +104,41 @@ def execute(log: str, statement: str, *parameters: Values) -> list[tuple[Any, ..
 
 def drop_tables(log: str) -> None:
     """Delete what follows from the log and stands beside it, which nobody has open."""
-    for file in Path(log).parent.glob(f"{Path(log).name}.projections*"):
-        file.unlink()
+    if DATABASE not in os.environ:
+        for file in Path(log).parent.glob(f"{Path(log).name}.projections*"):
+            file.unlink()
+        return
+    for schema in _schemas_of(log):
+        if schema != _schema_of(log):
+            _drop(schema)
 
 
 def drop_logs() -> None:
     """Drop the logs on the server that are in directories that are gone."""
     for schema, path in [*_given.items()]:
         if not path.parent.exists():
-            _connection().execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(schema)))
+            for each in _schemas_of(_url(schema)):
+                _drop(each)
             del _given[schema]
 
 
-def _copy_schema(source: str, target: str) -> None:
-    """Copy all tables, as they are at one moment."""
-    connection = _connection()
+def _copy(log: str, copy: str) -> None:
+    """Copy the tables of a log, and those that follow it, as they are at one moment."""
+    connection, old, new = _connection(), _schema_of(log), _schema_of(copy)
     with connection.transaction():
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-        connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(target)))
-        tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [source]).fetchall()
-        for (table,) in tables:
-            names = {"old": Identifier(source, table), "new": Identifier(target, table)}
-            connection.execute(SQL("CREATE TABLE {new} (LIKE {old} INCLUDING ALL)").format(**names))
-            connection.execute(SQL("INSERT INTO {new} SELECT * FROM {old}").format(**names))
+        for schema in _schemas_of(log):
+            target = schema.replace(old, new)
+            connection.execute(SQL("CREATE SCHEMA {}").format(Identifier(target)))
+            tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema]).fetchall()
+            for (table,) in tables:
+                names = {"old": Identifier(schema, table), "new": Identifier(target, table)}
+                connection.execute(SQL("CREATE TABLE {new} (LIKE {old} INCLUDING ALL)").format(**names))
+                connection.execute(SQL("INSERT INTO {new} SELECT * FROM {old}").format(**names))
+
+
+def _drop(schema: str) -> None:
+    _connection().execute(SQL("DROP SCHEMA {} CASCADE").format(Identifier(schema)))
 
 
 @cache
@@ -128,6 +148,12 @@ def _connection() -> psycopg.Connection:
 
 def _schema_of(log: str) -> str:
     return log.rpartition("=")[2]
+
+
+def _schemas_of(log: str) -> list[str]:
+    """Return the schema of the log, if there is one, and those of the tables that follow it."""
+    of_log = "SELECT nspname FROM pg_namespace WHERE starts_with(nspname, %s) ORDER BY nspname"
+    return [name for (name,) in _connection().execute(of_log, [_schema_of(log)]).fetchall()]
 
 
 def _url(schema: str) -> str:

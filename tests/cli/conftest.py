@@ -20,6 +20,8 @@ from reenact.cli import main
 from reenact.terminal import TerminalEmulator
 from reenact.testing import FakeMessagesAPI
 from tests.cli.tools import Office
+from tests.journal.server import DATABASE
+from tests.logs import log_at, with_logs
 from tests.started.programs import INHERITED, Programs
 
 KEY = "sk-ant-this-is-a-secret"
@@ -59,12 +61,14 @@ def environ(tmp_path: Path) -> dict[str, str]:
     home = tmp_path / "home"
     home.mkdir()
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+    own_log = {"REENACT_DB": log_at(home / ".local/share/reenact/reenact.db")} if DATABASE in os.environ else {}
     return {
         **inherited,
         "HOME": str(home),
         "PYTHONPATH": str(Path(reenact.__file__).parent.parent),
         "SSL_CERT_DIR": str(home),  # nobody shows a certificate here, and to load all of the system's takes long
         "TERM": "xterm",
+        **own_log,
     }
 
 
@@ -86,7 +90,7 @@ def run(
             patch.chdir(tmp_path)
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
             capsys.readouterr()
-            code = main(arguments)
+            code = main(with_logs(arguments, tmp_path))
             printed = capsys.readouterr()
             return Outcome(code, printed.out, printed.err)
 
@@ -105,7 +109,7 @@ def start(environ: dict[str, str], command: list[str], tmp_path: Path) -> Run:
 
     def start(*arguments: str, stdin: bytes = b"", **variables: str) -> Outcome:
         done = subprocess.run(
-            [*command, *arguments],
+            [*command, *with_logs(arguments, tmp_path)],
             input=stdin,
             capture_output=True,
             env={**environ, **variables},
@@ -145,7 +149,7 @@ def chat(programs: Programs, environ: dict[str, str], tmp_path: Path) -> Iterato
             terminal = chats.enter_context(
                 TerminalEmulator(
                     "reenact",
-                    arguments,
+                    with_logs(arguments, cwd),
                     env={**environ, **variables},
                     cwd=cwd,
                     cols=120,

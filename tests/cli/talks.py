@@ -17,6 +17,7 @@ from reenact.cli.parsing.options import TalkOptions
 from reenact.domain.events import Envelope
 from reenact.domain.loop.ledger import Price
 from reenact.testing import MockEnvironmentFactory
+from tests.logs import log_at
 
 FIRST: Final = "ses_first"
 CHAT: Final = Image(id="chat")
@@ -63,7 +64,7 @@ def beginning(
     console: Console | None = None,
 ) -> Generator[Current]:
     """Begin in a new session of the directory's log; the mock answers, which says so only if it has words for that."""
-    answerer, log = Answering(MockEnvironmentFactory(), mock=mock), str(directory / "log.db")
+    answerer, log = Answering(MockEnvironmentFactory(), mock=mock), log_at(directory / "log.db")
     with Runtime.open(log, environment=answerer, prices=prices) as runtime:
         yield Current(
             Conversation(runtime, image, session_id=FIRST, is_new=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from reenact.client.runtime import RemoteRuntime
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory
 from tests.client.scripted import Beyond, Line, Scripted
+from tests.logs import log_at
 
 TOKEN = "only-for-these-tests"  # noqa: S105 - it opens nothing else
 Connect = Callable[..., RemoteRuntime]
@@ -107,9 +109,9 @@ def mock() -> MockEnvironmentFactory:
 
 
 @pytest.fixture
-def local(mock: MockEnvironmentFactory) -> Iterator[Runtime]:
+def local(mock: MockEnvironmentFactory, tmp_path: Path) -> Iterator[Runtime]:
     """A runtime in this process, with the container `c`, the image `i` and its session `s`."""
-    with Runtime.in_memory(environment=mock) as runtime:
+    with Runtime.open(log_at(tmp_path / "log.db"), environment=mock, synchronous="OFF") as runtime:
         runtime.containers.create(container_id="c")
         runtime.images.register(Image(id="i"))
         runtime.sessions.create("c", "i", session_id="s")

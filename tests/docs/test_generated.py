@@ -34,6 +34,7 @@ from tests.docs.generated import (
     with_crash_points,
 )
 from tests.docs.pages import PAGES
+from tests.logs import log_at
 
 HOW = "make it anew: .venv/bin/python -m tests.docs.generated"
 
@@ -67,7 +68,7 @@ def test_every_line_of_an_export_fits_the_schema_in_the_documentation(tmp_path: 
     document: dict[str, Any] = json.loads(EXPORT_FILE.read_text())
     Draft202012Validator.check_schema(document)
     validator = Draft202012Validator(document, format_checker=FormatChecker())
-    with Runtime.open(tmp_path / "log.db", environment=MockEnvironmentFactory(delays=False)) as runtime:
+    with Runtime.open(log_at(tmp_path / "log.db"), environment=MockEnvironmentFactory(delays=False)) as runtime:
         runtime.images.register(Image(id="chat"))
         runtime.request("message_send_request", {"image_id": "chat", "content": "Hello"})
     export_log(tmp_path / "log.db", tmp_path / "log.jsonl")

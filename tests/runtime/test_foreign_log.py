@@ -43,7 +43,7 @@ def test_the_log_of_other_actors_is_refused_and_stays_as_it_is(tmp_path: Path) -
     count(log, 4)
     before = content_of(tmp_path)
 
-    with pytest.raises(LogUnusableError, match=r"counters\.db is the log of other actors.*'counted:1'"):
+    with pytest.raises(LogUnusableError, match=r"is the log of other actors.*'counted:1'"):
         Runtime.open(log)
 
     assert content_of(tmp_path) == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import threading
 from pathlib import Path
 
@@ -119,15 +120,12 @@ def answering() -> MockEnvironmentFactory:
     return MockEnvironmentFactory(delays=False)
 
 
-def test_a_projection_follows_the_runtime_that_it_is_given_to(
-    opened: Open, log: str, answering: MockEnvironmentFactory
-) -> None:
+def test_a_projection_follows_the_runtime_that_it_is_given_to(opened: Open, answering: MockEnvironmentFactory) -> None:
     runtime = opened(environment=answering, projections=[Spoken()])
 
     talk(runtime, "Hello", "Goodbye")
 
     assert read_spoken(runtime) == (len("Hello" + "Goodbye"), 2 * len("Hello from mock!"))
-    assert Path(f"{log}.views").is_dir()
     assert [(one.name, one.lag, one.health) for one in runtime.projections.status()] == [
         ("reenact", 0, "running"),
         ("spoken", 0, "running"),
@@ -201,10 +199,13 @@ def test_in_memory_there_are_projections_as_well(answering: MockEnvironmentFacto
         pass
 
 
+@pytest.mark.sqlite_only("a directory")
 def test_without_projections_of_one_s_own_there_is_no_directory_for_them(opened: Open, log: str) -> None:
-    runtime = opened()
+    opened(projections=[Spoken()]).close()
+    assert Path(f"{log}.views").is_dir()
+    shutil.rmtree(f"{log}.views")
 
-    runtime.projections.rebuild()
+    opened().projections.rebuild()
 
     assert not Path(f"{log}.views").exists()
 

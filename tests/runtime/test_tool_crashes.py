@@ -58,6 +58,7 @@ def results(runtime: Runtime, session_id: str = "s") -> list[ToolResultBlock]:
     return [block for block in blocks if isinstance(block, ToolResultBlock)]
 
 
+@pytest.mark.sqlite_only("pages of the file")
 def test_a_result_that_finds_no_space_is_answered_as_unknown_once_there_is_some(runtime: Runtime, world: World) -> None:
     ears = Ears(runtime)
     agent = started(runtime, world, call("grind"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import httpx2
@@ -12,6 +13,7 @@ import pytest
 from reenact import Image, Runtime
 from reenact.server import Limits, Server
 from reenact.testing import MockEnvironmentFactory
+from tests.logs import log_at
 from tests.server.talk import Talk, greeted
 
 Serve: TypeAlias = Callable[..., Server]
@@ -25,9 +27,11 @@ def mock() -> MockEnvironmentFactory:
 
 
 @pytest.fixture
-def runtime(mock: MockEnvironmentFactory) -> Iterator[Runtime]:
+def runtime(mock: MockEnvironmentFactory, tmp_path: Path) -> Iterator[Runtime]:
     """Return a runtime with an image `chat`."""
-    with Runtime.in_memory(environment=mock, default_image=Image(id="chat")) as runtime:
+    with Runtime.open(
+        log_at(tmp_path / "log.db"), environment=mock, default_image=Image(id="chat"), synchronous="OFF"
+    ) as runtime:
         yield runtime
 
 

@@ -19,6 +19,7 @@ from reenact.audit import Audit, Redaction, export_log, import_log, open_export
 from reenact.domain.chain import GENESIS, Row, header_of, part_digest, row_digest
 from reenact.domain.errors import ConfigurationError, ExportUnusableError, LogUnusableError
 from reenact.testing import MockEnvironmentFactory
+from tests.logs import log_at
 from tests.projections.histories import play
 from tests.transfer.logs import Line, contents, forged, write
 
@@ -148,7 +149,7 @@ def _states(log: Path) -> list[bytes]:
 
 
 def test_a_session_is_exported_from_an_audit(tmp_path: Path) -> None:
-    with Runtime.open(tmp_path / "a.db", environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
+    with Runtime.open(log_at(tmp_path / "a.db"), environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
         container = runtime.containers.create()
         for number in range(2):
             image = runtime.images.register(Image(id=f"i{number}"))

@@ -25,6 +25,7 @@ from reenact.projections.log import AuditedLog, Row
 from reenact.testing import MockEnvironmentFactory
 from tests.examples import examples
 from tests.journal.server import Server
+from tests.logs import log_at
 from tests.projections.histories import Step, play, steps
 from tests.transfer.logs import compact, contents, write
 
@@ -135,7 +136,7 @@ def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
     assert found == (["an import was cut short; import the same export again, and it goes on"] if done else [])
     if done:
         with pytest.raises(LogUnusableError, match="import the same export again"):
-            Runtime.open(one / "two.db", environment=MockEnvironmentFactory())
+            Runtime.open(log_at(one / "two.db"), environment=MockEnvironmentFactory())
 
     imported = import_log(one / "one.jsonl", one / "two.db")
 

@@ -17,6 +17,7 @@ from reenact import Image, ProjectionFailedError, Projections, ReadModelBehindEr
 from reenact.projections import Projection, ProjectionFailure, Row, on
 from reenact.projections.events import ImageRegistered
 from reenact.testing import MockEnvironmentFactory, wait_until
+from tests.logs import log_at
 from tests.projections.histories import Recorded
 from tests.views.support import DoubleWords, Said, WatchedLog, Words, counted, found, say
 from tests.views.test_following import status_of
@@ -271,7 +272,9 @@ def test_a_runtime_closes_though_a_function_does_not_return(tmp_path: Path) -> N
             Stuck.door.wait(LONG)
 
     factory = MockEnvironmentFactory(delays=False)
-    runtime = Runtime.open(tmp_path / "a.db", environment=factory, synchronous="OFF", projections=[StuckAtImages()])
+    runtime = Runtime.open(
+        log_at(tmp_path / "a.db"), environment=factory, synchronous="OFF", projections=[StuckAtImages()]
+    )
     runtime.images.register(Image(id="chat"))
     assert Stuck.reached.wait(60)
 

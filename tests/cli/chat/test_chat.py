@@ -264,7 +264,7 @@ def test_a_message_that_waits_behind_a_call_is_answered_once_that_is_decided(
     first.wait_for(PROMPT)
     first.send_key(SpecialKey.CTRL_D)
     first.wait_for_exit()
-    with Runtime.open(tmp_path / "log.db", environment=MockEnvironmentFactory()) as runtime:
+    with Runtime.open(log_at(tmp_path / "log.db"), environment=MockEnvironmentFactory()) as runtime:
         (call,) = runtime.agents.pending()
         runtime.agents.receive(runtime.sessions.run(call.session_id), "And thank you")
     for text in ("The mail is sent.", "You are welcome."):
@@ -421,6 +421,7 @@ def test_a_path_is_a_question_and_two_slashes_send_one(chat: Chat, run: Run) -> 
 
 
 AN_AGENT_THAT_IS_GONE_ONCE = """
+from tests.logs import log_at
 from reenact.actors.facades import Agents
 receive = Agents.receive
 def once(self, agent_id, message):

@@ -12,6 +12,7 @@ from reenact.cli.commands.audit import sides_of
 from reenact.cli.interrupts import doing_whole
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.conftest import Json, Run
+from tests.logs import log_at
 
 HOSTILE = "a\x1b[2Jb\u202e\u2028\x85\x9b\nc"
 
@@ -127,7 +128,7 @@ def test_a_difference_is_found_or_not(run: Run, talk: Json) -> None:
 
 
 def test_a_branch_is_listed_with_its_lineage_and_compared_with_its_origin(run: Run, tmp_path: Path) -> None:
-    with Runtime.open(tmp_path / "x.db", environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
+    with Runtime.open(log_at(tmp_path / "x.db"), environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
         runtime.containers.create(container_id="home")
         runtime.images.register(Image(id="chat"))
         runtime.sessions.create("home", "chat", session_id="one")

@@ -9,6 +9,7 @@ import pytest
 
 from reenact.actors.journal.verify import verify
 from tests.cli.conftest import Run
+from tests.logs import log_at
 
 SECRET = "sk-ant-api03-abcdefghijkl"  # noqa: S105 - it opens nothing
 
@@ -31,7 +32,7 @@ def test_a_log_goes_from_one_place_to_another(run: Run, talked: list[str], tmp_p
     assert exported.out.startswith("all.jsonl: ")
     assert "0 new events, 0 new rows; " in again.out
     assert exported.err == imported.err == ""
-    assert verify(tmp_path / "there.db") == []
+    assert verify(log_at(tmp_path / "there.db")) == []
     assert sorted(run("sessions", "--db", "there.db", "--output-format", "json").out.splitlines()) == sorted(
         run("sessions", "--db", "here.db", "--output-format", "json").out.splitlines()
     )
@@ -54,7 +55,7 @@ def test_an_export_goes_through_a_pipe(run: Run, talked: list[str], tmp_path: Pa
     assert not any("feed" in json.loads(line) for line in exported.out.splitlines())
     assert "standard output: " in exported.err
     assert imported.code == 0
-    assert verify(tmp_path / "there.db") == []
+    assert verify(log_at(tmp_path / "there.db")) == []
 
 
 def test_secrets_do_not_leave(run: Run, talked: list[str], tmp_path: Path) -> None:

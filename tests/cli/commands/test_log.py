@@ -11,6 +11,7 @@ from reenact import Image, Runtime
 from reenact.cli.commands.log import moment
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.conftest import Json, Run
+from tests.logs import log_at
 
 NOW = datetime(2026, 11, 21, 8, 30, tzinfo=UTC)
 
@@ -129,7 +130,7 @@ def test_the_log_may_be_named_before_the_subcommand(run: Run) -> None:
 
 
 def test_many_sessions_are_cut_short_inside_a_conversation_only(run: Run, tmp_path: Path) -> None:
-    with Runtime.open(tmp_path / "many.db", environment=MockEnvironmentFactory()) as runtime:
+    with Runtime.open(log_at(tmp_path / "many.db"), environment=MockEnvironmentFactory()) as runtime:
         runtime.containers.create(container_id="default")
         runtime.images.register(Image(id="chat"))
         for _ in range(23):

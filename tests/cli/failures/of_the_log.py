@@ -13,6 +13,7 @@ from reenact.testing import MockEnvironmentFactory
 from tests.cli.failures.command_line import HELLO
 from tests.cli.failures.rows import Call, Row, Section, asks, error
 from tests.cli.failures.stage import Stage
+from tests.logs import log_at
 from tests.started.disks import mounted
 
 DB: Final = ("--db", "log.db")
@@ -62,7 +63,7 @@ def of_others(stage: Stage) -> Call:
 
 def locked(stage: Stage) -> Call:
     """Ask in a log that another process writes."""
-    runtime = Runtime.open(stage.directory / "log.db", environment=MockEnvironmentFactory(delays=False))
+    runtime = Runtime.open(log_at(stage.directory / "log.db"), environment=MockEnvironmentFactory(delays=False))
     stage.exits.enter_context(runtime)
     return Call(arguments=("-p", "Hello", *DB))
 
@@ -72,7 +73,7 @@ def sealed(mode: int, *, directory: bool = False) -> Callable[[Stage], Call]:
 
     def happens(stage: Stage) -> Call:
         Path(stage.directory, "own").mkdir()
-        with Runtime.open(stage.directory / "own" / "log.db", environment=MockEnvironmentFactory(delays=False)):
+        with Runtime.open(log_at(stage.directory / "own" / "log.db"), environment=MockEnvironmentFactory(delays=False)):
             pass
         path = stage.directory / "own" if directory else stage.directory / "own" / "log.db"
         before = path.stat().st_mode

@@ -10,6 +10,7 @@ from reenact import Runtime
 from reenact.terminal import SpecialKey
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
 from tests.cli.conftest import KEY, PROMPT, Chat
+from tests.logs import log_at
 
 FORGED = '\x1b[2J\x1b]0;title\x07no such luck\n{"type":"result","success":true}\x9b31m'
 
@@ -45,7 +46,7 @@ def test_a_refusal_is_told_with_what_may_help_and_the_chat_goes_on(
 
 
 def test_a_log_that_another_process_writes_ends_the_chat_before_it_begins(chat: Chat, tmp_path: Path) -> None:
-    with Runtime.open(tmp_path / "busy.db", environment=MockEnvironmentFactory(delays=False)):
+    with Runtime.open(log_at(tmp_path / "busy.db"), environment=MockEnvironmentFactory(delays=False)):
         terminal = chat("--db", "busy.db", until="is being written by process")
 
         assert terminal.wait_for_exit().code == 2
