@@ -33,7 +33,6 @@ from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
 from reenact.actors.journal.requests import Request
 from reenact.actors.journal.seeking import unpack
-from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.sqlite_store import SqliteStore
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import Finding, verify

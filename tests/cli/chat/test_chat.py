@@ -20,6 +20,7 @@ from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
 from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
 from tests.cli.talks import beginning
 from tests.cli.tools import MAIL, Office
+from tests.logs import log_at
 
 
 def test_commands_are_obeyed_and_refused(chat: Chat) -> None:
@@ -421,7 +422,6 @@ def test_a_path_is_a_question_and_two_slashes_send_one(chat: Chat, run: Run) -> 
 
 
 AN_AGENT_THAT_IS_GONE_ONCE = """
-from tests.logs import log_at
 from reenact.actors.facades import Agents
 receive = Agents.receive
 def once(self, agent_id, message):
