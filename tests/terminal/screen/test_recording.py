@@ -7,10 +7,12 @@ from contextlib import closing
 from pathlib import Path
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.terminal import Engine, ExitStatus, Recording
+from reenact.terminal.screen import recording as module
 from tests.terminal.screen.test_engine_properties import WRITTEN
 
 
@@ -196,3 +198,32 @@ def test_halves_of_characters_in_the_header_are_replaced() -> None:
     header = json.loads(recording.asciicast(title="a\ud800").splitlines()[0])
 
     assert (header["command"], header["title"]) == ("printf ?", "a?")
+
+
+def test_of_output_and_of_input_as_much_is_recorded_as_is_wanted() -> None:
+    made = Recording(80, 24, limit=10)
+
+    for _ in range(3):
+        made.add_output(1.0, b"output")
+        made.add_input(1.0, b"typed")
+
+    written = "".join(event.data for event in made.events if event.code == "o")
+    typed = "".join(event.data for event in made.events if event.code == "i")
+    assert (written, typed) == ("outputoutp", "typedtyped")
+    assert [event.data.split(" behind")[0] for event in made.events if event.code == "m"] == [
+        "the output",
+        "the input",
+    ]
+
+
+def test_no_more_events_are_recorded_than_can_be_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_EVENTS", 5)
+    made = recording()
+
+    for number in range(1, 21):
+        made.add_output(number, b"o")
+        made.add_input(number, b"i")
+        made.add_resize(number, 80, number)
+
+    assert len(made.events) == 5
+    assert made.events[-1].code == "m"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import codecs
 import json
 import os
+import sys
+import threading
 import time as clocks
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +18,8 @@ Code: TypeAlias = Literal["o", "i", "r", "x", "m"]
 """Output, input, another size, the exit status, a mark: the letters of the format."""
 _BY_SIGNAL: Final = 128
 """What shells add to the number of a signal; the format has a number alone."""
+_MOST_EVENTS: Final = 200_000
+"""Events of a recording, some 40 MB."""
 
 
 class Event(NamedTuple):
@@ -29,9 +33,9 @@ class Event(NamedTuple):
 class Recording:
     """The events of a terminal, in the order in which they were added.
 
-    It holds all output and input as text: about the bytes of them, and 200 more for each event. One thread may add
-    while another one reads. A character whose bytes come in pieces is part of the event of its last one; bytes that
-    are no UTF-8 are U+FFFD.
+    It holds output and input as text: about the bytes of them, and 200 more for each event, of which there are 200,000
+    at most. Any thread may add or read. A character whose bytes come in pieces is part of the event of its last one;
+    bytes that are no UTF-8 are U+FFFD.
 
     Args:
         cols: columns at the start.
@@ -40,6 +44,10 @@ class Recording:
         command: what is recorded, as it would be typed.
         started: seconds since the epoch at the start; None for now.
         clock: what gives the seconds from which `elapsed` counts.
+        limit: how many bytes of the output, and of the input, are recorded; a mark says where that was too little.
+
+    Attributes:
+        lock: who holds it is the only one who adds.
     """
 
     def __init__(
@@ -51,6 +59,7 @@ class Recording:
         command: str | None = None,
         started: float | None = None,
         clock: Callable[[], float] = clocks.monotonic,
+        limit: int = sys.maxsize,
     ) -> None:
         self.cols = cols
         self.rows = rows
@@ -59,9 +68,12 @@ class Recording:
         self.started = clocks.time() if started is None else started
         self._clock = clock
         self._began = clock()
+        self.lock = threading.RLock()
         self._events: list[Event] = []
+        self._events_left = _MOST_EVENTS
         decoder = codecs.getincrementaldecoder("utf-8")
-        self._output, self._input = decoder("replace"), decoder("replace")
+        self._decoders: dict[Code, codecs.IncrementalDecoder] = {"o": decoder("replace"), "i": decoder("replace")}
+        self._left: dict[Code, int] = {"o": limit, "i": limit}
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -74,21 +86,25 @@ class Recording:
 
     def add_output(self, time: float, data: bytes) -> None:
         """Add what the program wrote."""
-        self._add(time, "o", self._output.decode(data))
+        self._add(time, "o", data, "output")
 
     def add_input(self, time: float, data: bytes) -> None:
         """Add what was typed."""
-        self._add(time, "i", self._input.decode(data))
+        self._add(time, "i", data, "input")
 
     def add_resize(self, time: float, cols: int, rows: int) -> None:
         """Add that the terminal has another size."""
-        self._add(time, "r", f"{cols}x{rows}")
+        with self.lock:
+            if self._has_room(time):
+                self._events.append(Event(time, "r", f"{cols}x{rows}"))
 
     def add_exit(self, time: float, status: ExitStatus) -> None:
         """Add how the program ended; of a signal, its number and 128, as shells say it."""
-        self._add(time, "o", self._output.decode(b"", final=True))
-        code = status.code if status.signal is None else _BY_SIGNAL + status.signal
-        self._events.append(Event(time, "x", str(code)))
+        with self.lock:
+            if rest := self._decoders["o"].decode(b"", final=True):
+                self._events.append(Event(time, "o", rest))
+            code = status.code if status.signal is None else _BY_SIGNAL + status.signal
+            self._events.append(Event(time, "x", str(code)))
 
     def mark(self, label: str = "", time: float | None = None) -> None:
         """Add a mark, for people to find the place; None for now."""
@@ -127,15 +143,30 @@ class Recording:
         file.write_text(self.asciicast(title), encoding="utf-8")
         return file
 
-    def _add(self, time: float, code: Code, data: str) -> None:
-        if data:
-            self._events.append(Event(time, code, data))
+    def _add(self, time: float, code: Code, data: bytes, what: str) -> None:
+        with self.lock:
+            left = self._left[code]
+            if left > 0 and self._has_room(time):
+                if text := self._decoders[code].decode(data[:left]):
+                    self._events.append(Event(time, code, text))
+                self._left[code] -= len(data)
+                if self._left[code] <= 0:
+                    self._mark_too_much(what, time)
+
+    def _has_room(self, time: float) -> bool:
+        """Whether there is room for another event; it is taken."""
+        if self._events_left == 1:
+            self._mark_too_much("session", time)
+        self._events_left -= 1
+        return self._events_left > 0
+
+    def _mark_too_much(self, of_what: str, time: float) -> None:
+        self.mark(f"the {of_what} behind this was too much to be recorded", time)
 
     def _unfinished(self) -> list[Event]:
         """Return what stands for beginnings of characters that nothing has followed so far."""
         last = max((event.time for event in self._events), default=0.0)
-        codes: tuple[tuple[Code, codecs.IncrementalDecoder], ...] = (("o", self._output), ("i", self._input))
-        return [Event(last, code, "\ufffd") for code, decoder in codes if decoder.getstate()[0]]
+        return [Event(last, code, "\ufffd") for code, decoder in self._decoders.items() if decoder.getstate()[0]]
 
 
 def _text(data: str) -> str:

@@ -325,21 +325,11 @@ def data_of(plain: Plain) -> object:
 
 
 def _fits(info: inspect.Type, value: object) -> bool:
-    match info:
-        case inspect.NoneType():
-            return value is None
-        case inspect.BoolType():
-            return isinstance(value, bool)
-        case inspect.IntType():
-            return isinstance(value, int) and not isinstance(value, bool)
-        case inspect.FloatType():
-            return isinstance(value, int | float) and not isinstance(value, bool) and not _is_no_number(value)
-        case inspect.StrType() | inspect.EnumType() | inspect.LiteralType():
-            return isinstance(value, str)
-        case inspect.StructType() | inspect.DictType():
-            return is_mapping(value)
-        case _:
-            return is_list(value)
+    _, kinds = _KINDS.get(type(info), _MAPPING)
+    own = next((kind for kind in (bool, str, bytes) if isinstance(value, kind)), None)
+    if own is not None:  # a truth is no number, and a text no list
+        return own in kinds
+    return isinstance(value, kinds) and not _is_no_number(value)
 
 
 def _is_no_number(value: object) -> bool:
@@ -348,19 +338,23 @@ def _is_no_number(value: object) -> bool:
 
 def _unfit(plain: Plain, *infos: inspect.Type) -> Exception:
     advice = in_quotes(plain.value) if any(isinstance(info, inspect.StrType) for info in infos) else ""
-    wanted = " or ".join(dict.fromkeys(_WORDS.get(type(info), "a mapping") for info in infos))
+    wanted = " or ".join(dict.fromkeys(_KINDS.get(type(info), _MAPPING)[0] for info in infos))
     return plain.wrong(f"expected {wanted}, got {called(plain.value)}{advice}")
 
 
-_WORDS: Final[Mapping[type[inspect.Type], str]] = {
-    inspect.NoneType: "null",
-    inspect.BoolType: "true or false",
-    inspect.IntType: "a whole number",
-    inspect.FloatType: "a number",
-    inspect.StrType: "text",
-    inspect.EnumType: "text",
-    inspect.LiteralType: "text",
-    inspect.ListType: "a list",
-    inspect.VarTupleType: "a list",
-    inspect.TupleType: "a list",
+_MAPPING: Final = ("a mapping", (Mapping,))
+_TEXT: Final = ("text", (str,))
+_LIST: Final = ("a list", (Sequence,))
+_KINDS: Final[Mapping[type[inspect.Type], tuple[str, tuple[type, ...]]]] = {
+    inspect.NoneType: ("null", (type(None),)),
+    inspect.BoolType: ("true or false", (bool,)),
+    inspect.IntType: ("a whole number", (int,)),
+    inspect.FloatType: ("a number", (int, float)),
+    inspect.StrType: _TEXT,
+    inspect.EnumType: _TEXT,
+    inspect.LiteralType: _TEXT,
+    inspect.ListType: _LIST,
+    inspect.VarTupleType: _LIST,
+    inspect.TupleType: _LIST,
 }
+"""What a type is in words, and in Python; all that is not here is a mapping."""

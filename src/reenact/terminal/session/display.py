@@ -1,4 +1,4 @@
-"""The screen and the recording of a terminal, shared between threads."""
+"""The screen of a terminal, shared between threads."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from reenact.terminal.screen.model import Modes, Screen
-from reenact.terminal.screen.recording import Recording
-from reenact.terminal.status import ExitStatus
 
 if TYPE_CHECKING:
     from reenact.terminal.screen.engine import Engine
@@ -21,8 +19,6 @@ _PIECE: Final = 65_536
 _LONG: Final = 0.01
 """Seconds for which others may have their turn."""
 _YIELD: Final = 0.0002
-_MOST_EVENTS: Final = 200_000
-"""Events of a recording, some 40 MB."""
 
 
 class Display:
@@ -99,59 +95,3 @@ class Display:
                 finally:
                     self._is_closed = True
                     self._engine.close()
-
-
-class Recorder:
-    """Adds to a recording what happens, with the seconds since the start.
-
-    Of the output no more than `limit` bytes are recorded, and as many of the input, in 200,000 events.
-    """
-
-    def __init__(self, recording: Recording, limit: int) -> None:
-        self._recording = recording
-        self._left = {"output": limit, "input": limit}
-        self._events_left = _MOST_EVENTS
-        self.lock = threading.RLock()
-        self._began = time.monotonic()
-
-    def output(self, data: bytes) -> None:
-        """Add what the program wrote."""
-        self._add("output", data, self._recording.add_output)
-
-    def input(self, data: bytes) -> None:
-        """Add what was written to the program."""
-        self._add("input", data, self._recording.add_input)
-
-    def resized(self, cols: int, rows: int) -> None:
-        """Add that the terminal has another size."""
-        with self.lock:
-            if self._has_room():
-                self._recording.add_resize(self._now, cols, rows)
-
-    def ended(self, status: ExitStatus) -> None:
-        """Add how the program has ended."""
-        with self.lock:
-            self._recording.add_exit(self._now, status)
-
-    def _add(self, what: str, data: bytes, add: Callable[[float, bytes], None]) -> None:
-        with self.lock:
-            left = self._left[what]
-            if left > 0 and self._has_room():
-                add(self._now, data[:left])
-                self._left[what] -= len(data)
-                if self._left[what] <= 0:
-                    self._say_too_much(what)
-
-    def _has_room(self) -> bool:
-        """Whether there is room for another event; it is taken."""
-        if self._events_left == 1:
-            self._say_too_much("session")
-        self._events_left -= 1
-        return self._events_left > 0
-
-    def _say_too_much(self, of_what: str) -> None:
-        self._recording.mark(f"the {of_what} behind this was too much to be recorded", self._now)
-
-    @property
-    def _now(self) -> float:
-        return time.monotonic() - self._began

@@ -36,7 +36,7 @@ from reenact.terminal.matching.options import AssertionOptions, AssertionResult,
 from reenact.terminal.screen.model import Cell, Cursor, Screen
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session import checking
-from reenact.terminal.session.display import Display, Recorder
+from reenact.terminal.session.display import Display
 from reenact.terminal.session.ending import AT_ONCE, Family
 from reenact.terminal.session.keys import SpecialKey, encode, encoded, paste
 from reenact.terminal.session.live import Live, Outgoing
@@ -226,7 +226,7 @@ class Session:
                         mark=mark,
                         transcript=self._transcript,
                         display=Display(engine),
-                        recorder=Recorder(recording, self._max_output),
+                        recording=recording,
                     )
                 except OSError as error:
                     raise unavailable(error) from error
@@ -260,7 +260,8 @@ class Session:
         self._started().end()
 
     def _new_recording(self) -> Recording:
-        return Recording(self._cols, self._rows, term=self._term, command=shlex.join(self.command))
+        command = shlex.join(self.command)
+        return Recording(self._cols, self._rows, term=self._term, command=command, limit=self._max_output)
 
     def _started(self) -> Live:
         if self._live is None:

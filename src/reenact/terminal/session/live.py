@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
-from reenact.terminal.session.display import Display, Recorder
+from reenact.terminal.screen.recording import Recording
+from reenact.terminal.session.display import Display
 from reenact.terminal.session.ending import AT_ONCE, Family
 from reenact.terminal.session.pty import Pair
 from reenact.terminal.session.spawning import Process, returncode
@@ -148,7 +149,7 @@ class Live:
         mark: str,
         transcript: Transcript,
         display: Display,
-        recorder: Recorder,
+        recording: Recording,
     ) -> None:
         self.process = process
         self.transcript = transcript
@@ -161,7 +162,7 @@ class Live:
         self.owner = os.getpid()
         self.last_arrival = time.monotonic()
         self._pair = pair
-        self._recorder = recorder
+        self._recording = recording
         self._status_lock = threading.RLock()
         self._outbox = Outbox()
         self._family = Family(process.pid, mark, self.has_ended, pair.foreground, pair.place)
@@ -213,7 +214,7 @@ class Live:
     def resize(self, cols: int, rows: int) -> None:
         """Give the screen and the terminal another size; the kernel tells the program."""
         self.display.resize(cols, rows)
-        self._recorder.resized(cols, rows)
+        self._recording.add_resize(self._recording.elapsed(), cols, rows)
         self._pair.resize(cols, rows)
         self.changes.announce()
 
@@ -255,7 +256,7 @@ class Live:
             self.transcript.complete()
             self._release()
             if self.status is not None:
-                self._recorder.ended(self.status)
+                self._recording.add_exit(self._recording.elapsed(), self.status)
             self.changes.announce(over=True)
 
     def _serve(self) -> None:
@@ -320,7 +321,7 @@ class Live:
     def _take(self, data: bytes) -> None:
         self.last_arrival = time.monotonic()
         self.is_taking = True
-        self._recorder.output(data)
+        self._recording.add_output(self._recording.elapsed(), data)
         try:
             for reply in self.display.taken(data, self.transcript.add):
                 if reply:
@@ -334,10 +335,10 @@ class Live:
         self.changes.announce()
 
     def _write(self) -> None:
-        with self._recorder.lock:  # the echo is recorded behind it
+        with self._recording.lock:  # the echo is recorded behind it
             went = self._outbox.write_with(self._pair.write)
             if went:
-                self._recorder.input(went)
+                self._recording.add_input(self._recording.elapsed(), went)
         if went:
             self.changes.announce()
 
