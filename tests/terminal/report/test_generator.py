@@ -102,8 +102,8 @@ def test_a_full_disk_leaves_the_older_report_and_nothing_else(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("directory", "it is a directory"),
-        ("file/report", "is not a directory"),
+        ("directory", "Is a directory"),
+        ("file/report", "File exists"),
         ("n" * 300, "File name too long"),
         ("circle", "link"),
         ("nul\0", "null"),

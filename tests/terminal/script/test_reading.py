@@ -217,7 +217,7 @@ def test_patterns_and_bytes_may_be_those_of_python() -> None:
         ("{send: }", "send: expected text, got null; in quotes it is text"),
         ("{send: [a]}", "send: expected text, got a list"),
         ("{type: send, text: x}", "text: unknown field text; expected one of value"),
-        ("{type: send}", "the field value is missing"),
+        ("{type: send}", "a step send: value is the text or the bytes to send, not None"),
         ("{send: x, timeout: 5}", "timeout: unknown field timeout; expected one of value"),
         ("{sendKey: ''}", "sendKey: key: there is no key ''; say a character, or one of"),
         ("{sendKey: hyper+x}", "sendKey: key: there is no key 'hyper+x'; say a character, or one of"),
@@ -258,7 +258,7 @@ def test_patterns_and_bytes_may_be_those_of_python() -> None:
         ("{assert: {exact: x, stripAnsi: 1}}", "assert.stripAnsi: expected true or false, got the number 1"),
         ("{assert: {exact: x, stripAnsi: true, strip_ansi: true}}", "comes twice, as strip_ansi and as stripAnsi"),
         ("{assert: {exact: x}, subject: title}", "subject: expected one of output, screen, got 'title'"),
-        ("{type: assert}", "the field assertion is missing"),
+        ("{type: assert}", "a step assert: the assertion is missing"),
         ("{1: x}", "a name is to be text, not the number 1"),
     ],
 )

@@ -34,13 +34,11 @@ def write_report(path: Path, text: str) -> None:
     """
     data = text.encode()
     try:
-        if path.is_dir():
-            raise IsADirectoryError(0, "it is a directory")
         if path.exists() and not path.is_file():
             path.write_bytes(data)
             return
         target = path.resolve()
-        _make(target.parent)
+        target.parent.mkdir(parents=True, exist_ok=True)
         _replace(target, data)
     except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, links that lead in a circle
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
@@ -48,13 +46,6 @@ def write_report(path: Path, text: str) -> None:
             f"the report cannot be written to {os.fspath(path)!r}: {why}; make room or name another file",
             error,
         ) from error
-
-
-def _make(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-    except FileExistsError as error:
-        raise NotADirectoryError(0, f"{directory} is not a directory") from error
 
 
 def _replace(target: Path, data: bytes) -> None:

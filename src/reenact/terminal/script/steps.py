@@ -21,6 +21,7 @@ from reenact.terminal.matching.options import (
     Expression,
     Pattern,
     Scope,
+    is_pattern,
 )
 from reenact.terminal.screen.model import Modes
 from reenact.terminal.script.plain import (
@@ -186,13 +187,7 @@ def _problem_of(step: InteractionStep) -> str | None:
 
 def is_expression(value: object) -> TypeGuard[re.Pattern[str] | Expression]:
     """Return whether this is a regular expression for text, one that was compiled or is in a file."""
-    return isinstance(value, Expression) or is_pattern(value)
-
-
-def is_pattern(value: object) -> TypeGuard[re.Pattern[str]]:
-    """Return whether this is a compiled pattern, and not one for bytes."""
-    pattern: object = getattr(value, "pattern", None)
-    return isinstance(value, re.Pattern) and isinstance(pattern, str)
+    return isinstance(value, Expression) or (is_pattern(value) and isinstance(value.pattern, str))
 
 
 def _short(value: object) -> str:
@@ -255,11 +250,8 @@ def _step(plain: Plain) -> InteractionStep:
     kind, fields = _taken_apart(plain)
     readers = _STEPS[kind]
     know(fields, readers)
-    needed = [name for name in ("value", "assertion") if name in readers and name not in fields]
     if kind == "wait" and ("value" in fields) == ("regex" in fields):
         raise plain.wrong("a wait has a value, which is the text to wait for, or a regex")
-    if kind != "wait" and needed:
-        raise plain.wrong(f"the field {needed[0]} is missing")
     values = {"value" if name == "regex" else name: readers[name](item) for name, item in fields.items()}
     make: Callable[..., InteractionStep] = InteractionStep
     return plain.make(lambda: make(type="send" if kind == "sendLine" else kind, **values))  # pyright: ignore[reportArgumentType]  # as its readers gave them
@@ -309,7 +301,7 @@ def _key(plain: Plain) -> str:
 def _pattern(plain: Plain) -> Pattern | Expression:
     if is_mapping(plain.value):
         return _compiled(_needed(plain.fields(["regex"]), "regex", plain))
-    return plain.value if is_pattern(plain.value) else plain.text()
+    return plain.value if is_expression(plain.value) else plain.text()
 
 
 def _assertion(plain: Plain) -> AssertionOptions:
@@ -341,7 +333,7 @@ def _expected(kind: str, plain: Plain) -> object:
 
 
 def _compiled(plain: Plain) -> re.Pattern[str] | Expression:
-    if is_pattern(plain.value):
+    if is_expression(plain.value):
         return plain.value
     try:
         return Expression(plain.text())
