@@ -18,7 +18,7 @@ from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.writer import Writer
 from reenact.testing import Crash, CrashPoint, CrashTest, crash_at, wait_until
-from reenact.testing.fork_server import Reporter
+from reenact.testing.crash_test import Reporter
 from tests.journal.support import CODEC
 from tests.testing import crash_programs
 from tests.testing.crash_programs import COUNT, noted

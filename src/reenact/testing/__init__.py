@@ -21,12 +21,11 @@ if TYPE_CHECKING:
     from reenact.actors.environment.recorded.recording import RecordedEnvironment
     from reenact.testing.clock import ManualClock, SequentialIds, wait_until
     from reenact.testing.crash_points import Crash, CrashPoint
-    from reenact.testing.crash_test import CrashReport, CrashTest
+    from reenact.testing.crash_test import CrashReport, CrashTest, Reporter
     from reenact.testing.crashing import crash_at, effect
     from reenact.testing.fake_api import FakeMessagesAPI, FakeRequest
     from reenact.testing.fake_replies import FakeError, FakeReply
     from reenact.testing.faulty_journal import CrashedError, FaultyJournal, torn_copy
-    from reenact.testing.fork_server import Reporter
     from reenact.testing.kit import EventSourcedTestKit, Result
     from reenact.testing.machine import ReplayMachine
     from reenact.testing.portrait import ReplayError
@@ -76,12 +75,11 @@ __getattr__, __dir__ = lazy_names(
         "reenact.actors.environment.recorded.recording": "RecordedEnvironment",
         "reenact.testing.clock": "ManualClock SequentialIds wait_until",
         "reenact.testing.crash_points": "Crash CrashPoint",
-        "reenact.testing.crash_test": "CrashReport CrashTest",
+        "reenact.testing.crash_test": "CrashReport CrashTest Reporter",
         "reenact.testing.crashing": "crash_at effect",
         "reenact.testing.fake_api": "FakeMessagesAPI FakeRequest",
         "reenact.testing.fake_replies": "FakeError FakeReply",
         "reenact.testing.faulty_journal": "CrashedError FaultyJournal torn_copy",
-        "reenact.testing.fork_server": "Reporter",
         "reenact.testing.kit": "EventSourcedTestKit Result",
         "reenact.testing.machine": "ReplayMachine",
         "reenact.testing.portrait": "ReplayError",

@@ -57,75 +57,18 @@ def torn_copy(log: str | os.PathLike[str], directory: str | os.PathLike[str], *,
     return copy
 
 
-def _passed(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[PassingJournal, P], R]:
+def _passed(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[FaultyJournal, P], R]:
     """Return the method of the same name of the journal behind, or what raises a TypeError if that has none."""
     name = method.__name__
 
     @wraps(method)
-    def call(self: PassingJournal, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call(self: FaultyJournal, /, *args: P.args, **kwargs: P.kwargs) -> R:
         behind: Callable[P, R] | None = getattr(self.journal, name, None)
         if behind is None:
             raise TypeError(f"{type(self.journal).__name__} has no {name}")
         return behind(*args, **kwargs)
 
     return call
-
-
-class PassingJournal:
-    """Keeps the promise of `Journal` by leaving it to the journal behind it, which it closes with itself.
-
-    Those of `FeedJournal` and `ChainedJournal` it keeps if the one behind does; if not, each of their methods raises a
-    TypeError.
-    """
-
-    def __init__(self, journal: Journal) -> None:
-        self._journal = journal
-
-    @property
-    def journal(self) -> Journal:
-        """The journal behind this one."""
-        return self._journal
-
-    @property
-    def codec(self) -> EventCodec | None:
-        """What the journal behind this one encodes events with, if it says so; for `ActorSystem(codec=...)`."""
-        codec: EventCodec | None = getattr(self._journal, "codec", None)
-        return codec
-
-    append = _passed(Journal.append)
-    recover = _passed(Journal.recover)
-    read = _passed(Journal.read)
-    read_all = _passed(Journal.read_all)
-    read_feed = _passed(Journal.read_feed)
-    read_feed_backwards = _passed(Journal.read_feed_backwards)
-    snapshot = _passed(Journal.snapshot)
-    snapshots = _passed(Journal.snapshots)
-    delete_snapshots = _passed(Journal.delete_snapshots)
-    due = _passed(Journal.due)
-    next_due = _passed(Journal.next_due)
-    head = _passed(Journal.head)
-    feed_end = _passed(FeedJournal.feed_end)
-    acknowledge = _passed(FeedJournal.acknowledge)
-    mark = _passed(FeedJournal.mark)
-    marks = _passed(FeedJournal.marks)
-    forget_marks = _passed(FeedJournal.forget_marks)
-    remembered = _passed(FeedJournal.remembered)
-    forget_requests = _passed(FeedJournal.forget_requests)
-    replace_feed = _passed(FeedJournal.replace_feed)
-    stale_feeds = _passed(FeedJournal.stale_feeds)
-    link = _passed(ChainedJournal.link)
-    link_at = _passed(ChainedJournal.link_at)
-    read_until = _passed(ChainedJournal.read_until)
-
-    def close(self) -> None:
-        """Close the journal."""
-        self._journal.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
 
 
 PATIENCE: Final = 60.0
@@ -157,17 +100,18 @@ class _Held(NamedTuple):
     go: Callable[[], None]
 
 
-class FaultyJournal(PassingJournal):
+class FaultyJournal:
     """Hands everything on to a journal, and lets go wrong what it was told to.
 
     It keeps the promise of `Journal` in every trouble: what is refused was not recorded, steps of one stream take
     effect in their order, and behind a refused one nothing of its stream does until `recover`. Faults that are asked
     for one after the other happen to one write each, in this order. A write is an append, or whatever else a journal
-    with feeds makes durable. Closing it closes the journal.
+    with feeds makes durable. Closing it closes the journal. The promises of `FeedJournal` and
+    `ChainedJournal` it keeps if the `journal` behind it does; if not, each of their methods raises a TypeError.
     """
 
     def __init__(self, journal: Journal) -> None:
-        super().__init__(journal)
+        self.journal = journal
         self._changed = threading.Condition()
         self._faults: deque[_Fault] = deque()
         self._fenced: dict[str, Exception] = {}
@@ -203,7 +147,7 @@ class FaultyJournal(PassingJournal):
 
     def overtake(self, stream: str, *events: object) -> Outcome:
         """Have another writer add these events to the stream, now, and return what became of that."""
-        history = self._journal.read(stream)
+        history = self.journal.read(stream)
         last = history[-1] if history else None
         outcomes: SimpleQueue[Outcome] = SimpleQueue()
         step = Append(stream, last.version if last else 0, last.recorded_at if last else 0, events)
@@ -332,12 +276,41 @@ class FaultyJournal(PassingJournal):
         Raises:
             TypeError: the journal keeps no file.
         """
-        path: str | None = getattr(self._journal, "path", None)
+        path: str | None = getattr(self.journal, "path", None)
         if path is None:
-            raise TypeError(f"{type(self._journal).__name__} keeps no file that could be torn")
+            raise TypeError(f"{type(self.journal).__name__} keeps no file that could be torn")
         return torn_copy(path, directory, lose=lose)
 
     # The promise of a journal.
+
+    @property
+    def codec(self) -> EventCodec | None:
+        """What the journal behind this one encodes events with, if it says so; for `ActorSystem(codec=...)`."""
+        codec: EventCodec | None = getattr(self.journal, "codec", None)
+        return codec
+
+    read = _passed(Journal.read)
+    read_all = _passed(Journal.read_all)
+    read_feed = _passed(Journal.read_feed)
+    read_feed_backwards = _passed(Journal.read_feed_backwards)
+    snapshot = _passed(Journal.snapshot)
+    snapshots = _passed(Journal.snapshots)
+    delete_snapshots = _passed(Journal.delete_snapshots)
+    due = _passed(Journal.due)
+    next_due = _passed(Journal.next_due)
+    head = _passed(Journal.head)
+    feed_end = _passed(FeedJournal.feed_end)
+    _acknowledge = _passed(FeedJournal.acknowledge)
+    mark = _passed(FeedJournal.mark)
+    marks = _passed(FeedJournal.marks)
+    _forget_marks = _passed(FeedJournal.forget_marks)
+    remembered = _passed(FeedJournal.remembered)
+    _forget_requests = _passed(FeedJournal.forget_requests)
+    _replace_feed = _passed(FeedJournal.replace_feed)
+    stale_feeds = _passed(FeedJournal.stale_feeds)
+    link = _passed(ChainedJournal.link)
+    link_at = _passed(ChainedJournal.link_at)
+    read_until = _passed(ChainedJournal.read_until)
 
     def append(self, step: Append, done: Done) -> None:
         """Make the step durable, unless something is to go wrong."""
@@ -361,7 +334,7 @@ class FaultyJournal(PassingJournal):
             self._changed.wait_for(lambda: self._crashed or all(held.step.stream != stream for held in self._held))
             if self._crashed:
                 raise _crashed()
-        recorded = self._journal.recover(stream, after=after)
+        recorded = self.journal.recover(stream, after=after)
         with self._changed:
             self._fenced.pop(stream, None)
         return recorded
@@ -375,28 +348,34 @@ class FaultyJournal(PassingJournal):
         with self._changed:
             error, crashes = self._next_of_a_write()
             # In the place of what fails goes what says nothing, so that the outcome comes from the right thread.
-            write = partial(super().acknowledge, marks if error is None else ())
+            write = partial(self._acknowledge, marks if error is None else ())
             self._pass_on(write, partial(self._hear, None, done, error, crashes))
 
     def forget_marks(self, *, before: int, keep: Collection[tuple[str, str]] = ()) -> int:
         """Delete the marks that were last said before that time, unless something is to go wrong."""
         with self._writing():
-            return super().forget_marks(before=before, keep=keep)
+            return self._forget_marks(before=before, keep=keep)
 
     def forget_requests(self, *, before: int) -> int:
         """Delete what took effect before that time, unless something is to go wrong."""
         with self._writing():
-            return super().forget_requests(before=before)
+            return self._forget_requests(before=before)
 
     def replace_feed(self, topic: str, first_cursor: int, last_cursor: int, segments: Sequence[Segment]) -> None:
         """Put one row in place of others, unless something is to go wrong."""
         with self._writing():
-            super().replace_feed(topic, first_cursor, last_cursor, segments)
+            self._replace_feed(topic, first_cursor, last_cursor, segments)
 
     def close(self) -> None:
         """Let what is held go on, and close the journal."""
         self.release()
-        self._journal.close()
+        self.journal.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
 
     # How an append fares; the lock is held, so that steps keep their order.
 
@@ -476,7 +455,7 @@ class FaultyJournal(PassingJournal):
             raise _crashed()
 
     def _hand_over(self, step: Append, done: Done, error: Exception | None = None, *, crashes: bool = False) -> None:
-        self._pass_on(partial(self._journal.append, step), partial(self._hear, step, done, error, crashes))
+        self._pass_on(partial(self.journal.append, step), partial(self._hear, step, done, error, crashes))
 
     def _pass_on(self, write: Callable[[Done], None], done: Done) -> None:
         self._under_way += 1

@@ -79,14 +79,19 @@ class Ongoing:
 
     @contextmanager
     def among(self, terminal: TerminalEmulator, limit: TimeLimit) -> Generator[None]:
-        """Be one of them."""
+        """Be one of them; the program is killed when its time is over."""
+        timer = threading.Timer(limit.seconds + _GRACE, _kill, [terminal])
+        timer.name = "reenact-terminal-limit"
         with self._lock:
             self._attempts[terminal] = limit
             if self._is_off:
                 limit.call_off()
+        timer.start()
         try:
             yield
         finally:
+            timer.cancel()
+            timer.join()
             with self._lock:
                 del self._attempts[terminal]
 
@@ -135,7 +140,7 @@ def _in_fixture(case: TerminalTestCase, suite: CaseFile, context: FixtureContext
     )
     limit = TimeLimit(seconds)
     try:
-        with ongoing.among(terminal, limit), _killed_after(terminal, seconds + _GRACE):
+        with ongoing.among(terminal, limit):
             played = InteractionController(terminal).execute(_to_the_end(case), limit)
         screen = None if terminal.pid is None else terminal.screen
     finally:
@@ -154,18 +159,6 @@ def _to_the_end(case: TerminalTestCase) -> InteractionScript:
     if not matters or (steps and steps[-1].type == "waitForExit"):
         return case.script
     return msgspec.structs.replace(case.script, steps=(*steps, InteractionStep.wait_for_exit()))
-
-
-@contextmanager
-def _killed_after(terminal: TerminalEmulator, seconds: float) -> Generator[None]:
-    timer = threading.Timer(seconds, _kill, [terminal])
-    timer.name = "reenact-terminal-limit"
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-        timer.join()
 
 
 def _kill(terminal: TerminalEmulator) -> None:
@@ -306,13 +299,11 @@ def asked_for(files: Sequence[CaseFile]) -> tuple[CaseFile, ...]:
     """Return the files; if tests in any of them say `only`, and are not skipped, all others are skipped for that."""
     if not any(case.only and not case.skip for file in files for case in file.cases):
         return tuple(files)
-    return tuple(
-        msgspec.structs.replace(file, cases=tuple(_skipped_without_only(case) for case in file.cases)) for file in files
-    )
 
+    def only(case: TerminalTestCase) -> TerminalTestCase:
+        return case if case.only or case.skip else msgspec.structs.replace(case, skip=_NOT_ASKED_FOR)
 
-def _skipped_without_only(case: TerminalTestCase) -> TerminalTestCase:
-    return case if case.only or case.skip else msgspec.structs.replace(case, skip=_NOT_ASKED_FOR)
+    return tuple(msgspec.structs.replace(file, cases=tuple(map(only, file.cases))) for file in files)
 
 
 def _run(
