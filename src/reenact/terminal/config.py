@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias, TypeGuard
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -14,9 +14,21 @@ LONGEST: Final = 86_400
 """A day: no test waits for longer, and clocks and locks do not know all numbers that are larger."""
 
 
-def is_time(value: object) -> TypeGuard[float]:
-    """Return whether this can be a time: a number of seconds from 0 to a day."""
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= LONGEST
+def seconds(value: object, name: str, *, positive: bool = False) -> float:
+    """Return the number of seconds, of which 0 may be none and nothing is more than a day.
+
+    Raises:
+        TerminalTestError: it is none (`INVALID_CONFIG`).
+    """
+    if (
+        isinstance(value, int | float)
+        and not isinstance(value, bool)
+        and 0 <= value <= LONGEST
+        and (value or not positive)
+    ):
+        return float(value)
+    above = " above 0" if positive else ""
+    raise invalid(f"{name} is a number of seconds{above}, {LONGEST:,} (a day) at most, not {described(value)}")
 
 
 ReportFormat: TypeAlias = Literal["junit", "html", "json", "console"]
@@ -81,6 +93,4 @@ class TerminalTestConfig(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """What works out what the screens show; there is one."""
 
     def __post_init__(self) -> None:
-        if not (is_time(self.global_timeout) and self.global_timeout > 0):
-            seconds = f"a number of seconds above 0, {LONGEST:,} (a day) at most"
-            raise invalid(f"globalTimeout is {seconds}, not {described(self.global_timeout)}")
+        seconds(self.global_timeout, "globalTimeout", positive=True)

@@ -97,7 +97,7 @@ def _sections(item: pytest.Item, terminals: kit.Terminals) -> list[tuple[str, st
 
 
 def _seconds(config: pytest.Config) -> float:
-    from reenact.terminal.session.checking import seconds  # noqa: PLC0415 - see above
+    from reenact.terminal.config import seconds  # noqa: PLC0415 - see above
 
     text = config.getini(_TIMEOUT)
     try:

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from reenact.domain.plain import is_mapping
-from reenact.terminal.config import LONGEST, TerminalSize, TerminalTestConfig, is_time
+from reenact.terminal.config import TerminalSize, TerminalTestConfig, seconds
 from reenact.terminal.errors import invalid
 from reenact.terminal.fixture.files import check_options
 from reenact.terminal.fixture.options import FixtureOptions
@@ -71,6 +71,8 @@ class TerminalTestCase(msgspec.Struct, frozen=True, kw_only=True):
     size: TerminalSize | None = None
 
     def __post_init__(self) -> None:
+        if self.timeout is not None:
+            seconds(self.timeout, "timeout", positive=True)
         if problem := _problem_of(self):
             raise invalid(problem)
 
@@ -78,8 +80,6 @@ class TerminalTestCase(msgspec.Struct, frozen=True, kw_only=True):
 def _problem_of(case: TerminalTestCase) -> str | None:
     if not case.name.strip():
         return "the name of the test is empty"
-    if case.timeout is not None and not (is_time(case.timeout) and case.timeout > 0):
-        return f"timeout is a number of seconds above 0, {LONGEST:,} (a day) at most, not {described(case.timeout)}"
     if case.retries is not None and case.retries < 0:
         return f"retries is 0 or more, not {described(case.retries)}"
     if any("\0" in word for word in (*case.command, *case.cli_args)):

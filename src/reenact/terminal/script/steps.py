@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, TypeGuard, get_args
 import msgspec
 
 from reenact.domain.plain import is_mapping
-from reenact.terminal.config import LONGEST, is_time
+from reenact.terminal.config import seconds
 from reenact.terminal.errors import TerminalTestErrorType, invalid
 from reenact.terminal.matching.options import (
     AssertionOptions,
@@ -44,7 +44,6 @@ Subject: TypeAlias = Literal["output", "screen"]
 """What an assertion is about: all that was written, escape sequences and all, or the text of the screen."""
 
 _SHOWN: Final = 60
-_SECONDS: Final = f"a number of seconds, {LONGEST:,} (a day) at most"
 
 
 class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +69,10 @@ class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
     subject: Subject = "output"
 
     def __post_init__(self) -> None:
+        if self.timeout is not None:
+            seconds(self.timeout, f"a step {self.type}: timeout")
+        if self.type == "delay":
+            seconds(self.value, "a step delay: value")
         if problem := _problem_of(self):
             raise invalid(f"a step {self.type}: {problem}")
 
@@ -165,8 +168,6 @@ def _problem_of(step: InteractionStep) -> str | None:
     kind: str = step.type
     value = step.value
     said = described(value)
-    if step.timeout is not None and not is_time(step.timeout):
-        return f"timeout is {_SECONDS}, not {described(step.timeout)}"
     match kind:
         case "send":
             return None if isinstance(value, str | bytes) else f"value is the text or the bytes to send, not {said}"
@@ -180,7 +181,7 @@ def _problem_of(step: InteractionStep) -> str | None:
         case "assert":
             return None if step.assertion is not None else "the assertion is missing"
         case "delay":
-            return None if is_time(value) else f"value is {_SECONDS}, not {said}"
+            return None
         case _:
             return f"there is no such step; there are {', '.join(get_args(StepType))}"
 

@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import os
 import signal
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from reenact.terminal.errors import invalid
 from reenact.terminal.screen.model import checked_size
-
-
-def seconds(value: object, name: str, *, positive: bool = False) -> float:
-    """Return the number of seconds.
-
-    Raises:
-        TerminalTestError: it is none (`INVALID_CONFIG`).
-    """
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        number = float(value) if value <= sys.float_info.max else math.inf  # a whole number may be larger than any
-        if math.isfinite(number) and (number > 0 or (number == 0 and not positive)):
-            return number
-    least = "greater than 0" if positive else "0 (look once) or more"
-    raise invalid(f"{name}: expected a finite number of seconds, {least}, got {value!r}")
 
 
 def whole(value: object, name: str, least: int) -> int:

@@ -23,7 +23,7 @@ from typing import Final, Self, TypeVar, Unpack
 import msgspec
 
 from reenact.domain.errors import needing_extra
-from reenact.terminal.config import DEFAULT_COLUMNS, DEFAULT_ROWS, DEFAULT_TIMEOUT
+from reenact.terminal.config import DEFAULT_COLUMNS, DEFAULT_ROWS, DEFAULT_TIMEOUT, seconds
 from reenact.terminal.errors import (
     ExpectationError,
     TerminalTestError,
@@ -102,7 +102,7 @@ class Session:
         max_output: int = MAX_OUTPUT,
     ) -> None:
         self.command: tuple[str, ...] = checking.command_line(command, args)
-        self.timeout: float = checking.seconds(timeout, "timeout", positive=True)
+        self.timeout: float = seconds(timeout, "timeout", positive=True)
         self._cwd = checking.directory(cwd)
         self._env = checking.variables(env)
         checking.variables({"TERM": term})
@@ -297,7 +297,7 @@ class Session:
         error: Callable[[], Exception] | None = None,
     ) -> T:
         """Ask until there is an answer; `note` adds to the error if none came, unless `error` makes that."""
-        limit = self.timeout if timeout is None else checking.seconds(timeout, "timeout")
+        limit = self.timeout if timeout is None else seconds(timeout, "timeout")
 
         def ended() -> TerminalTestError:
             return self._ended(f"while waiting for {what}{note()}", shown())
@@ -478,7 +478,7 @@ class AsyncTerminalEmulator(Session):
             WaitTimeoutError: it did not fall silent in time.
         """
         live, begun = self._started(), time.monotonic()
-        checking.seconds(quiet, "quiet", positive=True)
+        seconds(quiet, "quiet", positive=True)
 
         def quiet_at() -> float:
             # What is being taken in is news, and its end is announced.
