@@ -247,7 +247,10 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path: Path, line: 
         ("{name: x, script: [{wait: {regex: '['}}]}", "script[0].wait.regex: the pattern '[' is no regular expression"),
         ("{name: x, fixture: {environment: {}}}", "fixture.environment: unknown field environment; expect"),
         ("{name: x, fixture: {config: {userConfig: {1: x}}}}", "userConfig.1: a name is to be text, not the number"),
-        ("{name: x, fixture: {config: {userConfig: {a: .nan}}}}", "fixture.config.userConfig.a: JSON has no number"),
+        (
+            "{name: x, fixture: {config: {userConfig: {a: .nan}}}}",
+            "userConfig.a: $: the number nan has no form",
+        ),
         ("{name: x, fixture: {extensions: {skills: [{name: a}]}}}", "skills[0]: the field content is missing"),
         ("{name: x, fixture: {mocks: {apiResponses: [{tools: [[a]]}]}}}", "tools[0]: expected a list of 2, go"),
         ("[x]", "expected a mapping, got a list"),

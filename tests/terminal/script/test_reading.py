@@ -252,8 +252,8 @@ def test_patterns_and_bytes_may_be_those_of_python() -> None:
         ("{assert: {equals: x}}", "assert.equals: unknown field equals; expected one of contains, exact,"),
         ("{assert: {exact: 5}}", "assert.exact: expected text, got the number 5; in quotes it is text"),
         ("{assert: {regex: '*'}}", "assert.regex: the pattern '*' is no regular expression: nothing to repeat"),
-        ("{assert: {json: .nan}}", "assert.json: JSON has no number nan"),
-        ("{assert: {json: {1: x}}}", "assert.json.1: a name is to be text, not the number 1; in quotes it is text"),
+        ("{assert: {json: .nan}}", "assert.json: $: the number nan has no form in JSON"),
+        ("{assert: {json: {1: x}}}", "assert.json: $: a name in an object is of type int, and must be str"),
         ("{assert: {jsonSchema: 5}}", "assert.jsonSchema: a schema is a mapping, true, false, or JSON text, not the"),
         ("{assert: {exact: x, stripAnsi: 1}}", "assert.stripAnsi: expected true or false, got the number 1"),
         ("{assert: {exact: x, stripAnsi: true, strip_ansi: true}}", "comes twice, as strip_ansi and as stripAnsi"),
@@ -329,7 +329,7 @@ def test_what_is_no_text_is_called_by_its_kind(value: object, words: str) -> Non
 
 
 def test_what_json_does_not_have_is_not_expected_of_it() -> None:
-    with pytest.raises(TerminalTestError, match=r"assert\.json\[0\]: JSON has no bytes"):
+    with pytest.raises(TerminalTestError, match=r"assert\.json: \$\[0\]: a value of type bytes has no form"):
         script_of([{"assert": {"json": [b"x"]}}])
 
 

@@ -312,16 +312,11 @@ def _value(info: inspect.Type, plain: Plain, base: object = None) -> object:
 
 def data_of(plain: Plain) -> object:
     """Return the value, which is to be one that JSON has."""
-    value = plain.value
-    if is_mapping(value):
-        return {name: data_of(item) for name, item in plain.named().items()}
-    if is_list(value):
-        return [data_of(item) for item in plain.items()]
-    if value is not None and not isinstance(value, str | bool | int | float):
-        raise plain.wrong(f"JSON has no {type(value).__name__}")
-    if _is_no_number(value):
-        raise plain.wrong(f"JSON has no number {value}")
-    return value
+    try:
+        jsons.value_of(plain.value)
+    except InvalidJSONError as error:
+        raise plain.wrong(str(error)) from error
+    return plain.value
 
 
 def _fits(info: inspect.Type, value: object) -> bool:
@@ -329,11 +324,7 @@ def _fits(info: inspect.Type, value: object) -> bool:
     own = next((kind for kind in (bool, str, bytes) if isinstance(value, kind)), None)
     if own is not None:  # a truth is no number, and a text no list
         return own in kinds
-    return isinstance(value, kinds) and not _is_no_number(value)
-
-
-def _is_no_number(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+    return isinstance(value, kinds) and not (isinstance(value, float) and not math.isfinite(value))
 
 
 def _unfit(plain: Plain, *infos: inspect.Type) -> Exception:
