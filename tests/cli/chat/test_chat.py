@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rich.console import Console as Screen
 
 from reenact import Runtime
-from reenact.cli.chat.answering import Extending
-from reenact.cli.chat.chat import _Chat
-from reenact.cli.chat.current import Context
-from reenact.cli.output.console import Console
+from reenact.cli.chat import chat as chatting
 from reenact.terminal import ANSIParser, SpecialKey, TerminalEmulator
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
 from tests.cli.conftest import PATIENCE, PROMPT, Chat, Run
@@ -455,11 +449,9 @@ def test_ctrl_c_leaves_only_if_nothing_was_typed_and_little_time_passed_since_th
     keys = iter(f"{pressed.replace(' ', '')}.")
     read: list[str] = []
 
-    class Asked:
-        interrupted = False
-
-        def ask(self, question: str) -> None:
-            self.interrupted = question == "i"
+    class Asked(chatting.Chat):
+        def ask(self, text: str, *, as_it_is: bool = False) -> None:
+            self.interrupted = text == "i"
 
     def read_question(_editor: object) -> str:
         typed[0] = False
@@ -481,12 +473,10 @@ def test_ctrl_c_leaves_only_if_nothing_was_typed_and_little_time_passed_since_th
         return typed[0]
 
     monkeypatch.setattr("reenact.cli.chat.chat.editor_of_questions", no_editor)
+    monkeypatch.setattr("reenact.cli.chat.chat.editor_of_decisions", no_editor)
     monkeypatch.setattr("reenact.cli.chat.chat.read_question", read_question)
     monkeypatch.setattr("reenact.cli.chat.chat.has_typed", has_typed)
-    console, screen = Console({}, in_ci=False), Screen(file=io.StringIO())
     with beginning(tmp_path) as current:
-        talking: Any = Asked()
-        context = Context(current=current, talking=talking, extending=Extending(), say=read.append)
-        _Chat(context, talking, console, screen, lambda: now[0]).go_on()
+        Asked(current, lambda: now[0]).go_on()
 
     assert (read[-1] == ".") == stays, read

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from reenact.cli.chat.answering import Extending
 from reenact.cli.chat.commands import HELP, TABLE, Commands
-from reenact.cli.chat.conversation import Attending
-from reenact.cli.chat.current import Context, Talking
+from reenact.cli.chat.current import Current, Talking
 from reenact.cli.commands.log import _WORDS
 from reenact.cli.editor.keys import Choices
 from reenact.cli.output.answers import Answer
@@ -31,7 +31,11 @@ PRICED = ("--price", "claude-sonnet-5=10,100")
 class Listening(Talking):
     """Takes note of what commands would have done."""
 
-    def __init__(self) -> None:
+    def __init__(self, current: Current, said: list[str]) -> None:
+        super().__init__(current)
+        self.said = said
+        self.columns: int | None = None
+        self.ran: list[str] = []
         self.asked: list[str] = []
         self.asked_as_it_is: list[str] = []
         self.taken_up: list[str] = []
@@ -40,10 +44,18 @@ class Listening(Talking):
     def ask(self, text: str, *, as_it_is: bool = False) -> None:
         (self.asked_as_it_is if as_it_is else self.asked).append(text)
 
-    def take_up(self, turn_ids: Sequence[str]) -> None:
-        self.taken_up.extend(turn_ids)
+    @property
+    def width(self) -> int | None:
+        return self.columns
 
-    def show(self, act: Callable[[Attending], Answer]) -> None: ...
+    def say(self, line: str) -> None:
+        self.said.append(line)
+
+    def run(self, command: str) -> None:
+        self.ran.append(command)
+
+    def show(self, act: Callable[[Any], Answer]) -> None:
+        act(SimpleNamespace(take_up=self.taken_up.extend, carry_out=len))
 
     def see_to(self, pending: Sequence[PendingCall]) -> None: ...
     def fail(self, error: ReenactError) -> None:
@@ -67,25 +79,20 @@ class WithFix(Extending):
 
 
 @pytest.fixture
-def talking() -> Listening:
-    return Listening()
-
-
-@pytest.fixture
 def said() -> list[str]:
     """What commands have said."""
     return []
 
 
 @pytest.fixture
-def context(tmp_path: Path, talking: Listening, said: list[str]) -> Iterator[Context]:
+def talking(tmp_path: Path, said: list[str]) -> Iterator[Listening]:
     with beginning(tmp_path, extending=WithFix()) as current:
-        yield Context(current=current, talking=talking, extending=WithFix(), say=said.append)
+        yield Listening(current, said)
 
 
 @pytest.fixture
-def commands(context: Context) -> Commands:
-    return Commands(context)
+def commands(talking: Listening) -> Commands:
+    return Commands(talking)
 
 
 @pytest.mark.parametrize(
@@ -158,13 +165,13 @@ def test_exit_and_shell_commands_are_prompts_where_no_person_types(commands: Com
     assert talking.asked == ["exit", "!ls"]
 
 
-def test_a_person_leaves_with_a_word_and_runs_shell_commands(context: Context, talking: Listening) -> None:
-    ran: list[str] = []
-    commands = Commands(replace(context, width=lambda: 80, run=ran.append))
+def test_a_person_leaves_with_a_word_and_runs_shell_commands(talking: Listening) -> None:
+    talking.columns = 80
+    commands = Commands(talking)
     lines = ("! ls -l", "exit?", "please exit", "!", "exit", " quit")
 
     assert [commands.take(line) for line in lines] == [True, True, True, True, False, False]
-    assert ran == ["ls -l"]
+    assert talking.ran == ["ls -l"]
     assert talking.asked == ["exit?", "please exit", "!"]
 
 
@@ -185,80 +192,82 @@ def test_help_and_completion_have_the_same_commands(commands: Commands, said: li
     assert choices.agents() == {"@boss": "Decides"}
 
 
-def test_what_may_stand_behind_a_command_is_there_as_soon_as_it_happened(context: Context, commands: Commands) -> None:
+def test_what_may_stand_behind_a_command_is_there_as_soon_as_it_happened(
+    talking: Listening, commands: Commands
+) -> None:
     choices: Choices = commands
-    say(context.current, "About apples")
-    context.current.begin_anew()
-    say(context.current, "About pears", "And plums")
-    second = context.current.conversation.session_id
+    say(talking.current, "About apples")
+    talking.current.begin_anew()
+    say(talking.current, "About pears", "And plums")
+    second = talking.current.conversation.session_id
 
     resumed, points = choices.arguments("/resume"), choices.arguments("branch")
-    say(context.current, "And more")
+    say(talking.current, "And more")
 
     assert resumed == [(FIRST, "About apples")]
     assert [words for _, words in points] == ["And plums", "About pears"]
     assert len(choices.arguments("/branch")) == 3
-    context.current.resume(FIRST)
+    talking.current.resume(FIRST)
     assert choices.arguments("/resume") == [(second, "About pears")]
 
 
 def test_what_may_stand_behind_a_word_is_never_a_failure(
-    context: Context, commands: Commands, monkeypatch: pytest.MonkeyPatch
+    talking: Listening, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    say(context.current, "One")
+    say(talking.current, "One")
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError
 
     for facade, method in (("sessions", "list_by_container"), ("sessions", "usage"), ("agents", "pending")):
-        monkeypatch.setattr(getattr(context.current.runtime, facade), method, fail)
-    monkeypatch.setattr(context.current, "reading", fail)
+        monkeypatch.setattr(getattr(talking.current.runtime, facade), method, fail)
+    monkeypatch.setattr(talking.current, "reading", fail)
 
     for word in (*TABLE, "/nothing", "", "/", "//", "\ud800"):
         assert [*commands.arguments(word)] == []
 
 
 def test_a_session_is_meant_by_its_number_in_the_list_that_was_shown(
-    context: Context, commands: Commands, said: list[str], talking: Listening
+    commands: Commands, said: list[str], talking: Listening
 ) -> None:
     for text in ("One", "Two", "Three"):
-        say(context.current, text)
-        context.current.begin_anew()
+        say(talking.current, text)
+        talking.current.begin_anew()
     commands.take("/sessions")
     listed = [line.split()[1] for line in said]
-    say(context.current, "Four")  # which is the first in a new list
+    say(talking.current, "Four")  # which is the first in a new list
 
     commands.take("/resume 2")
 
-    assert context.current.conversation.session_id == listed[1]
+    assert talking.current.conversation.session_id == listed[1]
     assert [re.sub(" .*? ", " ", line.strip(), count=1)[:1] for line in said[:3]] == ["1", "2", "3"]
     commands.take("/resume 4")
     assert talking.failures == ["there is no session number 4: /sessions lists 3"]
 
 
 def test_a_session_is_meant_by_a_beginning_that_no_other_has(
-    context: Context, commands: Commands, said: list[str], talking: Listening
+    commands: Commands, said: list[str], talking: Listening
 ) -> None:
-    say(context.current, "One")
+    say(talking.current, "One")
     for name in ("ses_pear", "ses_plum", "2"):
-        context.current.runtime.sessions.branch(FIRST, new_session_id=name)
+        talking.current.runtime.sessions.branch(FIRST, new_session_id=name)
 
     commands.take("/resume ses_p")
-    stayed = context.current.conversation.session_id
+    stayed = talking.current.conversation.session_id
     commands.take("/resume ses_pl")
-    by_beginning = context.current.conversation.session_id
+    by_beginning = talking.current.conversation.session_id
     commands.take("/resume pe")
-    without_prefix = context.current.conversation.session_id
+    without_prefix = talking.current.conversation.session_id
     commands.take("/resume 2")
 
     assert talking.failures == ["2 sessions begin with 'ses_p'; type more of the id"]
     assert (stayed, by_beginning, without_prefix) == (FIRST, "ses_plum", "ses_pear")
-    assert context.current.conversation.session_id == "2", "an id is what it says"
+    assert talking.current.conversation.session_id == "2", "an id is what it says"
     assert said[-1] == "Session 2, 2 messages so far."
 
 
 def test_a_session_that_is_not_there_is_a_failure_and_one_that_one_is_in_is_none(
-    context: Context, commands: Commands, said: list[str], talking: Listening
+    commands: Commands, said: list[str], talking: Listening
 ) -> None:
     commands.take("/resume \ud800")
     commands.take("/resume nowhere")
@@ -268,8 +277,8 @@ def test_a_session_that_is_not_there_is_a_failure_and_one_that_one_is_in_is_none
     assert said == ["You are in this session."]
 
 
-def test_resume_without_a_name_lists_them_and_says_how(context: Context, commands: Commands, said: list[str]) -> None:
-    say(context.current, "One")
+def test_resume_without_a_name_lists_them_and_says_how(talking: Listening, commands: Commands, said: list[str]) -> None:
+    say(talking.current, "One")
 
     commands.take("/resume")
 
@@ -278,15 +287,15 @@ def test_resume_without_a_name_lists_them_and_says_how(context: Context, command
 
 
 def test_a_branch_begins_now_and_says_where_it_comes_from(
-    context: Context, commands: Commands, said: list[str]
+    talking: Listening, commands: Commands, said: list[str]
 ) -> None:
     commands.take("/branch")
-    say(context.current, "One")
-    now = context.current.runtime.position
+    say(talking.current, "One")
+    now = talking.current.runtime.position
 
     commands.take("/branch")
 
-    branch = context.current.conversation.session_id
+    branch = talking.current.conversation.session_id
     where = f"It branches off from {FIRST} at position {now}; /resume {FIRST} goes back."
     assert said == [
         "There is nothing to branch off from: nothing was said in this session yet.",
@@ -296,43 +305,39 @@ def test_a_branch_begins_now_and_says_where_it_comes_from(
 
 @pytest.mark.parametrize("edit", ["Another", "Another\nof two lines", "2 apples", "/help"])
 def test_a_branch_may_begin_at_a_position_and_with_another_message(
-    context: Context, commands: Commands, talking: Listening, edit: str
+    commands: Commands, talking: Listening, edit: str
 ) -> None:
-    say(context.current, "One", "Two")
+    say(talking.current, "One", "Two")
     (position, _), _ = reversed(commands.arguments("/branch"))
 
     commands.take(f"/branch {position} {edit}")
 
-    runtime, branch = context.current.runtime, context.current.conversation.session_id
+    runtime, branch = talking.current.runtime, talking.current.conversation.session_id
     (turn,) = runtime.sessions.turns(branch)
     assert talking.taken_up == [turn.id]
-    context.current.conversation.hear_out(lambda: talking.taken_up, unheard, None)
+    talking.current.conversation.hear_out(lambda: talking.taken_up, unheard, None)
     assert [message.text for message in runtime.sessions.messages(branch)] == [edit, "Hello from mock!"]
 
 
-def test_a_branch_with_another_message_alone_edits_the_last_one(
-    context: Context, commands: Commands, talking: Listening
-) -> None:
-    say(context.current, "One", "Two")
+def test_a_branch_with_another_message_alone_edits_the_last_one(commands: Commands, talking: Listening) -> None:
+    say(talking.current, "One", "Two")
 
     commands.take("/branch In June instead")
 
-    context.current.conversation.hear_out(lambda: talking.taken_up, unheard, None)
-    messages = context.current.runtime.sessions.messages(context.current.conversation.session_id)
+    talking.current.conversation.hear_out(lambda: talking.taken_up, unheard, None)
+    messages = talking.current.runtime.sessions.messages(talking.current.conversation.session_id)
     assert [message.text for message in messages if message.role == "user"] == ["One", "In June instead"]
 
 
 @pytest.mark.parametrize("position", ["0", "-1", "1", "999999", "9" * 18, "9" * 5000])
-def test_a_position_that_there_is_not_is_a_failure(
-    context: Context, commands: Commands, talking: Listening, position: str
-) -> None:
-    say(context.current, "One")
+def test_a_position_that_there_is_not_is_a_failure(commands: Commands, talking: Listening, position: str) -> None:
+    say(talking.current, "One")
 
     commands.take(f"/branch {position}")
 
     (failure,) = talking.failures
     assert "position" in failure.lower()
-    assert context.current.conversation.session_id == FIRST
+    assert talking.current.conversation.session_id == FIRST
 
 
 def test_the_log_reads_as_what_happened(run: Run, office: Office) -> None:
@@ -371,12 +376,12 @@ def test_so_many_events_there_are_not(commands: Commands, talking: Listening, co
 
 
 def test_the_log_has_the_last_events_of_this_session_and_of_what_it_shares(
-    context: Context, commands: Commands, said: list[str]
+    talking: Listening, commands: Commands, said: list[str]
 ) -> None:
-    say(context.current, "About apples")
-    context.current.begin_anew()
-    say(context.current, "About pears")
-    context.current.resume(FIRST)
+    say(talking.current, "About apples")
+    talking.current.begin_anew()
+    say(talking.current, "About pears")
+    talking.current.resume(FIRST)
     commands.take("/branch")
     said.clear()
 
@@ -393,10 +398,11 @@ def test_the_log_has_the_last_events_of_this_session_and_of_what_it_shares(
 
 
 @pytest.mark.parametrize("width", [30, 80])
-def test_events_are_cut_to_the_width_of_the_terminal(context: Context, said: list[str], width: int) -> None:
-    say(context.current, "About apples " * 30)
+def test_events_are_cut_to_the_width_of_the_terminal(talking: Listening, said: list[str], width: int) -> None:
+    say(talking.current, "About apples " * 30)
 
-    Commands(replace(context, width=lambda: width)).take("/log")
+    talking.columns = width
+    Commands(talking).take("/log")
 
     assert len(said) > 4
     assert {len(line) <= width for line in said} == {True}
@@ -404,16 +410,18 @@ def test_events_are_cut_to_the_width_of_the_terminal(context: Context, said: lis
 
 
 @pytest.mark.parametrize("width", [20, 30, 59, 60, 80, 200])
-def test_help_fits_terminals_of_any_width(context: Context, said: list[str], width: int) -> None:
-    Commands(replace(context, width=lambda: width)).take("/help")
+def test_help_fits_terminals_of_any_width(talking: Listening, said: list[str], width: int) -> None:
+    talking.columns = width
+    Commands(talking).take("/help")
 
     assert [line for line in said if len(line) > width and line not in HELP] == []
     assert {line.split()[0] for line in said if line.startswith("/")} >= {*TABLE}
 
 
-def test_the_last_exchange_tells_where_one_is_in_a_few_lines(context: Context, said: list[str]) -> None:
-    say(context.current, "One", "\n".join(f"line {number} \x1b[31m" for number in range(9)))
-    commands = Commands(replace(context, width=lambda: 40))
+def test_the_last_exchange_tells_where_one_is_in_a_few_lines(talking: Listening, said: list[str]) -> None:
+    say(talking.current, "One", "\n".join(f"line {number} \x1b[31m" for number in range(9)))
+    talking.columns = 40
+    commands = Commands(talking)
     commands.take("/new")
 
     commands.take(f"/resume {FIRST}")

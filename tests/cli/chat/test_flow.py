@@ -80,14 +80,14 @@ def typing(current: Current, monkeypatch: pytest.MonkeyPatch, seen: io.StringIO)
                 raise key
             return key
 
-        console = Console({}, in_ci=False)
         with monkeypatch.context() as patch:
             patch.setattr(sys, "stderr", seen)
             patch.setattr(chatting, "read_question", read_question)
             patch.setattr(chatting, "editor_of_questions", nothing)
             patch.setattr(chatting, "has_typed", nothing)
             patch.setattr("reenact.cli.chat.chat.editor_of_decisions", nothing)
-            code = chatting.chat(current, console, extending, who="the mock answers", timeout=None)
+            current.console, current.extending = Console({}, in_ci=False), extending
+            code = chatting.chat(current, who="the mock answers")
         assert left == [], "it was left before"
         return code
 

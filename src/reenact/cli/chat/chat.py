@@ -15,11 +15,11 @@ from rich.console import Console as Screen
 from rich.text import Text
 
 from reenact.cli.attachments import attached
-from reenact.cli.chat.answering import Extending, project_directory
+from reenact.cli.chat.answering import project_directory
 from reenact.cli.chat.asking import Person
 from reenact.cli.chat.commands import Commands
 from reenact.cli.chat.conversation import Attending, Beside
-from reenact.cli.chat.current import Context, Current, Talking, settle
+from reenact.cli.chat.current import Current, Talking
 from reenact.cli.chat.navigate import show_last_exchange
 from reenact.cli.chat.page import Page
 from reenact.cli.editor.editor import (
@@ -49,31 +49,22 @@ _MOMENT: Final = 5.0
 """Seconds in which Ctrl+C leaves after that was said."""
 
 
-def chat(current: Current, console: Console, extending: Extending, *, who: str, timeout: float | None) -> int:
+def chat(current: Current, *, who: str) -> int:
     """Talk until the person leaves.
 
     Raises:
         KeyboardInterrupt: they pressed Ctrl+C twice during an answer.
         TerminatedError: the terminal is gone; likewise when a request to end comes.
     """
-    screen = console.screen(console.err)
-    with _ending_with_terminal(console), quiet_keyboard(console):
-        talking = TalkingWithPerson(current, console, screen, extending, timeout)
-        context = Context(
-            current=current,
-            talking=talking,
-            extending=extending,
-            say=lambda line: screen.print(in_rows(harmless(line), screen.width), style="dim"),
-            width=lambda: screen.width,
-            run=talking.run,
-        )
-        _welcome(context, screen, who)
+    with _ending_with_terminal(current.console), quiet_keyboard(current.console):
+        talking = Chat(current)
+        talking.welcome(who)
         try:
-            _Chat(context, talking, console, screen, time.monotonic).go_on()
+            talking.go_on()
         except KeyboardInterrupt:
-            _say_how_to_come_back(current, screen)
+            talking.say_how_to_come_back()
             raise
-        _say_how_to_come_back(current, screen)
+        talking.say_how_to_come_back()
     return ExitCode.SUCCESS
 
 
@@ -97,26 +88,63 @@ def _ending_with_terminal(console: Console) -> Generator[None]:
 
 
 @dataclass
-class _Chat:
+class Chat(Talking):
     """Reads one line after the other, and does what it says, whatever becomes of that."""
 
-    _context: Context
-    _talking: TalkingWithPerson
-    _console: Console
-    _screen: Screen
-    _clock: Callable[[], float]
+    _clock: Callable[[], float] = time.monotonic
+    interrupted = False
+    """Whether Ctrl+C has ended the last answer."""
 
     def __post_init__(self) -> None:
-        self._commands = Commands(self._context)
+        self._console = console = self.current.console
+        self._screen = console.screen(console.err)
+        self._commands = Commands(self)
+        editor = editor_of_decisions(console)
+        self._person = Person(editor, self._screen)
+        self._shell = ShellCommands(editor, console, self._screen)
+        self._talked_in = self.current.conversation
         self._leaves_until = self._clock()
         """Until when Ctrl+C leaves, if nothing is typed before: the person was told so."""
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal."""
+        return self._screen.width
+
+    def welcome(self, who: str) -> None:
+        """Say who answers, in which session, and how far that is."""
+        conversation = self.current.conversation
+        messages = () if conversation.is_new else self.current.runtime.sessions.messages(conversation.session_id)
+        so_far = "" if conversation.is_new else f", {len(messages)} messages so far"
+        named = f"Reenact {version()}"
+        welcome = Text(in_rows(f"{named} · {harmless(who)}", self.width))
+        welcome.stylize("bold", 0, len(named))
+        self._screen.print(welcome)
+        self.say(f"Session {conversation.session_id}{so_far}")
+        self.say("Enter sends, Ctrl+C interrupts, Ctrl+D leaves, /help lists the commands.")
+        show_last_exchange(self, messages)
+        self._screen.print()
+
+    def say_how_to_come_back(self) -> None:
+        """Say it to whoever has said something here."""
+        current, conversation = self.current, self.current.conversation
+        try:
+            if conversation.is_new or not current.runtime.sessions.messages(conversation.session_id):
+                return
+            is_found = current.is_found
+        except ReenactError:
+            is_found = False
+        if is_found:
+            self._screen.print(harmless(f"To come back: {current.way_back}"), style="dim")
+        else:
+            self._screen.print("There is no way back: this conversation is not in the log any more.", style="red")
 
     def go_on(self) -> None:
         """Go on until the person leaves."""
         editor = editor_of_questions(self._console, self._commands)
 
         def see_to_what_waits() -> bool:
-            settle(self._context)
+            self.settle()
             return True
 
         goes_on = self._do(see_to_what_waits)
@@ -141,84 +169,40 @@ class _Chat:
     def _do(self, act: Callable[[], bool]) -> bool:
         """Do it, and tell if it fails; return whether the chat goes on."""
         pressed: list[None] = []
-        self._talking.interrupted, goes_on = False, True
+        self.interrupted, goes_on = False, True
         with interrupting(lambda: pressed.append(None)):
             try:
                 goes_on = act()
             except ReenactError as error:
-                self._talking.fail(error)
+                self.fail(error)
             except BrokenPipeError:  # nobody reads the answers any more
                 raise
             except Exception as error:
                 if is_hung_up():  # nobody has more to say
                     raise
                 self._console.report(problem_of(error), error)
-        presses = len(pressed) + self._talking.interrupted
+        presses = len(pressed) + self.interrupted
         if goes_on and presses == 1:
             self._warn()
         return goes_on and presses <= 1
 
-
-def _welcome(context: Context, screen: Screen, who: str) -> None:
-    conversation = context.current.conversation
-    messages = () if conversation.is_new else context.current.runtime.sessions.messages(conversation.session_id)
-    so_far = "" if conversation.is_new else f", {len(messages)} messages so far"
-    named = f"Reenact {version()}"
-    welcome = Text(in_rows(f"{named} · {harmless(who)}", screen.width))
-    welcome.stylize("bold", 0, len(named))
-    screen.print(welcome)
-    for line in (
-        f"Session {harmless(conversation.session_id)}{so_far}",
-        "Enter sends, Ctrl+C interrupts, Ctrl+D leaves, /help lists the commands.",
-    ):
-        screen.print(in_rows(line, screen.width), style="dim")
-    show_last_exchange(context, messages, screen.width)
-    screen.print()
-
-
-def _say_how_to_come_back(current: Current, screen: Screen) -> None:
-    conversation = current.conversation
-    try:
-        if conversation.is_new or not current.runtime.sessions.messages(conversation.session_id):
-            return
-        is_found = current.is_found
-    except ReenactError:
-        is_found = False
-    if is_found:
-        screen.print(harmless(f"To come back: {current.way_back}"), style="dim")
-    else:
-        screen.print("There is no way back: this conversation is not in the log any more.", style="red")
-
-
-@dataclass
-class TalkingWithPerson(Talking):
-    """The person's questions and decisions; `interrupted` says whether Ctrl+C has ended the last answer."""
-
-    _current: Current
-    _console: Console
-    _screen: Screen
-    _extending: Extending
-    _timeout: float | None
-    interrupted = False
-
-    def __post_init__(self) -> None:
-        editor = editor_of_decisions(self._console)
-        self._person = Person(editor, self._screen)
-        self._commands = ShellCommands(editor, self._console, self._screen)
-        self._talked_in = self._current.conversation
+    def say(self, line: str) -> None:
+        """Say it below what was typed."""
+        self._screen.print(in_rows(harmless(line), self.width), style="dim")
 
     def ask(self, text: str, *, as_it_is: bool = False) -> None:
         """Ask the agent, with what goes beside the text."""
         check_message(text)
-        behind = attached(text, self._extending.agents(), self._say)
-        printed = self._commands.told
+        extending = self.current.extending
+        behind = attached(text, extending.agents(), self.say)
+        printed = self._shell.told
         beside = Beside((TextBlock(printed),) if printed else (), tuple(behind))
         self._screen.print()  # apart from what was typed
-        self.show(lambda attending: self._extending.ask(attending, text, as_it_is=as_it_is), beside)
+        self.show(lambda attending: extending.ask(attending, text, as_it_is=as_it_is), beside)
 
     def run(self, command: str) -> None:
         """Run a command of the shell, if the person approves of it; the model hears of it with the next message."""
-        self._commands.run(command)
+        self._shell.run(command)
 
     def see_to(self, pending: Sequence[PendingCall]) -> None:
         """Ask the person about what waits, and show what follows."""
@@ -229,35 +213,33 @@ class TalkingWithPerson(Talking):
     def fail(self, error: ReenactError) -> None:
         """Tell why there is no answer, or why a command did nothing."""
         for line in self._console.without_key(str(error)).split("\n"):
-            self._screen.print(in_rows(harmless(line), self._screen.width), style="red")
+            self._screen.print(in_rows(harmless(line), self.width), style="red")
         self._screen.print()
-
-    def _asking(self) -> Person:
-        """Return who is asked; what they have approved for good holds in this session only."""
-        if self._talked_in is not self._current.conversation:
-            self._talked_in = self._current.conversation
-            self._person.forget()
-        return self._person
-
-    def _say(self, line: str) -> None:
-        self._screen.print(in_rows(line, self._screen.width), style="dim")
 
     def show(self, act: Callable[[Attending], Answer], beside: Beside | None = None) -> None:
         """Show the answer, on a page of its own."""
+        there = self.current.conversation
+        timeout = self.current.options.timeout
         try:
             with Page(self._console, self._screen) as page:
                 person = page.asking(self._asking())
-                there = self._current.conversation
-                answer = act(Attending(there, page.hear, person, timeout=self._timeout, beside=beside or Beside()))
+                answer = act(Attending(there, page.hear, person, timeout=timeout, beside=beside or Beside()))
                 page.end(answer)
             if beside is not None and answer.turn_id is not None:
-                self._commands.told = ""
-            self._current.warn_of_unpriced()
+                self._shell.told = ""
+            self.current.warn_of_unpriced()
         except ReenactError as error:
             self.fail(error)
         else:
             is_interrupted = answer.problem is not None and answer.problem.code == ExitCode.INTERRUPTED
             self.interrupted = is_interrupted and not page.is_escaped
+
+    def _asking(self) -> Person:
+        """Return who is asked; what they have approved for good holds in this session only."""
+        if self._talked_in is not self.current.conversation:
+            self._talked_in = self.current.conversation
+            self._person.forget()
+        return self._person
 
 
 TIMEOUT: Final = 60.0

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias
 from reenact.cli.chat import inspect as looking
 from reenact.cli.chat import navigate as going
 from reenact.cli.chat.conversation import Approved, Rejected, user_name
-from reenact.cli.chat.current import Context
+from reenact.cli.chat.current import Talking
 from reenact.cli.output.answers import told
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import harmless
@@ -20,56 +20,56 @@ from reenact.domain.people import PendingCall
 _NOTHING = "Nothing waits for you."
 
 
-def pending(context: Context, _: str) -> None:
+def pending(talking: Talking, _: str) -> None:
     """See to the calls that wait."""
-    if calls := context.current.conversation.pending():
-        context.talking.see_to(calls)
+    if calls := talking.current.conversation.pending():
+        talking.see_to(calls)
     else:
-        context.say(_NOTHING)
+        talking.say(_NOTHING)
 
 
-def approve(context: Context, call_id: str) -> None:
+def approve(talking: Talking, call_id: str) -> None:
     """Let a call run."""
-    call = _named(context, call_id)
+    call = _named(talking, call_id)
     if call is None:
         return
     if call.kind == "approval":
-        context.talking.carry_out([Approved(call=call, by=user_name())])
+        talking.carry_out([Approved(call=call, by=user_name())])
     else:
-        context.say(f"{harmless(call.id)} asks a question: /pending asks it again, in a chat.")
+        talking.say(f"{harmless(call.id)} asks a question: /pending asks it again, in a chat.")
 
 
-def reject(context: Context, rest: str) -> None:
+def reject(talking: Talking, rest: str) -> None:
     """Do not let a call run; what does not begin with the id of one is the reason."""
     word, *reason = rest.split(maxsplit=1) or [""]
-    if not any(call.id == word for call in context.current.conversation.pending()):
+    if not any(call.id == word for call in talking.current.conversation.pending()):
         word, reason = "", [rest]
-    call = _named(context, word)
+    call = _named(talking, word)
     if call is not None:
-        context.talking.carry_out([Rejected(call=call, reason=" ".join(reason), by=user_name())])
+        talking.carry_out([Rejected(call=call, reason=" ".join(reason), by=user_name())])
 
 
-def calls(context: Context) -> list[tuple[str, str]]:
+def calls(talking: Talking) -> list[tuple[str, str]]:
     """Return the calls that wait, and what they are about."""
     return [
-        (call.id, told(call).removeprefix(harmless(call.id)).strip()) for call in context.current.conversation.pending()
+        (call.id, told(call).removeprefix(harmless(call.id)).strip()) for call in talking.current.conversation.pending()
     ]
 
 
-def _named(context: Context, call_id: str) -> PendingCall | None:
+def _named(talking: Talking, call_id: str) -> PendingCall | None:
     """Return the call that is meant, or say why none is."""
-    waiting = context.current.conversation.pending()
+    waiting = talking.current.conversation.pending()
     found = [call for call in waiting if call_id in ("", call.id)]
     if len(found) == 1:
         return found[0]
     if not waiting:
-        context.say(_NOTHING)
+        talking.say(_NOTHING)
     elif found:
-        context.say("More than one call waits; name the one you mean:")
+        talking.say("More than one call waits; name the one you mean:")
     else:
-        context.say(f"No call {call_id} waits; these do:")
+        talking.say(f"No call {call_id} waits; these do:")
     for call in waiting:
-        context.say(f"  {told(call)}")
+        talking.say(f"  {told(call)}")
     return None
 
 
@@ -105,8 +105,8 @@ class Command:
 
     usage: str
     what: str
-    obey: Callable[[Context, str], None]
-    offers: Callable[[Context], Sequence[_Choice]] = lambda _: ()
+    obey: Callable[[Talking, str], None]
+    offers: Callable[[Talking], Sequence[_Choice]] = lambda _: ()
 
     @property
     def word(self) -> str:
@@ -119,18 +119,17 @@ class Command:
         return self.usage != self.word
 
 
-def _help(context: Context, _: str) -> None:
+def _help(talking: Talking, _: str) -> None:
     known = [(command.usage, command.what) for command in TABLE.values()]
-    known += [*context.extending.help().items()]
+    known += [*talking.current.extending.help().items()]
     known += [
         ("//TEXT", "send /TEXT to the model, though it looks like a command"),
-        *(_TYPED if context.has_person else ()),
+        *(() if talking.width is None else _TYPED),
         *_KEYS,
     ]
-    width = None if context.width is None else context.width()
     for usage, what in known:
-        for line in _entry(usage, what, width):
-            context.say(line)
+        for line in _entry(usage, what, talking.width):
+            talking.say(line)
 
 
 def _entry(usage: str, what: str, width: int | None) -> Iterator[str]:
@@ -151,7 +150,7 @@ def _wrapped(text: str, width: int, first: str, margin: str) -> list[str]:
     return wrapper.wrap(text) or [first.rstrip()]
 
 
-def _leave(context: Context, _: str) -> None:
+def _leave(talking: Talking, _: str) -> None:
     """Do nothing: whoever reads the lines sees that this is the last one."""
 
 
@@ -189,7 +188,7 @@ WORDS: Final = frozenset(TABLE)
 class Commands:
     """The commands inside a conversation: obeys them, and knows what can be typed (`Choices`)."""
 
-    _context: Context
+    _talking: Talking
     _offered: tuple[str, str, int, Sequence[_Choice]] | None = None
 
     def take(self, line: str) -> bool:
@@ -198,18 +197,18 @@ class Commands:
         What begins with two slashes is sent with one. What begins with a path is asked, and so is a text of several
         lines that begins with no word that is known: it is a piece of something else.
         """
-        talking, (word, rest) = self._context.talking, _split(line)
+        talking, (word, rest) = self._talking, _split(line)
         if not word:
             return True
         command = TABLE.get(word)
         if command is not None:
             return self._obey(command, rest)
-        if self._context.has_person and line.strip() in _LEAVES:
+        if talking.width is not None and line.strip() in _LEAVES:
             return False
-        if self._context.run is not None and line.startswith("!") and line[1:].strip():
-            self._context.run(line[1:].strip())
+        if talking.width is not None and line.startswith("!") and line[1:].strip():
+            talking.run(line[1:].strip())
             return True
-        if self._context.extending.is_command(line):
+        if self._talking.current.extending.is_command(line):
             talking.ask(line)
         elif self._is_doubled(line):
             talking.ask(line.removeprefix(_MARK), as_it_is=True)
@@ -217,18 +216,18 @@ class Commands:
             talking.ask(line)
         else:
             near = self._nearest(word)
-            self._context.say(f"There is no command {harmless(word)}; {near}/help lists those that there are.")
+            self._talking.say(f"There is no command {harmless(word)}; {near}/help lists those that there are.")
         return True
 
     def commands(self) -> Mapping[str, str]:
         """Return each command, as `/word`, and what it does; built in or of an extension."""
         own = {command.word: command.what for command in TABLE.values()}
-        added = {usage.split()[0]: what for usage, what in self._context.extending.commands().items()}
+        added = {usage.split()[0]: what for usage, what in self._talking.current.extending.commands().items()}
         return {**own, **{word: what for word, what in added.items() if word not in own}}
 
     def agents(self) -> Mapping[str, str]:
         """Return each agent, as `@name`, and what it is for."""
-        return self._context.extending.agents()
+        return self._talking.current.extending.agents()
 
     def arguments(self, word: str) -> Sequence[_Choice]:
         """Return what may stand behind the command: each value, and words about it; nothing if that fails."""
@@ -236,29 +235,30 @@ class Commands:
         if command is None:
             return ()
         try:
-            current = self._context.current
+            current = self._talking.current
             session_id, position = current.conversation.session_id, current.runtime.position
             if self._offered is None or self._offered[:3] != (word, session_id, position):
-                self._offered = (word, session_id, position, command.offers(self._context))
+                self._offered = (word, session_id, position, command.offers(self._talking))
             return self._offered[3]
         except Exception:  # noqa: BLE001 - somebody is typing; who sends the line is told what is wrong
             return ()
 
     def _obey(self, command: Command, rest: str) -> bool:
         if rest and not command.takes_more:
-            self._context.say(f"{command.word} is typed alone; to send this as a message, put another / before it.")
+            self._talking.say(f"{command.word} is typed alone; to send this as a message, put another / before it.")
             return True
         try:
-            command.obey(self._context, rest)
+            command.obey(self._talking, rest)
         except ReenactError as error:
-            self._context.talking.fail(error)
+            self._talking.fail(error)
         return command.obey is not _leave
 
     def _is_doubled(self, line: str) -> bool:
         """Return whether the line has a slash more than is meant; several lines that begin so are a program's."""
-        doubled = line.startswith(_MARK * 2)
         meant = line.removeprefix(_MARK)
-        return doubled and ("\n" not in line or _split(meant)[0] in TABLE or self._context.extending.is_command(meant))
+        if not line.startswith(_MARK * 2) or "\n" not in line:
+            return line.startswith(_MARK * 2)
+        return _split(meant)[0] in TABLE or self._talking.current.extending.is_command(meant)
 
     def _nearest(self, word: str) -> str:
         near = get_close_matches(word, self.commands(), n=1)

@@ -231,8 +231,22 @@ def definition_of(conversation: Conversation, database: str | None, console: Con
     raise SessionNotFoundError(conversation.session_id)
 
 
+@dataclass
 class Talking(ABC):
-    """Asks the agent, and shows what comes of it."""
+    """What the commands of a chat work on: asks the agent, and shows what comes of it."""
+
+    current: Current
+    listed: list[str] = field(default_factory=list[str], init=False)
+    """The sessions that were listed last, in the order in which they were numbered."""
+
+    @property
+    def width(self) -> int | None:
+        """The columns of the terminal at which a person types the lines, None if nobody does."""
+        return None
+
+    @abstractmethod
+    def say(self, line: str) -> None:
+        """Tell whoever has typed a command what comes of it."""
 
     @abstractmethod
     def ask(self, text: str, *, as_it_is: bool = False) -> None:
@@ -250,42 +264,18 @@ class Talking(ABC):
     def fail(self, error: ReenactError) -> None:
         """Tell why a command did not do what it is for."""
 
-    def take_up(self, turn_ids: Sequence[str]) -> None:
-        """Show how turns are answered that were waiting."""
-        self.show(lambda attending: attending.take_up(turn_ids))
+    def run(self, command: str) -> None:  # noqa: B027 - scripts run none
+        """Run a command of the shell, if a person is there who approves of it."""
 
     def carry_out(self, decisions: Sequence[Decision]) -> None:
         """Tell the agent of decisions, and show what follows."""
         self.show(lambda attending: attending.carry_out(decisions))
 
-
-@dataclass(frozen=True, kw_only=True)
-class Context:
-    """What commands work on; `width` is that of the terminal, and `run` runs a command of its shell.
-
-    Both are None where no person is at one.
-    """
-
-    current: Current
-    talking: Talking
-    extending: Extending
-    say: Callable[[str], None]
-    width: Callable[[], int] | None = None
-    run: Callable[[str], object] | None = None
-    listed: list[str] = field(default_factory=list[str])
-    """The sessions that were listed last, in the order in which they were numbered."""
-
-    @property
-    def has_person(self) -> bool:
-        """Whether a person at a terminal types the lines."""
-        return self.width is not None
-
-
-def settle(context: Context) -> None:
-    """See to what waits in the session: calls for the person, and then messages for the agent."""
-    current = context.current
-    waiting, current.waiting = current.waiting, []
-    if pending := current.conversation.pending():
-        context.talking.see_to(pending)
-    if waiting and not current.conversation.pending():
-        context.talking.take_up(waiting)
+    def settle(self) -> None:
+        """See to what waits in the session: calls for the person, and then messages for the agent."""
+        current = self.current
+        waiting, current.waiting = current.waiting, []
+        if pending := current.conversation.pending():
+            self.see_to(pending)
+        if waiting and not current.conversation.pending():
+            self.show(lambda attending: attending.take_up(waiting))

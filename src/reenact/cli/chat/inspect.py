@@ -9,7 +9,7 @@ from typing import Final
 from reenact._runtime import Runtime
 from reenact.cli.chat.answering import usage_of_agents
 from reenact.cli.chat.conversation import CONTAINER
-from reenact.cli.chat.current import Context
+from reenact.cli.chat.current import Talking
 from reenact.cli.commands.log import in_words
 from reenact.cli.commands.sessions import first_words, session_line
 from reenact.cli.output.answers import cut
@@ -42,15 +42,15 @@ def newest_sessions(runtime: Runtime) -> list[SessionInfo]:
     return sessions[::-1]
 
 
-def sessions(context: Context, _: str) -> None:
+def sessions(talking: Talking, _: str) -> None:
     """List the newest sessions, with the numbers that `/resume` takes."""
-    runtime = context.current.runtime
+    runtime = talking.current.runtime
     found = newest_sessions(runtime)
-    context.listed[:] = [session.id for session in found[:SHOWN]]
+    talking.listed[:] = [session.id for session in found[:SHOWN]]
     if not found:
-        context.say("There are no sessions yet: a session begins with its first message.")
-    for line in numbered_lines(runtime, found, context.current.conversation.session_id):
-        context.say(line)
+        talking.say("There are no sessions yet: a session begins with its first message.")
+    for line in numbered_lines(runtime, found, talking.current.conversation.session_id):
+        talking.say(line)
 
 
 def numbered_lines(runtime: Runtime, found: Sequence[SessionInfo], own: str = "") -> Iterator[str]:
@@ -63,29 +63,29 @@ def numbered_lines(runtime: Runtime, found: Sequence[SessionInfo], own: str = ""
         yield f"  … and {len(found) - SHOWN} older ones; `reenact sessions` lists them all."
 
 
-def beginnings(context: Context) -> list[tuple[str, str]]:
+def beginnings(talking: Talking) -> list[tuple[str, str]]:
     """Return the other sessions that are listed, and what each began with."""
-    runtime, own = context.current.runtime, context.current.conversation.session_id
+    runtime, own = talking.current.runtime, talking.current.conversation.session_id
     others = [session.id for session in newest_sessions(runtime)[:SHOWN] if session.id != own]
     return [(one, first_words(runtime.sessions.messages(one))) for one in others]
 
 
-def cost(context: Context, _: str) -> None:
+def cost(talking: Talking, _: str) -> None:
     """Tell what the session has used, and what that cost: by model, by tool, in all, and in the last turn."""
-    conversation = context.current.conversation
+    conversation = talking.current.conversation
     if conversation.is_new:
-        context.say(_NOTHING)
+        talking.say(_NOTHING)
         return
-    runtime = context.current.runtime
-    used = runtime.sessions.usage(conversation.session_id)
-    others = usage_of_agents(runtime, conversation.session_id, context.extending.asked_from(conversation.session_id))
+    runtime, session_id = talking.current.runtime, conversation.session_id
+    used = runtime.sessions.usage(session_id)
+    others = usage_of_agents(runtime, session_id, talking.current.extending.asked_from(session_id))
     marks = {f"@{name}" for name, _ in others}
     models = {name: spent for name, spent in used.models.items() if name not in marks}
     for name, spent in models.items():
         who = plain_or_quoted(name) if name else "a model without a name"
-        context.say(f"{who}: {_times('answer', spent)}, {_tokens(spent.usage)}{_cost(spent)}")
+        talking.say(f"{who}: {_times('answer', spent)}, {_tokens(spent.usage)}{_cost(spent)}")
     for name, spent in used.tools.items():
-        context.say(f"{plain_or_quoted(name)}: {_times('call', spent)}{_cost(spent)}")
+        talking.say(f"{plain_or_quoted(name)}: {_times('call', spent)}{_cost(spent)}")
     whole = Spent(
         sum(spent.calls for spent in models.values()),
         used.usage,
@@ -93,15 +93,15 @@ def cost(context: Context, _: str) -> None:
         sum(spent.unpriced for spent in models.values()),
     )
     if models or not others:
-        context.say(f"In all: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(context)}")
-    _tell_of_agents(context, others, whole)
+        talking.say(f"In all: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(talking)}")
+    _tell_of_agents(talking, others, whole)
     turns = runtime.sessions.turns(conversation.session_id)
     last = [turn for turn in turns if turn.message_id == turns[-1].message_id]
     if any(turn.usage for turn in last) or not others:
-        context.say(f"The last answer: {_last(last)}")
+        talking.say(f"The last answer: {_last(last)}")
 
 
-def _tell_of_agents(context: Context, others: Sequence[tuple[str, UsageInfo]], own: Spent) -> None:
+def _tell_of_agents(talking: Talking, others: Sequence[tuple[str, UsageInfo]], own: Spent) -> None:
     """Tell what agents have used that were asked from here, and what that comes to together."""
     together = own
     for name in dict.fromkeys(name for name, _ in others):
@@ -111,9 +111,9 @@ def _tell_of_agents(context: Context, others: Sequence[tuple[str, UsageInfo]], o
             spent = _sum(spent, Spent(calls, one.usage, one.cost, one.unpriced))
         together = _sum(together, spent)
         beside = _cost(spent) or f", {_NO_PRICES}"
-        context.say(f"@{name}, in sessions of its own: {_times('answer', spent)}, {_tokens(spent.usage)}{beside}")
+        talking.say(f"@{name}, in sessions of its own: {_times('answer', spent)}, {_tokens(spent.usage)}{beside}")
     if others:
-        context.say(f"With its agents: {_tokens(together.usage)}, {_cost_of_all(together)}{_limit(context)}")
+        talking.say(f"With its agents: {_tokens(together.usage)}, {_cost_of_all(together)}{_limit(talking)}")
 
 
 def _sum(one: Spent, other: Spent) -> Spent:
@@ -125,24 +125,24 @@ def _sum(one: Spent, other: Spent) -> Spent:
     )
 
 
-def log(context: Context, rest: str) -> None:
+def log(talking: Talking, rest: str) -> None:
     """Show the last events of the session, the shared ones of a branch too."""
     if rest and not (_NUMBER.fullmatch(rest) and int(rest)):
         raise InvalidInputError(f"/log takes how many events to show, a number from 1 to 999999, not {rest!r:.40}")
-    if context.current.conversation.is_new:
-        context.say(_NOTHING)
+    if talking.current.conversation.is_new:
+        talking.say(_NOTHING)
         return
-    for entry in entries(context, int(rest or SHOWN)):
+    for entry in entries(talking, int(rest or SHOWN)):
         when = entry.time.astimezone().strftime("%H:%M:%S")
         line = f"{entry.position:>6}  {when}  {entry.type:<{_TYPE}}  {in_words(entry)}"
         line = line.rstrip()
-        context.say(line if context.width is None else cut(line, context.width()))
+        talking.say(line if talking.width is None else cut(line, talking.width))
 
 
-def entries(context: Context, count: int, *types: str) -> list[LogEntry]:
+def entries(talking: Talking, count: int, *types: str) -> list[LogEntry]:
     """Return the last events of the session and of what it shares, of these types if there are any."""
-    wanted = Filter(session=context.current.conversation.session_id, lineage=True, types=frozenset(types))
-    with context.current.reading() as journal:
+    wanted = Filter(session=talking.current.conversation.session_id, lineage=True, types=frozenset(types))
+    with talking.current.reading() as journal:
         return [] if journal is None else last_entries(journal, wanted, count)
 
 
@@ -180,6 +180,6 @@ def _amount(spent: Spent) -> str:
     return f"{spent.cost:.6g}{beside}"
 
 
-def _limit(context: Context) -> str:
-    limit = context.current.definition().cost_limit
+def _limit(talking: Talking) -> str:
+    limit = talking.current.definition().cost_limit
     return "" if limit is None else f" of at most {limit.max_total:.6g} (--max-cost)"

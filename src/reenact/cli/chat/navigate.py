@@ -8,7 +8,7 @@ from typing import Final
 
 from reenact._runtime import Runtime
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
-from reenact.cli.chat.current import Context, settle
+from reenact.cli.chat.current import Talking
 from reenact.cli.chat.inspect import SHOWN, entries, newest_sessions, numbered_lines, sessions
 from reenact.cli.output.answers import cut
 from reenact.cli.output.console import Console
@@ -32,59 +32,59 @@ _POINTS: Final = 20
 """So many messages are offered to branch off at."""
 
 
-def resume(context: Context, named: str) -> None:
+def resume(talking: Talking, named: str) -> None:
     """Go on with the session that is named; without a name list them."""
     if not named:
-        sessions(context, "")
-        context.say("/resume ID goes on with one, or /resume 2 with the second of them.")
+        sessions(talking, "")
+        talking.say("/resume ID goes on with one, or /resume 2 with the second of them.")
         return
-    session_id = _meant(context, named)
-    if session_id == context.current.conversation.session_id:
-        context.say("You are in this session.")
+    session_id = _meant(talking, named)
+    if session_id == talking.current.conversation.session_id:
+        talking.say("You are in this session.")
         return
-    before = context.current.who
-    context.current.resume(session_id)
-    _arrive(context, "", before)
+    before = talking.current.who
+    talking.current.resume(session_id)
+    _arrive(talking, "", before)
 
 
-def new(context: Context, _: str) -> None:
+def new(talking: Talking, _: str) -> None:
     """Begin a new session."""
-    before = context.current.who
-    context.current.begin_anew()
-    _arrive(context, "", before)
+    before = talking.current.who
+    talking.current.begin_anew()
+    _arrive(talking, "", before)
 
 
-def branch(context: Context, rest: str) -> None:
+def branch(talking: Talking, rest: str) -> None:
     """Go to a branch of the session."""
-    origin = context.current.conversation
+    origin = talking.current.conversation
     if origin.is_new:
-        context.say("There is nothing to branch off from: nothing was said in this session yet.")
+        talking.say("There is nothing to branch off from: nothing was said in this session yet.")
         return
     at, edit = _point(rest)
-    before, back = context.current.who, origin.session_id
-    context.current.branch(at=at, edit=edit)
-    session = context.current.runtime.sessions.get(context.current.conversation.session_id)
+    before, back = talking.current.who, origin.session_id
+    talking.current.branch(at=at, edit=edit)
+    session = talking.current.runtime.sessions.get(talking.current.conversation.session_id)
     where = "" if session is None or session.origin is None else f" at position {session.origin.position}"
-    _arrive(context, f" It branches off from {harmless(back)}{where}; /resume {harmless(back)} goes back.", before)
+    _arrive(talking, f" It branches off from {harmless(back)}{where}; /resume {harmless(back)} goes back.", before)
 
 
-def model(context: Context, name: str) -> None:
+def model(talking: Talking, name: str) -> None:
     """Tell which model answers, or let another one answer from now on."""
-    current = context.current
+    current = talking.current
     if current.is_mocked:
-        context.say(f"{current.who}. It does so whatever the model.")
+        talking.say(f"{current.who}. It does so whatever the model.")
         return
     if name:
         current.use(None if name == _AS_CREATED else name)
-        context.say(f"{harmless(current.who)} from now on{', in this run' if current.model else ''}.")
+        talking.say(f"{harmless(current.who)} from now on{', in this run' if current.model else ''}.")
         return
     back = "" if current.model is None else f"; /model {_AS_CREATED} goes back to what each session was created with"
-    context.say(f"{harmless(current.who)}. /model NAME lets another one answer, in this run{back}.")
+    talking.say(f"{harmless(current.who)}. /model NAME lets another one answer, in this run{back}.")
 
 
-def models(context: Context) -> list[tuple[str, str]]:
+def models(talking: Talking) -> list[tuple[str, str]]:
     """Return models that may stand behind `/model`: those that have prices, and those that have answered here."""
-    current = context.current
+    current = talking.current
     if current.is_mocked:
         return []
     conversation = current.conversation
@@ -95,11 +95,11 @@ def models(context: Context) -> list[tuple[str, str]]:
     return [(_AS_CREATED, "what each session was created with"), *words.items()]
 
 
-def points(context: Context) -> list[tuple[str, str]]:
+def points(talking: Talking) -> list[tuple[str, str]]:
     """Return positions that may stand behind `/branch`: those of the last messages, the newest first."""
-    if context.current.conversation.is_new:
+    if talking.current.conversation.is_new:
         return []
-    said = entries(context, _POINTS, "message-accepted")
+    said = entries(talking, _POINTS, "message-accepted")
     return [(str(entry.position), _words(entry.data.get("content"))) for entry in reversed(said)]
 
 
@@ -109,12 +109,12 @@ def _words(content: object) -> str:
     return cut(harmless(" ".join(" ".join(filter(None, map(str, texts))).split())), 60)
 
 
-def _meant(context: Context, named: str) -> str:
+def _meant(talking: Talking, named: str) -> str:
     """Return the id of the session that is meant: by its id, its beginning, or its number in the list."""
-    runtime = context.current.runtime
-    if named == context.current.conversation.session_id:
+    runtime = talking.current.runtime
+    if named == talking.current.conversation.session_id:
         return named
-    return numbered_or_named(runtime, named, context.listed or [session.id for session in newest_sessions(runtime)])
+    return numbered_or_named(runtime, named, talking.listed or [session.id for session in newest_sessions(runtime)])
 
 
 def _point(rest: str) -> tuple[int | None, str | None]:
@@ -129,23 +129,22 @@ def _point(rest: str) -> tuple[int | None, str | None]:
     return int(word), text[0] if text else None
 
 
-def _arrive(context: Context, more: str, before: str) -> None:
+def _arrive(talking: Talking, more: str, before: str) -> None:
     """Say where the person is now, and see to what waits there."""
-    current = context.current
+    current = talking.current
     conversation = current.conversation
     messages = () if conversation.is_new else current.runtime.sessions.messages(conversation.session_id)
     so_far = f", {len(messages)} message{'' if len(messages) == 1 else 's'} so far" if messages else ""
     who = "" if current.who == before else f" {harmless(current.who)}."
-    context.say(f"Session {harmless(conversation.session_id)}{so_far}.{more}{who}")
-    if context.width is not None:
-        show_last_exchange(context, messages, context.width())
-    settle(context)
+    talking.say(f"Session {harmless(conversation.session_id)}{so_far}.{more}{who}")
+    show_last_exchange(talking, messages)
+    talking.settle()
 
 
-def show_last_exchange(context: Context, messages: Sequence[Message], width: int) -> None:
-    """Show how the last question began and its answer ended, in a few lines of so many columns."""
-    for line in _last_exchange(messages, width - len(_MARGIN)):
-        context.say(f"{_MARGIN}{line}")
+def show_last_exchange(talking: Talking, messages: Sequence[Message]) -> None:
+    """Show a person how the last question began and its answer ended, in a few lines."""
+    for line in () if talking.width is None else _last_exchange(messages, talking.width - len(_MARGIN)):
+        talking.say(f"{_MARGIN}{line}")
 
 
 def _last_exchange(messages: Sequence[Message], width: int) -> list[str]:

@@ -10,9 +10,8 @@ from typing import Final
 
 import msgspec
 
-from reenact.cli.chat.answering import Extending
 from reenact.cli.chat.conversation import IMAGE, Approved, Attending, Conversation, Decision, Rejected
-from reenact.cli.chat.current import Current, Talking
+from reenact.cli.chat.current import Talking
 from reenact.cli.output.answers import Answer, output, told, unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import plain_or_quoted
@@ -35,13 +34,10 @@ _PATIENCE: Final = 10
 class Script(Talking):
     """Asks the questions of a script; `code` is the exit code of the first that failed."""
 
-    _current: Current
-    _options: TalkOptions
-    _console: Console
-    _extending: Extending
     code: int = ExitCode.SUCCESS
 
     def __post_init__(self) -> None:
+        self._options, self._console = self.current.options, self.current.console
         self._output = output(self._options.output_format, self._console)
 
     @property
@@ -49,9 +45,13 @@ class Script(Talking):
         """Whether nothing more is to be asked: that was interrupted, or nobody takes the answers."""
         return self.code == ExitCode.INTERRUPTED or self._console.gave_up
 
+    def say(self, line: str) -> None:
+        """Say it on standard error."""
+        self._console.say(line)
+
     def ask(self, text: str, *, as_it_is: bool = False) -> None:
         """Ask, and print the answer."""
-        self.show(lambda attending: self._extending.ask(attending, check_message(text), as_it_is=as_it_is))
+        self.show(lambda attending: self.current.extending.ask(attending, check_message(text), as_it_is=as_it_is))
 
     def see_to(self, pending: Sequence[PendingCall]) -> None:
         """Say what waits for a person."""
@@ -60,7 +60,7 @@ class Script(Talking):
 
     def fail(self, error: ReenactError) -> None:
         """Print why a command did not do what it is for."""
-        self._end(unasked(self._current.conversation.shown_id, problem_of(error)))
+        self._end(unasked(self.current.conversation.shown_id, problem_of(error)))
 
     def _echo(self, event: Envelope, *, is_own: bool) -> None:
         """Print an event, if events are printed; the answer in it is there already."""
@@ -70,7 +70,7 @@ class Script(Talking):
         """Print the answer."""
         unattended = Unattended(self._options.allowed_tools, self._console.warn)
         attending = Attending(
-            self._current.conversation,
+            self.current.conversation,
             self._output.hear,
             unattended,
             timeout=self._options.timeout,
@@ -84,7 +84,7 @@ class Script(Talking):
 
     def _end(self, answer: Answer) -> None:
         self._output.end(answer)
-        self._current.warn_of_unpriced()
+        self.current.warn_of_unpriced()
         problem = answer.problem
         if problem is None and self._console.gave_up:
             problem = timed_out(self._options.timeout or 0.0)

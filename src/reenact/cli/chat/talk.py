@@ -13,7 +13,7 @@ from reenact._runtime import SharedRuntime
 from reenact.cli.chat.answering import Extend, Extending, answering
 from reenact.cli.chat.commands import Commands
 from reenact.cli.chat.conversation import CONTAINER, IMAGE, Conversation, new_session_id
-from reenact.cli.chat.current import Context, Current
+from reenact.cli.chat.current import Current
 from reenact.cli.chat.navigate import choose_session, session_named
 from reenact.cli.chat.script import Script, warn_of_unknown
 from reenact.cli.commands.sessions import log_to_write
@@ -55,7 +55,7 @@ def talk(options: TalkOptions, console: Console, extending: Extend) -> int:
 
     added = extending(options, console, asks=True)
     with _conversation(options, console, added) as current:
-        return chat(current, console, added, who=current.introduce(), timeout=options.timeout)
+        return chat(current, who=current.introduce())
 
 
 def _answer(prompts: Iterable[str], options: TalkOptions, console: Console, extending: Extend) -> int:
@@ -63,8 +63,8 @@ def _answer(prompts: Iterable[str], options: TalkOptions, console: Console, exte
     added = extending(options, console, asks=False)
     with _conversation(options, console, added) as current:
         _announce(current, console)
-        script = Script(current, options, console, added)
-        commands = Commands(Context(current=current, talking=script, extending=added, say=console.say))
+        script = Script(current)
+        commands = Commands(script)
         take: Callable[[str], object] = commands.take if options.prompt is None else script.ask
         for prompt in prompts:
             if take(prompt) is False or script.is_over:
