@@ -14,9 +14,9 @@ from typer.core import TyperGroup
 
 from reenact.cli.app import app
 from reenact.cli.chat.commands import TABLE
-from reenact.cli.output.answers import Result
 from reenact.cli.parsing.commands import options_of
 from reenact.cli.settings.files import KEYS
+from tests.cli.output.test_answers import FIELDS
 from tests.docs.pages import ROOT, blocks
 from tests.docs.test_readme import SECONDS, surroundings
 from tests.started.programs import Programs
@@ -71,7 +71,7 @@ def test_the_settings_of_the_page_are_heeded(programs: Programs, tmp_path: Path)
 
 
 def test_the_tables_have_every_command_setting_and_field() -> None:
-    fields = {"type", *Result.__struct_fields__}
+    fields = {*FIELDS}
 
     assert [usage.strip("`") for usage in column("command")] == [command.usage for command in TABLE.values()]
     assert [name.strip("`") for name in column("key | option | in a project")] == list(KEYS)

@@ -238,10 +238,10 @@ def _tell_why(error: BaseException, console: Console, hint: str | None) -> int:
     if hint is not None:
         console.say(hint)
     if console.as_json:
-        from reenact.cli.output.answers import Result, write_result  # noqa: PLC0415 - likewise
+        from reenact.cli.output.answers import unasked, write_result  # noqa: PLC0415 - likewise
 
         try:
-            write_result(console, Result(success=False, session_id=console.session_id, error=problem))
+            write_result(console, unasked(console.session_id or "", problem), usage=None, duration=None)
         except OSError:  # nobody reads it, or there is no space for it
             console.abandon()
     return problem.code

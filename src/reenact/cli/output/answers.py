@@ -159,22 +159,8 @@ _LIMITS: Final = {
 }
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="result"):
-    """What a program reads at the end. `cost` is null if no prices are known."""
-
-    success: bool
-    result: str | None = None
-    session_id: str | None = None
-    agent_id: str | None = None
-    turn_id: str | None = None
-    stop_reason: str | None = None
-    stop_sequence: str | None = None
-    stop_details: StopDetails | None = None
-    usage: Usage | None = None
-    cost: float | None = None
-    duration: float | None = None
-    tool_calls: tuple[CallMade, ...] = ()
-    error: Problem | None = None
+_OURS: Final = frozenset({"text", "waits", "problem"})
+"""Fields of an answer that programs read under other names, or not."""
 
 
 @dataclass
@@ -188,7 +174,7 @@ class JsonOutput:
 
     def end(self, answer: Answer) -> None:
         """Print the object; a failure is told to people as well."""
-        write_result(self.console, result_of(answer))
+        write_result(self.console, answer)
         _tell(answer, self.console)
 
 
@@ -230,14 +216,6 @@ def output(form: OutputFormat, console: Console) -> JsonOutput:
     return forms[form](console)
 
 
-def result_of(answer: Answer) -> Result:
-    """Return the answer as the object that a program reads."""
-    same = {name: value for name, value in structs.asdict(answer).items() if name in Result.__struct_fields__}
-    same |= {"session_id": answer.session_id or None, "agent_id": answer.agent_id or None}
-    text = None if answer.problem is not None and not answer.text else answer.text
-    return Result(**same, success=answer.problem is None, result=text, error=answer.problem)
-
-
 def why_ended(answer: Answer) -> str | None:
     """Return the limit, or the refusal, that ended an answer, in words, or None."""
     if answer.stop_reason != REFUSAL:
@@ -248,12 +226,22 @@ def why_ended(answer: Answer) -> str | None:
     return f"The model refused to answer{category}{explanation}"
 
 
-def write_result(console: Console, result: Result) -> None:
-    """Print the object on a line of its own."""
-    if result.error is not None:
-        error = structs.replace(result.error, message=console.without_key(result.error.message))
-        result = structs.replace(result, error=error)
-    console.write_json(result)
+def write_result(console: Console, answer: Answer, **instead: object) -> None:
+    """Print the answer as the object that a program reads, on a line of its own; some fields may say something else."""
+    problem = answer.problem
+    if problem is not None:
+        problem = structs.replace(problem, message=console.without_key(problem.message))
+    fields = {
+        "type": "result",
+        "success": problem is None,
+        "result": answer.text if answer.text or problem is None else None,
+        **structs.asdict(answer),
+        "session_id": answer.session_id or None,
+        "agent_id": answer.agent_id or None,
+        "error": problem,
+        **instead,
+    }
+    console.write_json({name: value for name, value in fields.items() if name not in _OURS})
 
 
 def _tell(answer: Answer, console: Console) -> None:

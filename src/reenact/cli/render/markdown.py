@@ -21,10 +21,6 @@ _UNTOLD: Final = 500
 """So many characters without a blank are waited for before they are looked at."""
 _TELLING: Final = re.compile(rf"[ \t\n{WIDE}]")
 """Without any of these, little can be written that could not be written before."""
-_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
-_HALF: Final = re.compile("[\ud800-\udfff]")
-_FIRST_HALF: Final = re.compile("[\ud800-\udbff]$")
-_UNKNOWN: Final = "\ufffd"
 _LINE: Final = "─"
 _LONGEST_RULE: Final = 40
 _HEADINGS: Final = ("", "bold underline magenta", "bold magenta", "bold bright_blue", "bold cyan", "bold", "bold")
@@ -50,19 +46,13 @@ class StreamedMarkdown:
 
     def write(self, text: str) -> None:
         """Take in a piece; write what is settled."""
-        if self._half or not text.isascii():
-            text = self._whole_characters(text)
-        if len(text) <= _PIECE:
-            self._add(escape_hidden(strip_controls(text)))
-        else:
-            for begin in range(0, len(text), _PIECE):
-                self._add(escape_hidden(strip_controls(text[begin : begin + _PIECE])))
+        for begin in range(0, len(text), _PIECE):
+            self._add(escape_hidden(strip_controls(text[begin : begin + _PIECE])))
         if self._out:
             self._send()
 
     def end(self) -> None:
         """Finish what is open, and the line. What is written next begins anew."""
-        self._ahead += _UNKNOWN if self._half else ""
         self._flow.width = width_of(self._screen)
         self._advance(is_over=True)
         self._end_rows()
@@ -72,7 +62,6 @@ class StreamedMarkdown:
 
     def _restart(self) -> None:
         self._ahead = ""
-        self._half = ""
         self._lines = Lines(in_ascii=self._in_ascii)
         self._text = Inline(self._flow)
         self._rest: _Rest | None = None
@@ -82,16 +71,6 @@ class StreamedMarkdown:
         self._blanks = 0
         self._stands_apart = False
         self._is_empty = True
-
-    def _whole_characters(self, text: str) -> str:
-        """Return the text with what comes as two halves joined; the first half of what may follow is kept."""
-        text, self._half = self._half + text, ""
-        if _HALF.search(text):
-            text = _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
-            if _FIRST_HALF.search(text):
-                text, self._half = text[:-1], text[-1]
-            text = _HALF.sub(_UNKNOWN, text)
-        return text
 
     def _add(self, piece: str) -> None:
         self._ahead += piece
@@ -210,7 +189,7 @@ class StreamedMarkdown:
         source = fence.source(content)
         if is_long:
             return self._pass_on(source, is_over=is_over)
-        for text, style in fence.in_colors(source):
+        for text, style in fence.line(source):
             self._flow.draw(text, style)
         self._flow.end()
         return ""

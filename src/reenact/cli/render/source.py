@@ -172,7 +172,7 @@ def _style_of(kind: object) -> str:
     return _STYLES.get(name, "")
 
 
-class Fence:
+class Fence(Source):
     """Knows its lines: up to one that closes it, or one that is not in the same quotes.
 
     What stands to the left of the opening fence is no part of the source. An item of a list does not end it: where a
@@ -182,8 +182,8 @@ class Fence:
     def __init__(self, opening: LineStart) -> None:
         mark = re.escape(opening.fence[0])
         self.bars: Margin = opening.bars
-        self._source = Source(opening.info)
-        self.caption = "" if self._source.is_named_by(opening.info) else opening.info
+        super().__init__(opening.info)
+        self.caption = "" if self.is_named_by(opening.info) else opening.info
         """What stands behind the fence and is not the name of a language, which is seen."""
         self._quotes = re.compile(rf"(?: {{0,3}}>[ \t]?){{{opening.quotes}}}")
         self._closing = re.compile(rf"[ \t]*{mark}{{{len(opening.fence)},}}[ \t]*")
@@ -202,7 +202,3 @@ class Fence:
         """Return the line of source."""
         indentation = self._indentation.match(content)
         return content if indentation is None else content[indentation.end() :]
-
-    def in_colors(self, source: str) -> list[Run]:
-        """Return the next line of source as texts with styles."""
-        return self._source.line(source)
