@@ -173,15 +173,16 @@ class Answer(Frozen):
 class Asked:
     """A request. `data` is JSON; `timeout` is in seconds from now on, None waits as long as it takes."""
 
+    queued = False
+    _sent = False
+    _broke = 0
+
     def __init__(self, id: str, request: str, data: bytes, timeout: float | None) -> None:  # noqa: A002 - the frame's word
         self.id = id
         self.request = request
         self.data = data
         self.answer: Future[Answer] = Future()
-        self.queued = False
         self._deadline = None if timeout is None else time.monotonic() + timeout
-        self._sent = False
-        self._broke = 0
 
     def begin(self) -> None:
         """Take note of a new connection."""

@@ -28,6 +28,13 @@ class Following(Follower):
     room. Used on the link's thread.
     """
 
+    _id: str | None = None
+    _stands = False
+    _over = False  # the last event has come
+    _has_parted = False
+    _acked_at = 0.0
+    _reminder: asyncio.TimerHandle | None = None
+
     def __init__(
         self, link: Link, topic: str, client_id: str | None, after: int | None, buffer: Buffer[tuple[int, str, bytes]]
     ) -> None:
@@ -39,14 +46,8 @@ class Following(Follower):
         self._received = after
         self._buffer = buffer
         buffer.on_room = partial(link.call, self.go_on)
-        self._id: str | None = None
-        self._stands = False
-        self._over = False  # the last event has come
-        self._has_parted = False
         self._wanted = self._sent = self._durable = 0
         self._acks: list[tuple[int, Future[None]]] = []
-        self._acked_at = 0.0
-        self._reminder: asyncio.TimerHandle | None = None
 
     def fail(self, error: ReenactError) -> None:
         """Take note that nothing more comes, because of an error."""

@@ -38,6 +38,11 @@ class RemoteListener:
     It hears events of a type and of a session, or of all where that is None.
     """
 
+    begin: int | None = None
+    """The number of the first event that is for it."""
+    _ended: int | None = None
+    """The number of the first event that it does not hear any more."""
+
     def __init__(
         self,
         type: str | None,  # noqa: A002 - the word users know it by
@@ -50,11 +55,7 @@ class RemoteListener:
         self.handler = handler
         self.standing: Future[None] = Future()
         """Done once it hears what is published from then on."""
-        self.begin: int | None = None
-        """The number of the first event that is for it."""
         self._end = end
-        self._ended: int | None = None
-        """The number of the first event that it does not hear any more."""
 
     def __call__(self) -> None:
         if self._ended is None:
@@ -76,6 +77,9 @@ class RemoteListener:
 class Handlers:
     """The handlers of one remote runtime. Thread-safe."""
 
+    _next = 0  # the number of the next event
+    _thread: threading.Thread | None = None
+
     # Three kinds of threads meet here. Users' threads add and end handlers; the link's thread brings events (`tell`)
     # and admits handlers; the handlers' own thread takes the events and calls the handlers. `_changed` protects the
     # listeners and the thread; the events that wait are in a buffer with a lock of its own. Neither is held while a
@@ -86,9 +90,7 @@ class Handlers:
         self._link = link
         self._changed = threading.Lock()
         self._events: Buffer[tuple[int, str, str | None, bytes]] = Buffer(MOST, MOST_BYTES)
-        self._next = 0  # the number of the next event
         self._listeners: tuple[RemoteListener, ...] = ()
-        self._thread: threading.Thread | None = None
         self._listening = Listening(link, self)
         self._events.on_room = partial(link.call, self._listening.go_on)
 
@@ -175,6 +177,11 @@ class Listening(Follower):
     stands: what both of them bring is what the new handler hears, too. Used on the link's thread.
     """
 
+    _present: str | None = None
+    _coming: str | None = None
+    _stands = False  # the one that is coming does
+    _relieves = False  # and the present one is yet to be told to end
+
     def __init__(self, link: Link, handlers: Handlers) -> None:
         super().__init__(link)
         self._handlers = handlers
@@ -182,10 +189,6 @@ class Listening(Follower):
         self._seen: OrderedDict[str, int] = OrderedDict()
         self._joining: list[RemoteListener] = []
         self._entering: list[RemoteListener] = []  # they are asked for by the one that is coming
-        self._present: str | None = None
-        self._coming: str | None = None
-        self._stands = False  # the one that is coming does
-        self._relieves = False  # and the present one is yet to be told to end
         self._of_present: list[tuple[Head, bytes]] = []
         self._of_coming: list[tuple[Head, bytes]] = []
 

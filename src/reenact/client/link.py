@@ -64,13 +64,14 @@ class Speaker(Protocol):
 class Follower(Speaker):
     """A speaker that the server answers with frames for the ids that it has taken."""
 
+    queued = False
+    _deaf = False  # an event has been dropped, and what comes behind it is not wanted before it
+    _full = False  # there was no room, and nobody has said that there is some again
+    _later = False  # the server takes it no more on this connection
+    _left = False  # nobody wants events any more
+
     def __init__(self, link: Link) -> None:
-        self.queued = False
         self._link = link
-        self._deaf = False  # an event has been dropped, and what comes behind it is not wanted before it
-        self._full = False  # there was no room, and nobody has said that there is some again
-        self._later = False  # the server takes it no more on this connection
-        self._left = False  # nobody wants events any more
 
     def begin(self) -> None:
         """Take note of a new connection."""
@@ -102,6 +103,12 @@ class Follower(Speaker):
 class Link:
     """Keeps a connection until it is closed. What is not said to be of the link's thread may be used from any."""
 
+    _welcome: Welcome | None = None
+    _over: ReenactError | None = None
+    _progress = False
+    _closing = False
+    _task: asyncio.Task[None] | None = None
+
     def __init__(self, dialer: Dialer, reconnect: Reconnect, first: Future[None] | None = None) -> None:
         self.failure: ReenactError | None = ServerUnreachableError(f"{dialer.address} has not answered yet")
         """Why there is no connection; None while there is one."""
@@ -118,13 +125,8 @@ class Link:
         self._routes: dict[str, Follower] = {}
         self._ids = itertools.count(1)
         self._line: deque[Speaker] = deque()
-        self._welcome: Welcome | None = None
-        self._over: ReenactError | None = None
-        self._progress = False
-        self._closing = False
         self._wake = asyncio.Event()
         self._leaving = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
         self._thread = ClientThread(self._run)
 
     def call(self, function: Callable[..., None], *given: object) -> None:

@@ -41,6 +41,9 @@ class RemoteSubscription:
     token any more.
     """
 
+    _unsaid = 0
+    _restless = 0
+
     def __init__(
         self, link: Link, topic: str, client_id: str | None, after: int | None, *, auto_ack: bool, timeout: float | None
     ) -> None:
@@ -55,9 +58,7 @@ class RemoteSubscription:
         self._timeout = timeout
         self._late = f"no answer came within {timeout} s; it may be acknowledged all the same"
         self._buffer: Buffer[tuple[int, str, bytes]] = Buffer(MOST, MOST_BYTES)
-        self._unsaid = 0
         self._said_at = time.monotonic()
-        self._restless = 0
         self._following = Following(link, topic, client_id, after, self._buffer)
         self.standing: Final = self._following.standing
         """Done when it stands, with the cursor that it begins behind."""

@@ -20,10 +20,11 @@ _GRACE: Final = 1.0
 class ClientThread:
     """Runs one coroutine to its end, and the calls of functions that come meanwhile."""
 
+    _ended = False
+
     def __init__(self, work: Callable[[], Coroutine[object, object, object]]) -> None:
         self._loop = asyncio.new_event_loop()
         self._lock = threading.Lock()
-        self._ended = False
         begun = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(work, begun), name=NAME, daemon=True)
         self._thread.start()
@@ -95,6 +96,14 @@ class Buffer(Generic[T]):
     When there is room again for whom there was none, `on_room` is called, by whoever takes an event.
     """
 
+    error: ReenactError | None = None
+    """Why nothing more comes, if that is an error."""
+    dealt_with = 0
+    """The cursor of the last event with which the consumer is done; all up to there may be acknowledged."""
+    _bytes = 0
+    _starving = False
+    _over = False
+
     # The link's thread offers and ends; the consumer's thread, or a task of its loop, looks and waits. `_changed`
     # protects the events and the waiters. `dealt_with` is written by the consumer alone and only grows: the link's
     # thread reads it without the lock, and at worst acknowledges a little less.
@@ -103,14 +112,7 @@ class Buffer(Generic[T]):
         self._most = most
         self._most_bytes = most_bytes
         self.on_room: Callable[[], None] = lambda: None
-        self.error: ReenactError | None = None
-        """Why nothing more comes, if that is an error."""
-        self.dealt_with = 0
-        """The cursor of the last event with which the consumer is done; all up to there may be acknowledged."""
         self._events: deque[tuple[T, int]] = deque()
-        self._bytes = 0
-        self._starving = False
-        self._over = False
         self._changed = threading.Condition()
         self._waiters: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
 

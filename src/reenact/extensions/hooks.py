@@ -105,11 +105,12 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
 class _Problems:
     """The problems of a file: the first one by one, and how many more there are."""
 
+    _more = 0
+
     def __init__(self, path: str, lines: Mapping[Path, int]) -> None:
         self._path = path
         self._lines = lines
         self._first: list[Problem] = []
-        self._more = 0
 
     def add(self, where: Path, message: str) -> None:
         if len(self._first) < MOST_PROBLEMS:

@@ -42,10 +42,11 @@ class Ran(msgspec.Struct, frozen=True):
 class Running:
     """The hooks that run, on whatever thread: they can all be ended at once, with what they have started."""
 
+    _ended = False
+
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._processes: set[subprocess.Popen[bytes]] = set()
-        self._ended = False
 
     @property
     def has_ended(self) -> bool:
@@ -142,9 +143,10 @@ def _started(command: Sequence[str], environ: Mapping[str, str], cwd: Path) -> s
 class _Exchange:
     """What goes in and comes out, without blocking."""
 
+    is_cut = False
+    """Whether more was printed on standard output than is kept."""
+
     def __init__(self, process: subprocess.Popen[bytes], given: bytes) -> None:
-        self.is_cut = False
-        """Whether more was printed on standard output than is kept."""
         self._process = process
         self._left = memoryview(given)
         self._heard: dict[IO[bytes] | None, bytearray] = {process.stdout: bytearray(), process.stderr: bytearray()}

@@ -42,6 +42,11 @@ class Server:
     The runtime stays open when the server has stopped. A server that runs when the program ends is stopped then.
     """
 
+    _thread: threading.Thread | None = None
+    _uvicorn: _Uvicorn | None = None
+    _at_exit: AtExit | None = None
+    _stopped = False
+
     def __init__(
         self,
         runtime: LocalRuntime,
@@ -84,10 +89,6 @@ class Server:
         access = Access(tokens, origins, hosts_of(host, address, host_names))
         self._service = Service(runtime, access, limits or Limits(), allow_programs)
         self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._uvicorn: _Uvicorn | None = None
-        self._at_exit: AtExit | None = None
-        self._stopped = False
         self.port = port
 
     @property
@@ -156,11 +157,12 @@ class Server:
 class _Uvicorn(uvicorn.Server):
     """Uvicorn, with our connections, and with an end that no client can put off."""
 
+    _loop: asyncio.AbstractEventLoop | None = None
+
     def __init__(self, service: Service, started: Callable[[], None]) -> None:
         self._service = service
         limits = service.limits
         self._on_started = started
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._told = asyncio.Event()
         self._transports = Transports(limits.connections)
         super().__init__(

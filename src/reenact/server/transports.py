@@ -113,10 +113,11 @@ def cut(transport: asyncio.Transport) -> None:
 class _Patience:
     """Ends a connection if something takes too long, unless it is told before that it did not."""
 
+    _timer: asyncio.TimerHandle | None = None
+
     def __init__(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         self._loop = loop
         self._seconds = seconds
-        self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, transport: asyncio.Transport) -> None:
         if self._timer is None:
@@ -131,13 +132,14 @@ class _Patience:
 class _Stall(_Patience):
     """Gives up on a client that takes nothing: after a time, or soon if others wait for what its answers hold."""
 
+    _until = 0.0
+
     def __init__(
         self, loop: asyncio.AbstractEventLoop, limits: Limits, unread: Unread, give_up: Callable[[], object]
     ) -> None:
         super().__init__(loop, limits.stall_timeout)
         self._unread = unread
         self._give_up = give_up
-        self._until = 0.0
 
     def watch(self) -> None:
         self.end()

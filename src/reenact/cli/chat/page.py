@@ -70,6 +70,11 @@ _Sink: TypeAlias = StreamedMarkdown | Plain | _Raw
 class Page:
     """Shows what is heard of an answer, as it is heard. As a context manager: it is under way from here on."""
 
+    _open: _Sink | None = None
+    _last: object = None
+    _under: tuple[str | None, int] | None = None
+    """The call of which the line is the last that is shown, and how much was logged before."""
+
     def __init__(self, console: Console, screen: Screen) -> None:
         self._console = console
         self._screen = screen
@@ -82,16 +87,12 @@ class Page:
         self._tokens = _Tokens()
         self._stops = ExitStack()
         self._is_under_way = self._has_terminal = False
-        self._open: _Sink | None = None
-        self._last: object = None
         self._calls: dict[str, _Call] = {}
         self._held: dict[str, tuple[str, object]] = {}
         """The calls that the model has asked for: each is shown when it runs, or by whoever asks a person about it."""
         self._decided: set[str] = set()
         """The calls about which a person was asked on this page, who has seen them."""
         self._running: set[str] = set()
-        self._under: tuple[str | None, int] | None = None
-        """The call of which the line is the last that is shown, and how much was logged before."""
         marks = ("→ ", "  │ ")
         self._mark, self._margin = marks if can_show(screen, "".join(marks)) else ("-> ", "  | ")
 

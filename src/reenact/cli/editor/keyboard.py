@@ -156,11 +156,12 @@ class _Quiet(raw_mode):
 class _Keyboard:
     """The terminal behind a descriptor; `obeys` is where it obeys sequences."""
 
+    _left: list[int | list[bytes | int]] | None = None
+
     def __init__(self, descriptor: int, obeys: TextIO | None) -> None:
         self._descriptor = descriptor
         self._obeys = obeys
         self._modes = _Quiet(descriptor)
-        self._left: list[int | list[bytes | int]] | None = None
 
     def quieten(self) -> None:
         """Set the modes in which nothing is shown and everything is kept."""

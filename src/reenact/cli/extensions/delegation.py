@@ -78,9 +78,10 @@ class DelegatingEnvironment(EnvironmentProxy):
 class _Receptor:
     """The other's way in, and what is brought."""
 
+    _producer: SystemBusProducer | None = None
+
     def __init__(self, inner: Receptor) -> None:
         self._inner = inner
-        self._producer: SystemBusProducer | None = None
 
     def connect(self, producer: SystemBusProducer) -> None:
         """Emit to this producer from now on."""
@@ -125,10 +126,11 @@ class _Effector:
 class Delegation:
     """Asks agents; the model of this run stands in the place of those that sessions were created with."""
 
+    answerer: Answering | None = None
+    """Who answers in this run."""
+
     def __init__(self, options: TalkOptions, console: Console, skills: Mapping[str, Skill]) -> None:
         self.answers = DelegatedAnswers()
-        self.answerer: Answering | None = None
-        """Who answers in this run."""
         self.asked: dict[str, list[str]] = {}
         """The sessions of agents that were asked in this run, by those in which they were."""
         self._options = options

@@ -76,6 +76,8 @@ def unasked(session_id: str, problem: Problem) -> Answer:
 class Hearing:
     """Gathers an answer from what is heard of it, until the last of its turns is over."""
 
+    _failure: Problem | None = None
+
     def __init__(self, session_id: str, agent_id: str, turn_ids: Sequence[str], pending: Iterable[PendingCall]) -> None:
         """Begin with the turns that belong to the answer, and the calls that were asked for earlier."""
         self.agent_id = agent_id
@@ -83,7 +85,6 @@ class Hearing:
         self._turn_ids = turn_ids
         self._calls = {call.id: CallMade(id=call.id, name=call.name, input=call.arguments) for call in pending}
         self._text: list[str] = []
-        self._failure: Problem | None = None
 
     def is_own(self, event: Envelope) -> bool:
         """Return whether the event is of a turn that belongs to the answer."""

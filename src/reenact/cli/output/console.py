@@ -47,6 +47,11 @@ class ListFormat(StrEnum):
 class Console:
     """The three standard streams, which need not all be there, and what the environment says about them."""
 
+    _out: TextIO | None = None
+    _err: TextIO | None = None
+    _deadline: float | None = None
+    _session_id: Callable[[], str] | None = None
+
     _is_apart = False
     as_json = False
     """Whether a program reads standard output."""
@@ -59,10 +64,6 @@ class Console:
         self.in_ci = in_ci
         self.debug = debug
         self._nowhere = io.StringIO()
-        self._out: TextIO | None = None
-        self._err: TextIO | None = None
-        self._deadline: float | None = None
-        self._session_id: Callable[[], str] | None = None
         key = environ.get("ANTHROPIC_API_KEY", "").strip()
         self._key = key if len(key) >= _SECRET_LENGTH else ""
 

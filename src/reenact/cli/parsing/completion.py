@@ -97,13 +97,14 @@ def answer(words: Sequence[str], root: TyperGroup, environ: Mapping[str, str]) -
 class _Place:
     """Where in the command line something is to be typed: behind which command, and which option of it."""
 
+    _waiting: TyperOption | None = None
+
     _arguments = 0
     _only_arguments = False
 
     def __init__(self, root: TyperGroup, words: Iterable[str]) -> None:
         self._root = root
         self._command: TyperCommand | TyperGroup = root
-        self._waiting: TyperOption | None = None
         self._given: dict[str, str] = {}
         for word in words:
             self._pass(word)

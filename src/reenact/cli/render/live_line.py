@@ -53,6 +53,11 @@ class LiveLine:
     One thread draws it and reads the keyboard; the lock is held by who writes to one of the streams.
     """
 
+    _wake: tuple[int, int] | None = None
+    _thread: threading.Thread | None = None
+    _shown: object = None
+    """What the line below a text says, but for the tokens: while that is the same it is not drawn again."""
+
     doing = "waiting"
     model = ""
     tokens = 0
@@ -77,11 +82,7 @@ class LiveLine:
         self._streams = {id(stream): stream for stream in (screen.file, *beside) if stream.isatty()}.values()
         self._write: Callable[[str], object] = screen.file.write
         self._lock = threading.RLock()
-        self._wake: tuple[int, int] | None = None
-        self._thread: threading.Thread | None = None
         self._frame = -1
-        self._shown: object = None
-        """What the line below a text says, but for the tokens: while that is the same it is not drawn again."""
         is_plain = not can_show(screen, f"{_GLYPHS}{_ENTER}")
         self._glyphs, self._enter = (_GLYPHS_IN_ASCII, _ENTER_IN_ASCII) if is_plain else (_GLYPHS, _ENTER)
         self._before, self._after = Pens(screen)("dim")

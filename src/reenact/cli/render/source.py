@@ -69,12 +69,13 @@ class _Context(Protocol):
 class Source:
     """The lines of one block of source. A name that is no language's, or none, has no colours."""
 
+    _context: _Context | None = None
+    _within: tuple[str, str] | None = None
+
     def __init__(self, info: str) -> None:
         """Begin with what stands behind the fence: the language, and perhaps more."""
         self._lexer = _lexer(info)
-        self._context: _Context | None = None
         self._pairs = _LONG
-        self._within: tuple[str, str] | None = None
         if self._lexer is not None:
             self._context = _context_for(self._lexer)
             self._pairs += (_LONG_IN_SHELLS,) if self._lexer.name in _SHELLS else ()
