@@ -13,7 +13,7 @@ from websockets.exceptions import InvalidStatus
 
 from reenact import ConfigurationError, Runtime
 from reenact.server import Server
-from reenact.server.access import Access, Hosts, hosts_of, is_exposed, is_loopback, read_tokens
+from reenact.server.service import Access, Hosts, hosts_of, is_exposed, is_loopback, read_tokens
 from tests.server.conftest import TOKEN, Serve
 from tests.server.talk import Talk, greeted, talking
 

@@ -9,8 +9,7 @@ from datetime import timedelta
 
 from reenact._runtime import Runtime
 from reenact.actors.feed.retention import Retention
-from reenact.cli.chat.answering import answering, model_of
-from reenact.cli.chat.talk import check_policy, image_of
+from reenact.cli.chat.answering import answering, check_policy, image_of, model_of
 from reenact.cli.commands.sessions import log_to_write
 from reenact.cli.interrupts import stopping
 from reenact.cli.output.console import Console
@@ -20,7 +19,7 @@ from reenact.cli.settings.configuration import KNOWN_PRICES, check_file, check_p
 from reenact.cli.settings.tools import functions_of
 from reenact.domain.errors import ConfigurationError
 from reenact.server import Server
-from reenact.server.access import is_exposed, read_tokens
+from reenact.server.service import is_exposed, read_tokens
 
 LOOK_AROUND = 1.0
 """Seconds after which to see whether the server is still there."""

@@ -18,11 +18,10 @@ from starlette.websockets import WebSocket
 
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.frames import SUBPROTOCOL
-from reenact.server.access import Access, Hosts
 from reenact.server.answers import failure
 from reenact.server.http import ERRORS, routes
 from reenact.server.limits import Bucket, Limits
-from reenact.server.service import Service
+from reenact.server.service import Access, Hosts, Service
 from reenact.server.sockets import Connection
 
 OPEN: Final = frozenset({"/health", "/ready", "/openapi.json", "/schemas/events.json", "/schemas/frames.json"})

@@ -16,10 +16,9 @@ from reenact.actors.kernel.at_exit import AtExit
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.frames import TOO_SLOW
-from reenact.server.access import Access, hosts_of, is_loopback
 from reenact.server.app import application
 from reenact.server.limits import Limits
-from reenact.server.service import Service
+from reenact.server.service import Access, Service, hosts_of, is_loopback
 from reenact.server.transports import FIRST_SIZE, Transports, http_protocol, socket_protocol
 
 GRACE: Final = 0.6

@@ -1,4 +1,4 @@
-"""Who answers, Claude when there is a key, else the mock; and what extensions add to a conversation."""
+"""What a session is made of: who answers, Claude or the mock, the image that options say, and what extensions add."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from reenact.actors.environment.api import Environment, EnvironmentConfig, Envir
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.environment.tools.tool import Tool
 from reenact.actors.environment.tools.toolbox import Toolbox
-from reenact.cli.chat.conversation import Attending, Conversation
+from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
-from reenact.cli.parsing.options import TalkOptions
+from reenact.cli.parsing.options import ServeOptions, TalkOptions
+from reenact.cli.settings.configuration import read_policies, read_servers
 from reenact.cli.settings.environment import given, home_directory, is_on
+from reenact.cli.settings.tools import Offered, load_tools
+from reenact.domain.errors import ConfigurationError
 from reenact.domain.history import UsageInfo
-from reenact.domain.image import Image
+from reenact.domain.image import Image, check_policy_names, define
 from reenact.domain.loop.asking import ASK_USER
+from reenact.domain.loop.rules import MAX_STEPS
 
 _SKILL: Final = "skill"
 """The tool that loads skills, which has a function only where there are any."""
@@ -119,6 +123,40 @@ def answering(
     why = "" if llm.api_key else "; set ANTHROPIC_API_KEY to talk to Claude"
     words = f"the mock answers, from its script {scenario!r}{why}"
     return Answering(MockEnvironmentFactory(scenario), mock=words, model=model, system_prompt=system_prompt), llm
+
+
+def image_of(options: TalkOptions | ServeOptions, tools: tuple[Offered, ...] | None = None) -> Image:
+    """Return what a new session is created with; of one that goes on, only the functions of its tools are needed.
+
+    If the `tools` are given they are not loaded again.
+    """
+    if isinstance(options, TalkOptions) and options.goes_on:
+        for option in ("mcp_config", "policy", "max_turns", "max_cost"):
+            if getattr(options, option) is not None:
+                name = f"--{option.replace('_', '-')}"
+                raise ConfigurationError(
+                    f"{name} is for a new session; one that goes on keeps what it was created with"
+                )
+    image = Image(
+        id=IMAGE,
+        model=options.model,
+        system_prompt=options.system_prompt,
+        tools=load_tools(options.tools) if tools is None else tools,
+        mcp_servers=() if options.mcp_config is None else read_servers(options.mcp_config),
+        policies=None if options.policy is None else read_policies(options.policy),
+        max_steps=MAX_STEPS if options.max_turns is None else options.max_turns,
+        cost_limit=options.max_cost,
+    )
+    define(image, IMAGE)  # so that what is wrong with it is said at once
+    return image
+
+
+def check_policy(options: TalkOptions | ServeOptions, image: Image) -> None:
+    """Raise `ConfigurationError` if --policy names a tool that the image does not have."""
+    try:
+        check_policy_names(define(image, IMAGE))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"--policy {options.policy}: {error}") from None
 
 
 def _without_function(tools: Toolbox) -> list[str]:

@@ -1,35 +1,59 @@
-"""Opens the log, chooses the session, and asks: one prompt, each line of the input, or what a person types."""
+"""Opens the log, chooses the session, and asks: a chat, or a script, which answers prompts where no person is."""
 
 from __future__ import annotations
 
+import difflib
 import errno
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from itertools import chain
 from typing import Final
 
+import msgspec
+
 from reenact._runtime import SharedRuntime
-from reenact.cli.chat.answering import Extend, Extending, answering
+from reenact.cli.chat.answering import Extend, Extending, answering, check_policy, image_of
 from reenact.cli.chat.commands import Commands
-from reenact.cli.chat.conversation import CONTAINER, IMAGE, Conversation, new_session_id
-from reenact.cli.chat.current import Current
+from reenact.cli.chat.conversation import (
+    CONTAINER,
+    IMAGE,
+    Approved,
+    Attending,
+    Conversation,
+    Decision,
+    Rejected,
+    new_session_id,
+)
+from reenact.cli.chat.current import Current, Talking
 from reenact.cli.chat.navigate import choose_session, session_named
-from reenact.cli.chat.script import Script, warn_of_unknown
 from reenact.cli.commands.sessions import log_to_write
 from reenact.cli.interrupts import cleaning_up
+from reenact.cli.output.answers import Answer, output, told, unasked
 from reenact.cli.output.console import Console
-from reenact.cli.output.failures import ExitCode, NoInputError, NothingToContinueError
+from reenact.cli.output.exact import plain_or_quoted
+from reenact.cli.output.failures import (
+    UNAPPROVED,
+    ExitCode,
+    NoInputError,
+    NothingToContinueError,
+    problem_of,
+    timed_out,
+)
 from reenact.cli.output.streams import gives
-from reenact.cli.parsing.options import OutputFormat, ServeOptions, TalkOptions
-from reenact.cli.settings.configuration import KNOWN_PRICES, read_policies, read_prices, read_servers
-from reenact.cli.settings.tools import Offered, functions_of, load_tools
-from reenact.domain.errors import ConfigurationError, InvalidInputError
-from reenact.domain.image import Image, check_policy_names, define
-from reenact.domain.loop.rules import MAX_STEPS
+from reenact.cli.parsing.options import OutputFormat, TalkOptions
+from reenact.cli.settings.configuration import KNOWN_PRICES, read_prices
+from reenact.cli.settings.tools import functions_of
+from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
+from reenact.domain.events import Envelope
+from reenact.domain.image import Image, define
 from reenact.domain.messages import check_message, check_text
+from reenact.domain.people import PendingCall
+from reenact.domain.turns import REJECTED
 
-_PATIENCE: Final = 3.0
+_READ_WITHIN: Final = 3.0
 """Seconds that standard input is waited for beside a prompt: whoever started this may have left it open."""
 
 
@@ -142,40 +166,6 @@ def _image_of_new(options: TalkOptions, base: Image) -> Image:
     return base if options.of_new is None else image_of(options.of_new, base.tools)
 
 
-def image_of(options: TalkOptions | ServeOptions, tools: tuple[Offered, ...] | None = None) -> Image:
-    """Return what a new session is created with; of one that goes on, only the functions of its tools are needed.
-
-    If the `tools` are given they are not loaded again.
-    """
-    if isinstance(options, TalkOptions) and options.goes_on:
-        for option in ("mcp_config", "policy", "max_turns", "max_cost"):
-            if getattr(options, option) is not None:
-                name = f"--{option.replace('_', '-')}"
-                raise ConfigurationError(
-                    f"{name} is for a new session; one that goes on keeps what it was created with"
-                )
-    image = Image(
-        id=IMAGE,
-        model=options.model,
-        system_prompt=options.system_prompt,
-        tools=load_tools(options.tools) if tools is None else tools,
-        mcp_servers=() if options.mcp_config is None else read_servers(options.mcp_config),
-        policies=None if options.policy is None else read_policies(options.policy),
-        max_steps=MAX_STEPS if options.max_turns is None else options.max_turns,
-        cost_limit=options.max_cost,
-    )
-    define(image, IMAGE)  # so that what is wrong with it is said at once
-    return image
-
-
-def check_policy(options: TalkOptions | ServeOptions, image: Image) -> None:
-    """Raise `ConfigurationError` if --policy names a tool that the image does not have."""
-    try:
-        check_policy_names(define(image, IMAGE))
-    except ConfigurationError as error:
-        raise ConfigurationError(f"--policy {options.policy}: {error}") from None
-
-
 def _latest(runtime: SharedRuntime) -> str:
     """Return the id of the newest session that is not open in another process."""
     sessions = runtime.sessions.list_by_container(CONTAINER) if runtime.containers.get(CONTAINER) else []
@@ -202,8 +192,8 @@ def _with_input(prompt: str, console: Console) -> str:
     """Return the prompt, and behind it what standard input holds, unless that is a terminal or gives nothing."""
     if sys.stdin is None or sys.stdin.isatty():
         return prompt
-    if not gives(sys.stdin, _PATIENCE):
-        console.warn(f"standard input sent nothing for {_PATIENCE:g} s and is ignored; < /dev/null avoids the wait")
+    if not gives(sys.stdin, _READ_WITHIN):
+        console.warn(f"standard input sent nothing for {_READ_WITHIN:g} s and is ignored; < /dev/null avoids the wait")
         return prompt
     try:
         data = _decoded(console.input().read())
@@ -238,3 +228,151 @@ def _decoded(data: bytes) -> str:
         return data.decode()
     except UnicodeDecodeError as error:
         raise InvalidInputError(f"standard input is not UTF-8: see byte {error.start} of what was read") from error
+
+
+_OPTION: Final = "--allowed-tools"
+_OF_SERVERS: Final = "mcp__"
+_PATIENCE: Final = 10
+"""So often in a row a model may ask for what nobody is there to approve."""
+
+
+@dataclass
+class Script(Talking):
+    """Asks the questions of a script; `code` is the exit code of the first that failed."""
+
+    code: int = ExitCode.SUCCESS
+
+    def __post_init__(self) -> None:
+        self._options, self._console = self.current.options, self.current.console
+        self._output = output(self._options.output_format, self._console)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more is to be asked: that was interrupted, or nobody takes the answers."""
+        return self.code == ExitCode.INTERRUPTED or self._console.gave_up
+
+    def say(self, line: str) -> None:
+        """Say it on standard error."""
+        self._console.say(line)
+
+    def ask(self, text: str, *, as_it_is: bool = False) -> None:
+        """Ask, and print the answer."""
+        self.show(lambda attending: self.current.extending.ask(attending, check_message(text), as_it_is=as_it_is))
+
+    def see_to(self, pending: Sequence[PendingCall]) -> None:
+        """Say what waits for a person."""
+        for call in pending:
+            self._console.say(told(call))
+
+    def fail(self, error: ReenactError) -> None:
+        """Print why a command did not do what it is for."""
+        self._end(unasked(self.current.conversation.shown_id, problem_of(error)))
+
+    def _echo(self, event: Envelope, *, is_own: bool) -> None:
+        """Print an event, if events are printed; the answer in it is there already."""
+        self._output.hear(event, is_own=False)
+
+    def show(self, act: Callable[[Attending], Answer]) -> None:
+        """Print the answer."""
+        unattended = Unattended(self._options.allowed_tools, self._console.warn)
+        attending = Attending(
+            self.current.conversation,
+            self._output.hear,
+            unattended,
+            timeout=self._options.timeout,
+            echo=self._echo,
+        )
+        with self._console.within(self._options.timeout):
+            answer = act(attending)
+            if unattended.gave_up and answer.stop_reason == REJECTED:
+                answer = msgspec.structs.replace(answer, problem=UNAPPROVED)
+            self._end(answer)
+
+    def _end(self, answer: Answer) -> None:
+        self._output.end(answer)
+        self.current.warn_of_unpriced()
+        problem = answer.problem
+        if problem is None and self._console.gave_up:
+            problem = timed_out(self._options.timeout or 0.0)
+            self._console.report(problem, session_id=answer.session_id or None, turn_id=answer.turn_id)
+        self.code = self.code or (problem.code if problem else ExitCode.SUCCESS)
+
+
+@dataclass
+class Unattended:
+    """Decides where no person is: what the options allow is approved, all else is rejected, and the model told why.
+
+    In the names of the tools that may run, `*`, `?` and `[…]` are wildcards.
+    """
+
+    _allowed: Sequence[str]
+    _warn: Callable[[str], None]
+    _refusals = 0
+
+    def allows(self, call: PendingCall) -> bool:
+        """Return whether the call may run without a person."""
+        return call.kind == "approval" and any(fnmatchcase(call.name, pattern) for pattern in self._allowed)
+
+    @property
+    def gave_up(self) -> bool:
+        """Whether the turn was ended because the model went on to ask for what is rejected."""
+        return self._refusals > _PATIENCE
+
+    def __call__(self, pending: Sequence[PendingCall]) -> list[Decision]:
+        """Decide about the calls."""
+        refused = [call for call in pending if not self.allows(call)]
+        self._refusals = self._refusals + 1 if len(refused) == len(pending) else 0
+        if self.gave_up:
+            return [Rejected(call=refused[0], reason=_reason(refused[0]), ends_turn=True, by=_OPTION)]
+        for call in refused:
+            self._warn(f"{plain_or_quoted(call.name)} was not run: {_reason(call)}")
+        return [
+            Rejected(call=call, reason=_reason(call), by=_OPTION)
+            if call in refused
+            else Approved(call=call, by=_OPTION)
+            for call in pending
+        ]
+
+
+def _reason(call: PendingCall) -> str:
+    if call.kind == "approval":
+        return f"no person is there to approve it; run with {_OPTION} {call.name}"
+    return "no person is there to answer it"
+
+
+def warn_of_unknown(options: TalkOptions, image: Image, conversation: Conversation, console: Console) -> None:
+    """Warn of what --allowed-tools names and the session has not, as far as its tools are known by now.
+
+    Those of servers are known when they have answered; what settings allow is for any session, and may be of others.
+    """
+    if options.allowed_by_settings or not options.allowed_tools:
+        return
+    known = _tools_of(image, conversation)
+    if known is None:
+        return
+    for name in unknown(options.allowed_tools, known, has_servers=bool(image.mcp_servers) or not conversation.is_new):
+        meant = difflib.get_close_matches(name, known, 1)
+        words = f"; is {meant[0]} meant?" if meant else f"; its tools are: {', '.join(sorted(known)) or 'none'}"
+        console.warn(f"--allowed-tools {plain_or_quoted(name)}: the session has no such tool{words}")
+
+
+def unknown(allowed: Sequence[str], known: Collection[str], *, has_servers: bool) -> list[str]:
+    """Return the names and patterns that fit no known tool, and cannot be of a server either."""
+    return [
+        pattern
+        for pattern in allowed
+        if not any(fnmatchcase(name, pattern) for name in known)
+        and not (has_servers and (pattern.startswith(_OF_SERVERS) or "*" in pattern[: len(_OF_SERVERS)]))
+    ]
+
+
+def _tools_of(image: Image, conversation: Conversation) -> list[str] | None:
+    """Return the names of the session's tools; None if it was created with another revision of its image."""
+    if conversation.is_new:
+        definition = define(image, IMAGE)
+        return [tool.name for tool in definition.tools] + [str(tool.get("name")) for tool in definition.api_tools]
+    session = conversation.runtime.sessions.get(conversation.session_id)
+    created_with = None if session is None else conversation.runtime.images.get(session.image_id)
+    if session is None or created_with is None or created_with.revision != session.image_revision:
+        return None
+    return list(created_with.tools)
