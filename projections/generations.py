@@ -402,7 +402,7 @@ def _look_at(place: Place, number: int) -> TableProgress | None:
         return None
 
 
-def connect(path: Path, mode: str, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
+def connect(path: Path, mode: str) -> sqlite3.Connection:
     """Return a connection to a file: `rw` is for one that is there, `rwc` makes it if there is none."""
     return sqlite3.connect(
         f"file:{quote(str(path))}?mode={mode}",
@@ -410,15 +410,12 @@ def connect(path: Path, mode: str, factory: type[sqlite3.Connection] = sqlite3.C
         timeout=BUSY_TIMEOUT,
         isolation_level=None,
         check_same_thread=False,
-        factory=factory,
     )
 
 
-def connect_to_write(
-    path: Path, mode: str = "rwc", factory: type[sqlite3.Connection] = sqlite3.Connection
-) -> sqlite3.Connection:
+def connect_to_write(path: Path, mode: str = "rwc") -> sqlite3.Connection:
     """Return a connection whose transactions go to a write-ahead log."""
-    connection = connect(path, mode, factory)
+    connection = connect(path, mode)
     try:
         connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")  # a tail lost with the power is projected again

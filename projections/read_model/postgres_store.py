@@ -21,7 +21,7 @@ from reenact.projections.errors import ProjectionReplacedError, ReadModelError
 from reenact.projections.generations import NAME, mark
 from reenact.projections.log import Row
 from reenact.projections.read_model import compiled
-from reenact.projections.read_model.rows import Changes, Connection, Value, write
+from reenact.projections.read_model.rows import Changes, Connection, Cursor, Value, write
 from reenact.projections.read_model.tables import DIGEST_OF_NAME, METADATA
 from reenact.projections.views.schemas import GONE, ProjectionSchemas, Schemas
 from reenact.projections.views.transactions import PASSING_OF_POSTGRES
@@ -152,15 +152,22 @@ class PostgresStore:
     def close(self) -> None:
         """Let go of what is kept beyond the connections: nothing. Idempotent."""
 
-    def begin(self, connection: Connection) -> Connection:
-        """Begin a transaction on the connection, or on another one if it is lost; return which."""
+    def begin(self, connection: Connection, origin: int, last: Row) -> tuple[Connection, bool]:
+        """Begin a transaction with a `move`, on the connection, or on another one if it is lost; return which."""
+        assert isinstance(connection, PostgresConnection)
         try:
-            connection.execute("BEGIN")
+            return connection, self._begin(connection, origin, last)
         except psycopg.OperationalError:
-            connection.close()
+            if not connection.driver.closed:
+                raise
             connection = self.connect()
+            return connection, self._begin(connection, origin, last)
+
+    def _begin(self, connection: PostgresConnection, origin: int, last: Row) -> bool:
+        with connection.driver.pipeline():
             connection.execute("BEGIN")
-        return connection
+            moved = self._move(connection, origin, last)
+        return moved.rowcount == 1
 
     def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
         """Return the rows that answer a question about some keys."""
@@ -180,21 +187,22 @@ class PostgresStore:
     def move(self, connection: Connection, origin: int, last: Row) -> bool:
         """Say that the tables, which are at the origin, hold everything up to this row.
 
-        Return False if they are elsewhere, or others have taken their place. Nobody else moves them until the
-        transaction ends.
+        Return False if they are elsewhere, or others have taken their place.
         """
+        return self._move(connection, origin, last).rowcount == 1
+
+    def _move(self, connection: Connection, origin: int, last: Row) -> Cursor:
         statement = f"""
             UPDATE reenact_progress SET position = ?, mark = ?, failure = NULL WHERE position = ? AND NOT EXISTS
             (SELECT FROM {self._schemas.base}.projections WHERE name = '{NAME}' AND live > {self.number})
         """  # noqa: S608 - a checked name
-        return connection.execute(statement, (last.position, mark(last), origin)).rowcount == 1
+        return connection.execute(statement, (last.position, mark(last), origin))
 
-    def commit(self, connection: Connection, changes: Changes) -> None:
-        """Write the rows, and end the transaction: all in one go to the server and back."""
+    def write(self, connection: Connection, changes: Changes) -> None:
+        """Write the rows, all in one trip to the server and back."""
         assert isinstance(connection, PostgresConnection)
         with connection.driver.pipeline():
             write(connection, changes)
-            connection.driver.execute(b"COMMIT")
 
     def roll_back(self, connection: Connection) -> None:
         """End the transaction, if there is one, with nothing changed."""

@@ -49,8 +49,11 @@ class Store(Protocol):
         """Let go of what is kept beyond the connections. Idempotent."""
         ...
 
-    def begin(self, connection: Connection) -> Connection:
-        """Begin a transaction on the connection, or on another one if it is lost; return which."""
+    def begin(self, connection: Connection, origin: int, last: Row) -> tuple[Connection, bool]:
+        """Begin a transaction with a `move`, on the connection, or on another one if it is lost; return which.
+
+        Nobody else moves the tables until it ends, if it has moved them.
+        """
         ...
 
     def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
@@ -68,13 +71,12 @@ class Store(Protocol):
     def move(self, connection: Connection, origin: int, last: Row) -> bool:
         """Say that the tables, which are at the origin, hold everything up to this row.
 
-        Return False if they are elsewhere, or others have taken their place. Nobody else moves them until the
-        transaction ends.
+        Return False if they are elsewhere, or others have taken their place.
         """
         ...
 
-    def commit(self, connection: Connection, changes: Changes) -> None:
-        """Write the rows, and end the transaction."""
+    def write(self, connection: Connection, changes: Changes) -> None:
+        """Write the rows."""
         ...
 
     def roll_back(self, connection: Connection) -> None:
@@ -265,6 +267,15 @@ class Projection(Moving):
         self.number, self.position = successor.number, successor.position
         return True
 
+    def begin(self, last: Row) -> bool:
+        """Begin a transaction that moves the tables to this row; return whether they were where this has left them."""
+        self._connection, has_moved = self._store.begin(self._connection, self.position, last)
+        return has_moved
+
+    def commit(self) -> None:
+        """End the transaction."""
+        self._connection.execute("COMMIT")
+
     def _apply(self, rows: Sequence[Row]) -> None:
         store = self._store
         try:
@@ -285,9 +296,10 @@ class Projection(Moving):
         Nothing is applied if another process has moved the tables on; then it is the position that it has reached.
         """
         store = self._store
-        connection = self._connection = store.begin(self._connection)
         row = rows[-1]
-        if not store.move(connection, self.position, row):
+        has_moved = self.begin(row)
+        connection = self._connection
+        if not has_moved:
             reached = store.reached(connection)
             store.roll_back(connection)
             self._conversations.clear()  # they are behind the tables now
@@ -302,7 +314,8 @@ class Projection(Moving):
                 break
         if row is not rows[-1]:
             store.move(connection, rows[-1].position, row)
-        store.commit(connection, changes)
+        store.write(connection, changes)
+        self.commit()
         return row.position
 
     def _remember(self, rows: Sequence[Row]) -> None:

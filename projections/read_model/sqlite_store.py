@@ -26,8 +26,6 @@ class SqliteStore:
     """The tables in a file. Each connection belongs to who opened it, whatever thread that is on at the time."""
 
     faults: ClassVar[type[Exception]] = sqlite3.Error
-    factory: ClassVar[type[sqlite3.Connection]] = sqlite3.Connection
-    """What makes the connections."""
 
     def __init__(self, path: Path, number: int = 1) -> None:
         self.path = path
@@ -39,7 +37,7 @@ class SqliteStore:
 
     def connect(self) -> sqlite3.Connection:
         """Return a connection, to be closed."""
-        return connect_to_write(self.path, factory=self.factory)
+        return connect_to_write(self.path)
 
     def make(self) -> None:
         """Make the tables in the file, which has none.
@@ -56,10 +54,10 @@ class SqliteStore:
     def close(self) -> None:
         """Let go of what is kept beyond the connections: nothing. Idempotent."""
 
-    def begin(self, connection: Connection) -> Connection:
-        """Begin a transaction that nobody else writes in."""
+    def begin(self, connection: Connection, origin: int, last: Row) -> tuple[Connection, bool]:
+        """Begin a transaction with a `move`, while nobody else writes; return the connection, and whether it moved."""
         connection.execute("BEGIN IMMEDIATE")
-        return connection
+        return connection, self.move(connection, origin, last)
 
     def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
         """Return the rows that answer a question about some keys."""
@@ -81,10 +79,9 @@ class SqliteStore:
         """Say that the tables, which are at the origin, hold everything up to this row; False if they are elsewhere."""
         return connection.execute(compiled.MOVE, (last.position, mark(last), NAME, origin)).rowcount == 1
 
-    def commit(self, connection: Connection, changes: Changes) -> None:
-        """Write the rows, and end the transaction."""
+    def write(self, connection: Connection, changes: Changes) -> None:
+        """Write the rows."""
         write(connection, changes)
-        connection.execute("COMMIT")
 
     def roll_back(self, connection: Connection) -> None:
         """End the transaction, if there is one, with nothing changed."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import os
 import signal
-import sqlite3
 import threading
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -29,7 +28,8 @@ from reenact.actors.journal.requests import Recovery, Request, Step
 from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.store import STEP, Changes, Store
 from reenact.actors.journal.writer import Writer
-from reenact.projections.read_model.sqlite_store import SqliteStore as Tables
+from reenact.projections.log import Row
+from reenact.projections.read_model.projection import Projection
 from reenact.testing.crash_points import Crash, CrashPoint
 
 P = ParamSpec("P")
@@ -99,7 +99,8 @@ def crash_at(point: CrashPoint, nth: int = 1, *, of: str | None = None, armed: b
     with ExitStack() as undo:
         undo.enter_context(mock.patch.object(Writer, "__init__", _opening(fuse, Writer.__init__)))
         undo.enter_context(mock.patch.object(Toolbox, "call", _calling(fuse, Toolbox.call)))
-        undo.enter_context(mock.patch.object(Tables, "factory", _counting(fuse)))
+        undo.enter_context(mock.patch.object(Projection, "begin", _beginning(fuse, Projection.begin)))
+        undo.enter_context(mock.patch.object(Projection, "commit", _committing(fuse, Projection.commit)))
         _listen_to_engines(fuse, undo)
         _in_force.append(fuse)
         undo.callback(_in_force.remove, fuse)
@@ -229,20 +230,22 @@ def _calling(fuse: Fuse, call: _Call) -> _Call:
 # The tables.
 
 
-def _counting(fuse: Fuse) -> type[sqlite3.Connection]:
-    class Counting(sqlite3.Connection):
-        def execute(self, sql: str, /, *parameters: object) -> sqlite3.Cursor:
-            run: Callable[..., sqlite3.Cursor] = super().execute
-            if sql == _COMMIT:
-                fuse.reach(CrashPoint.IN_PROJECTION)
-            cursor = run(sql, *parameters)
-            if sql in _BEGIN:
-                fuse.reach(CrashPoint.BEFORE_PROJECTION)
-            elif sql == _COMMIT:
-                fuse.reach(CrashPoint.AFTER_PROJECTION)
-            return cursor
+def _beginning(fuse: Fuse, begin: Callable[[Projection, Row], bool]) -> Callable[[Projection, Row], bool]:
+    def begin_wrapped(self: Projection, last: Row) -> bool:
+        has_moved = begin(self, last)
+        fuse.reach(CrashPoint.BEFORE_PROJECTION)
+        return has_moved
 
-    return Counting
+    return begin_wrapped
+
+
+def _committing(fuse: Fuse, commit: Callable[[Projection], None]) -> Callable[[Projection], None]:
+    def commit_wrapped(self: Projection) -> None:
+        fuse.reach(CrashPoint.IN_PROJECTION)
+        commit(self)
+        fuse.reach(CrashPoint.AFTER_PROJECTION)
+
+    return commit_wrapped
 
 
 def _listen_to_engines(fuse: Fuse, undo: ExitStack) -> None:
