@@ -184,6 +184,11 @@ class Runner:
         self.close()
 
     @property
+    def number(self) -> int:
+        """Which generation of the tables it moves along."""
+        return self._projection.number
+
+    @property
     def position(self) -> int:
         """The position of the last event that is projected."""
         return self._projection.position

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
@@ -276,7 +277,8 @@ def _pending(*, question: Question | None, **columns: object) -> PendingCall:
     )
 
 
-_LOOKS: Final = 100
+_PATIENCE: Final = 1.0
+"""Seconds that readers of the former tables are waited for; what is left is deleted at the next closing or opening."""
 _PAUSE: Final = 0.01
 """Seconds between two looks whether the former tables are still read."""
 
@@ -322,7 +324,7 @@ class KeptReadModel(Followed):
         if self._former is not None:
             _log.warning("the read model is made anew from the log: it is of version %s", self._former.version)
             self.rebuild()
-        self.model.turn_to(tables.store(tables.live() or 1))
+        self.model.turn_to(tables.store(self.runner.number))
         self.model.follow_by(self.runner.follow)
         try:
             self.runner.catch_up()
@@ -358,6 +360,6 @@ class KeptReadModel(Followed):
         self.model.turn_to(self._tables.store(successor.number))
 
     def _tidy(self) -> None:
-        for _ in range(_LOOKS):  # questions that were being answered are, in a moment
-            if self._clear_old() or self._closing.wait(_PAUSE):
-                return
+        until = time.monotonic() + _PATIENCE  # questions that were being answered are, in a moment
+        while not self._clear_old() and time.monotonic() < until and not self._closing.wait(_PAUSE):
+            pass

@@ -258,7 +258,7 @@ def test_what_one_has_made_anew_is_what_the_others_go_on_with(
 
     other.runner.wait_for(world.say("a", "word 20"), timeout=60)
 
-    assert other.runner._projection.number == 2
+    assert other.runner.number == 2
     assert said(one) == said(other) == numbered(21)
 
 
@@ -271,7 +271,7 @@ def test_who_reads_alone_finds_the_tables_that_another_one_has_made_anew(
     assert numbers_at(url) == [2]
 
     assert said(other) == numbered(20)
-    assert other.runner._projection.number == 2
+    assert other.runner.number == 2
 
 
 def test_tables_that_are_behind_are_brought_up_before_anybody_reads_them(
@@ -284,6 +284,21 @@ def test_tables_that_are_behind_are_brought_up_before_anybody_reads_them(
 
     assert said(kept) == numbered(20)
     assert kept.runner.position == world.log.head()
+
+
+def test_tables_that_somebody_reads_for_long_are_deleted_later(
+    opened: Callable[[], KeptReadModel], schemas: PostgresSchemas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.projections.read_model.queries._PATIENCE", 0.0)
+    monkeypatch.setattr("reenact.projections.views.schemas.PATIENCE", 1)
+    kept = opened()
+    with schemas.reading():
+        kept.rebuild()
+        assert schemas.numbers() == [1, 2]
+        assert said(kept) == numbered(20)
+
+    kept.close()
+    assert schemas.numbers() == [2]
 
 
 def test_tables_that_cannot_be_brought_up_are_not_read(
@@ -367,7 +382,7 @@ def test_all_who_open_a_new_log_at_once_keep_the_same_tables(opened: Callable[[]
         one.runner.wait_for(world.say("a", f"word {20 + number}"), timeout=60)
 
     assert [said(one) for one in several] == [numbered(26)] * 6
-    assert len({one.runner._projection.number for one in several}) == 1
+    assert len({one.runner.number for one in several}) == 1
 
 
 def test_readers_who_read_their_own_writes_miss_none_while_others_make_the_tables_anew(

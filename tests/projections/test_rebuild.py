@@ -209,7 +209,7 @@ def test_a_question_that_is_being_answered_keeps_its_tables(
     path: Path, world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = Opened(str(path.with_suffix("")), world)
-    monkeypatch.setattr("reenact.projections.read_model.queries._LOOKS", 1)
+    monkeypatch.setattr("reenact.projections.read_model.queries._PATIENCE", 0.0)
     readers = opened.model._readers
     lent = readers._take()
     cursor = lent[0].execute("SELECT count(*) FROM messages UNION ALL SELECT count(*) FROM sessions")
