@@ -30,6 +30,10 @@ from reenact.actors.journal.stored import FIRST_EVENTS, StoredJournal, check_own
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
+_IS_READ_ONLY = """
+    SELECT pg_is_in_recovery() OR reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only'
+"""
+
 
 class PostgresReader(ReadPool[Connection]):
     """Keeps the promise of `reader.Reader`."""
@@ -169,7 +173,7 @@ def _open_store(address: Address, synchronous: Synchronous, cleanup: ExitStack, 
     store = PostgresStore(address, synchronous, locks)
     cleanup.callback(store.close)
     connection = store.connection
-    if connection.execute("SHOW transaction_read_only").fetchone() == ("on",):
+    if connection.execute(_IS_READ_ONLY).fetchone() == (True,):
         raise LogUnusableError(f"{address.name} can only be read here, as on a standby; name a server that writes")
     if not (check_format(connection, address) and has_procedure(connection, address)):
         create_tables(connection, address)
