@@ -69,11 +69,13 @@ class Runtime(LocalRuntime):
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
-        """Open the log in a SQLite file, or begin one, and everything that lives on it.
+        """Open the log in a SQLite file or a PostgreSQL database, or begin one, and everything that lives on it.
 
         Args:
             path: the file, or a URL `sqlite:///relative.db` or `sqlite:////absolute.db`. Beside it stand
                 `<path>.lock` and the read model's tables in `<path>.projections`, which may be deleted at any time.
+                Or a URL `postgresql://…`, whose parameter `schema` names the schema of the log ("reenact" if it does
+                not); the read model's tables are in schemas beside that one.
             environment: makes the environment of each agent, such as `MockEnvironmentFactory()`.
             llm: how to reach Claude; used when neither `environment` nor `llm_provider` is given.
             llm_provider: a model of your own, in the standard environment.
@@ -86,19 +88,22 @@ class Runtime(LocalRuntime):
             recovery: what becomes of turns that a crash cut short: `close` ends them as interrupted, with the part of
                 the answer that there is; `resume` asks the model again, under the same turn id.
             synchronous: SQLite's setting. FULL: what was acknowledged survives a loss of power. NORMAL: it survives a
-                crash of the process. OFF: neither file nor order is safe from a loss of power.
+                crash of the process. OFF: neither file nor order is safe from a loss of power. In PostgreSQL, NORMAL
+                and OFF may lose the last moments in a crash of the server.
             retention: how long deltas of finished turns, consumers that are gone and requests are kept; see `Retention`
                 for what holds without it.
-            projections: tables of your own that follow the log, in `<path>.views/`; see `Projection`.
+            projections: tables of your own that follow the log, in `<path>.views/` or in schemas; see `Projection`.
             clock: tells the time in microseconds since 1970-01-01 UTC.
             ids: makes a unique id from a prefix.
 
         Raises:
             LogLockedError: another runtime, here or in another process, is writing the log.
             LogTooNewError: a newer version of Reenact has written it.
-            LogUnusableError: the file is no log, is that of other actors, is damaged, or cannot be opened here.
+            LogUnreachableError, LogAccessError: the database server cannot be reached, or lets nobody in.
+            LogUnusableError: it is no log, is that of other actors, is damaged, or cannot be opened here.
             StorageFullError: there is no space to begin the log.
             ConfigurationError: the settings contradict each other, or the URL is of a kind that is not supported.
+            MissingExtraError: the extra `postgresql` is not installed.
             ProjectionMistakeError: a projection cannot work as it is written.
         """
         if sum(given is not None for given in (environment, llm_provider)) > 1:

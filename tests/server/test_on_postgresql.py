@@ -1,0 +1,67 @@
+"""`reenact serve` on a log in PostgreSQL: it answers, keeps others out, and says when its database is away."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+import reenact
+from reenact import Runtime
+from tests.journal.guarded import SECRET, add_users, url_of
+from tests.journal.server import Server, running_server
+from tests.kernel.ledger import eventually
+from tests.server.talk import PATIENCE
+
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+_SAYS = "listening on "
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server of databases for this test."""
+    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    with running_server(runtime) as server:
+        add_users(server)
+        yield server
+
+
+def test_it_is_ready_for_as_long_as_its_database_is_there(server: Server, tmp_path: Path) -> None:
+    log = url_of(server, "guarded", SECRET, "served")
+    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    environ = {**inherited, "HOME": str(tmp_path), "PYTHONPATH": str(Path(reenact.__file__).parent.parent)}
+    command = [sys.executable, "-P", "-m", "reenact", "serve", "--port", "0", "--db"]
+    with subprocess.Popen(
+        [*command, log], env=environ, cwd=tmp_path, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        url = line.removeprefix(_SAYS).strip()
+
+        def state() -> int:
+            return httpx2.get(f"{url}/ready", timeout=PATIENCE).status_code
+
+        with Runtime.connect(url) as remote:
+            assert remote.ask("Hello").text == "Hello from mock!"
+        second = subprocess.run([*command, log], env=environ, cwd=tmp_path, text=True, capture_output=True, check=False)
+        before = state()
+        server.stop()
+        eventually(lambda: state() == 503)
+        server.start()
+        eventually(lambda: state() == 200)
+        with Runtime.connect(url) as remote:
+            assert remote.ask("And now?").text == "Hello from mock!"
+        process.send_signal(signal.SIGTERM)
+        _, logged = process.communicate(timeout=PATIENCE)
+
+    assert (before, process.returncode) == (200, 0)
+    assert second.returncode == 2
+    assert f"is being written by process {process.pid}" in second.stderr
+    assert SECRET not in line + logged + second.stderr
