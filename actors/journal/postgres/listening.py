@@ -66,7 +66,8 @@ class Listening:
                         self._follow(connection, selector)
                 except psycopg.Error as error:
                     if not self._is_cut_off:
-                        _logger.warning("%s: commits are not heard of now: %s", self._address.name, error)
+                        why = " ".join(str(error).split())
+                        _logger.warning("%s: commits are not heard of now: %s", self._address.name, why)
                     pause = min(2 * pause, _LAST_PAUSE) if self._is_cut_off else _FIRST_PAUSE
                     self._is_cut_off = True
 
