@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import select
 
 from reenact import (
     AsyncRuntime,
@@ -20,7 +22,7 @@ from reenact import (
     StorageError,
 )
 from reenact._runtime import SharedRuntime
-from reenact.audit import verify_log
+from reenact.audit import Audit, import_log, verify_log
 from reenact.domain.errors import SessionLockedError
 from reenact.testing import MockEnvironmentFactory
 from tests.journal.guarded import add_users, url_of
@@ -28,6 +30,7 @@ from tests.journal.server import Server, running_server
 from tests.kernel.ledger import eventually
 from tests.runtime.conftest import furnish
 from tests.runtime.gated import GatedFactory
+from tests.runtime.test_projections import Spoken
 from tests.runtime.witness import Ears
 
 
@@ -57,6 +60,42 @@ def test_what_was_said_is_there_when_it_is_opened_again(server: Server) -> None:
 
     assert len(messages) == 2
     assert asyncio.run(read()) == messages
+
+
+def test_projections_of_one_s_own_are_in_the_same_database(server: Server, tmp_path: Path) -> None:
+    url = server.new_log()
+    mock = MockEnvironmentFactory(delays=False)
+    with Runtime.open(url, environment=mock, default_image=Image(id="i"), projections=[Spoken()]) as runtime:
+        session = runtime.ask("Hello").session_id
+        runtime.projections.rebuild(Spoken)
+        runtime.projections.wait_for(timeout=60)
+        assert [one.name for one in runtime.projections.status()] == ["reenact", "spoken"]
+        with runtime.projections.read(Spoken) as connection:
+            asked = connection.execute(select(Spoken.spoken)).all()
+
+    assert [row[0] for row in asked] == [f"session/{session}"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_audit_reads_it_while_it_is_written(server: Server, tmp_path: Path) -> None:
+    url = server.new_log()
+    with open_on(url) as runtime:
+        session = runtime.ask("Hello").session_id
+        with Audit.open(url) as audit:
+            positions = [entry.position for entry in audit.entries()]
+            assert positions == list(range(1, len(positions) + 1))
+            assert audit.why(3).text()
+            assert "Hello from mock!" in audit.show(session).text()
+            assert audit.at(session).session.id == session
+            assert [one.divergence for one in audit.replay(session)] == [None]
+            audit.checkpoint(tmp_path / "checkpoint")
+            verdict = audit.verify(tmp_path / "checkpoint")
+            assert (verdict.findings, verdict.read_model) == ((), "agrees")
+            exported = audit.export(tmp_path / "log.jsonl")
+    copy = server.new_log()
+    assert import_log(tmp_path / "log.jsonl", copy).events == exported.events
+    with open_on(copy) as runtime:
+        assert len(runtime.sessions.messages(session)) == 2
 
 
 @pytest.mark.parametrize("password", ["sesame", ""])
