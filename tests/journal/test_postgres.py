@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 from queue import SimpleQueue
 
+import msgspec
 import psycopg
 import pytest
 from psycopg import errors
 
-from reenact.actors.journal.api import Append, Committed, Outcome, Remembered, Synchronous
+from reenact.actors.journal.api import Append, Committed, Done, Outcome, Remembered, Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect, spelled
 from reenact.actors.journal.postgres.faults import fault
 from reenact.actors.journal.postgres.store import PostgresStore
 from reenact.actors.journal.recorder import JournalApplicationRecorder
+from reenact.actors.journal.records import open_records
+from reenact.actors.journal.requests import Foreign, Intake, Replacement, Request, Step
 from reenact.actors.journal.schema import FORMAT_VERSION
 from reenact.actors.journal.store import Changes
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import Finding, verify
+from reenact.domain.chain import End, Row
 from reenact.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -44,6 +50,7 @@ from tests.journal.support import (
     commit,
     said,
     settle,
+    settle_together,
     step,
     words_of,
 )
@@ -202,6 +209,123 @@ def test_a_writer_that_is_kept_waiting_gives_up_and_loses_nothing(log: Log, monk
         assert "locked" in str(outcome)
         assert journal.recover("s1") == []
         commit(journal, step("s1", 0, Added(1)))
+
+
+def test_whoever_is_always_overtaken_gives_up_in_the_end(
+    journal: StoredJournal, other: StoredJournal, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Somebody else continues the stream between each look at its end and the append behind it."""
+    monkeypatch.setattr("reenact.actors.journal.postgres.store._TRIES", 5)
+    ends = PostgresStore.stream_ends
+    overtaking = [1]
+
+    def stream_ends(store: PostgresStore, streams: Sequence[str]) -> list[tuple[str, End]]:
+        found = ends(store, streams)
+        if overtaking and store is store_of(journal):
+            commit(other, step("s1", None, kept=[said("other")]))
+        return found
+
+    monkeypatch.setattr(PostgresStore, "stream_ends", stream_ends)
+
+    (refused,) = settle(journal, step("s1", None, kept=[said("mine")]))
+    overtaking.clear()
+
+    assert isinstance(refused, StorageError)
+    assert "again and again" in str(refused)
+    journal.recover("s1")
+    commit(journal, step("s1", None, kept=[said("mine")]))
+    assert [word for word in words_of(journal, "s1").values() if word == "mine"] == ["mine"]
+    assert log.verify() == []
+
+
+def test_rows_that_are_replaced_twice_at_once_are_replaced_one_by_one(journal: StoredJournal, log: Log) -> None:
+    commit(journal, step("s1", None, kept=[said("a")]), step("s2", None, kept=[said("b", "c")]))
+    commit(journal, step("s1", None, kept=[said("d")]))
+
+    def less(topic: str, last_cursor: int, word: str) -> Callable[[Done], Request]:
+        segments = msgspec.Raw(msgspec.msgpack.encode([said(word)]))
+        return partial(Replacement, topic, 1, last_cursor, segments)
+
+    outcomes = settle_together(journal, less("s1", 2, "x"), less("s2", 2, "y"), less("s1", 2, "z"))
+
+    assert [type(outcome) for outcome in outcomes] == [Committed] * 3
+    assert (words_of(journal, "s1"), words_of(journal, "s2")) == ({1: "z"}, {1: "y"})
+    assert log.verify() == []
+
+
+def test_a_row_that_another_writer_replaces_meanwhile_is_read_again(
+    journal: StoredJournal, other: StoredJournal, log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(journal, step("s1", None, kept=[said("a")]))
+    commit(journal, step("s1", None, kept=[said("b")]))
+    rows, replaced = PostgresStore.rows, [1]
+
+    def overtaken(store: PostgresStore, stream: str, first_cursor: int, last_cursor: int) -> list[Row]:
+        found = rows(store, stream, first_cursor, last_cursor)
+        if replaced and store is store_of(journal):
+            replaced.clear()
+            other.replace_feed("s1", 1, 2, [said("other")])
+        return found
+
+    monkeypatch.setattr(PostgresStore, "rows", overtaken)
+    journal.replace_feed("s1", 1, 2, [said("mine")])
+
+    assert words_of(journal, "s1") == {1: "mine"}
+    assert log.verify() == []
+
+
+def test_steps_and_rows_of_another_log_are_numbered_in_their_order(
+    journal: StoredJournal, log: Log, path: Path
+) -> None:
+    with Log(str(path)).open() as source:
+        commit(source, step("theirs", 0, Added(1), kept=[said("a")]))
+    with open_records(str(path)) as records:
+        rows = tuple(records.rows())
+
+    outcomes = settle_together(
+        journal,
+        partial(Step, step("s1", 0, Added(1))),
+        lambda done: Intake(done, rows),
+        partial(Step, step("s1", 1, Added(2))),
+    )
+
+    assert [outcome.position for outcome in outcomes if isinstance(outcome, Committed)] == [1, 2, 3]
+    assert [each.stream for each in journal.read_all()] == ["s1", "theirs", "s1"]
+    assert log.verify() == []
+
+
+def test_a_reader_that_another_writer_moves_meanwhile_is_looked_at_again(
+    journal: StoredJournal, other: StoredJournal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracked, moved = PostgresStore.tracked, [1]
+
+    def overtaken(store: PostgresStore, name: str) -> int | None:
+        found = tracked(store, name)
+        if moved and store is store_of(journal):
+            moved.clear()
+            assert isinstance(_wait(other, partial(Foreign, tracking=("reader", 5))), Committed)
+        return found
+
+    monkeypatch.setattr(PostgresStore, "tracked", overtaken)
+
+    assert isinstance(_wait(journal, lambda done: Foreign(done, tracking=("reader", 5))), ConflictError)
+    assert isinstance(_wait(journal, lambda done: Foreign(done, tracking=("reader", 6))), Committed)
+
+
+def _wait(journal: StoredJournal, make: Callable[[Done], Request]) -> Outcome:
+    return journal.writer.wait(make)
+
+
+@pytest.mark.parametrize("isolation", ["serializable", "repeatable read"])
+def test_what_the_user_is_set_to_changes_nothing_about_an_append(log: Log, server: Server, isolation: str) -> None:
+    server.execute(f"ALTER ROLE postgres SET default_transaction_isolation TO '{isolation}'")
+    try:
+        with log.open() as journal, log.open() as other:
+            for version in range(0, 10, 2):
+                commit(journal, step("s1", version, Added(version)))
+                commit(other, step("s1", version + 1, Added(version)))
+    finally:
+        server.execute("ALTER ROLE postgres RESET default_transaction_isolation")
 
 
 def test_what_something_else_has_written_is_noticed(journal: StoredJournal, log: Log) -> None:

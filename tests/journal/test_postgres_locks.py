@@ -18,7 +18,7 @@ from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.lock import Owner
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.journal import PostgresJournal
-from reenact.actors.journal.postgres.locks import PostgresLocks
+from reenact.actors.journal.postgres.locks import PostgresLocks, _key_of, writer_of
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import LogLockedError, LogUnusableError, RuntimeClosedError, StorageError
 from tests.journal.server import Server
@@ -88,13 +88,7 @@ def _line(process: subprocess.Popen[str]) -> str:
 
 def _free(log: Log, server: Server) -> None:
     """Wait until the server has noticed that nobody writes the log any more."""
-    server.wait_for_none(f"SELECT 1 WHERE NOT pg_try_advisory_xact_lock({_writer_key(log)})")
-
-
-def _writer_key(log: Log) -> int:
-    locks = PostgresLocks.__new__(PostgresLocks)
-    locks._address = address_of(log.url)
-    return locks._key_of("writer")
+    server.wait_for_none(f"SELECT 1 WHERE NOT pg_try_advisory_xact_lock({_key_of(address_of(log.url), 'writer')})")
 
 
 # The log
@@ -153,6 +147,13 @@ def test_a_journal_has_the_log_for_itself_unless_it_shares_it(log: Log) -> None:
         commit(second, step("s1", 2, Added(3)))
 
 
+def test_whoever_writes_a_log_can_be_seen_from_outside(log: Log) -> None:
+    assert writer_of(log.url) is None
+    for shared in (False, True):
+        with log.open(shared=shared):
+            assert writer_of(log.url) == Owner(os.getpid())
+
+
 def test_readers_are_welcome_while_the_log_is_written(log: Log) -> None:
     with log.open(shared=False) as writer, log.open(read_only=True) as reader:
         commit(writer, step("s1", 0, Added(1)))
@@ -174,7 +175,7 @@ def test_an_owner_on_another_machine_is_told_by_its_name(log: Log, monkeypatch: 
 
 def test_an_owner_that_is_no_journal_is_told_by_what_it_calls_itself(log: Log, server: Server) -> None:
     with psycopg.connect(server.url, autocommit=True, application_name="maintenance") as connection:
-        connection.execute("SELECT pg_advisory_lock(%s)", (_writer_key(log),))
+        connection.execute("SELECT pg_advisory_lock(%s)", (_key_of(address_of(log.url), "writer"),))
 
         with pytest.raises(LogLockedError, match="another process on maintenance;") as caught:
             log.open()

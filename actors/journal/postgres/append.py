@@ -46,6 +46,11 @@ _PARAMETERS: Final = (
     ("end_versions", "bigint[]"),
     ("end_cursors", "bigint[]"),
     ("end_digests", "bytea[]"),
+    *((f"row_{name}", f"{_type_of(name)}[]") for name in _COLUMNS),
+    ("event_count", "bigint"),
+)
+# What most appends have none of.
+_MORE: Final = (
     ("replaced", "bigint[]"),
     ("replaced_seals", "bytea[]"),
     ("gone", "bigint[]"),
@@ -55,8 +60,6 @@ _PARAMETERS: Final = (
     ("sealed_originals", "bytea[]"),
     ("sealed_seals", "bytea[]"),
     ("sealed_feeds", "bytea[]"),
-    *((f"row_{name}", f"{_type_of(name)}[]") for name in _COLUMNS),
-    ("event_count", "bigint"),
     ("purges", "boolean"),
     ("snapshots_of", "text[]"),
     ("snapshot_streams", "text[]"),
@@ -200,7 +203,7 @@ BEGIN
 END
 """  # noqa: S608 - ours
 
-_UNIQUE: Final = blake2b(repr((_BODY, _PARAMETERS)).encode(), digest_size=6).hexdigest()
+_UNIQUE: Final = blake2b(repr((_BODY, _PARAMETERS, _MORE)).encode(), digest_size=6).hexdigest()
 _NAME: Final = f"append_{_UNIQUE}"
 _INOUT: Final = (("end_number", "bigint"), ("end_position", "bigint"), ("stale", "text"))
 
@@ -228,9 +231,10 @@ class Procedure:
 
     def __init__(self, address: Address) -> None:
         """Call it in the schema of the address."""
-        types = (*_INOUT, *_PARAMETERS)
-        marks = ", ".join(f"%s::{kind}" for _, kind in types)
-        self._call = f"CALL {address.schema}.{_NAME}({marks})".encode()
+        self._call, self._long_call = (
+            f"CALL {address.schema}.{_NAME}({', '.join(f'%s::{kind}' for _, kind in parameters)})".encode()
+            for parameters in ((*_INOUT, *_PARAMETERS), (*_INOUT, *_PARAMETERS, *_MORE))
+        )
 
     def run(
         self,
@@ -253,17 +257,19 @@ class Procedure:
         Raises:
             psycopg.Error: nothing was written, or the connection is lost and nobody knows.
         """
-        columns = (
+        columns: tuple[object, ...] = (
             *end,
             None,
             me,
             presence,
             knows,
             *(_ends(changes.ends) if with_ends else _no(4)),
-            *_replacements(replaced),
             *_rows(changes),
             changes.position - end[1],
-            changes.purges,
+        )
+        more = (
+            *_replacements(replaced),
+            changes.purges or None,
             changes.replaced or None,
             *_cut(changes.snapshots, 4),
             *_timers(changes.due),
@@ -271,9 +277,12 @@ class Procedure:
             *_cut(changes.marks, 4),
             *_cut(changes.remembered, 5),
         )
+        call = self._call
+        if any(column is not None for column in more):
+            call, columns = self._long_call, columns + more
         if sum(map(_length, columns)) > VALUE_LIMIT:
             raise psycopg.DataError(f"it has more than {VALUE_LIMIT} bytes")
-        number, position, stale = connection.execute(self._call, columns, binary=True).fetchone() or (0, 0, "?")
+        number, position, stale = connection.execute(call, columns, binary=True).fetchone() or (0, 0, "nothing")
         return (number, position) if stale is None else Stale(stale)
 
 
@@ -285,7 +294,9 @@ def has_procedure(connection: Connection, address: Address) -> bool:
 def create_procedure(connection: Connection, address: Address) -> None:
     """Make the procedure of this version."""
     parameters = ", ".join(
-        [f"INOUT {name} {kind}" for name, kind in _INOUT] + [f"{name} {kind}" for name, kind in _PARAMETERS]
+        [f"INOUT {name} {kind}" for name, kind in _INOUT]
+        + [f"{name} {kind}" for name, kind in _PARAMETERS]
+        + [f"{name} {kind} DEFAULT NULL" for name, kind in _MORE]
     )
     body = spell(_BODY, address.schema).replace("{channel}", channel_of(address))
     procedure = f"CREATE PROCEDURE {address.schema}.{_NAME}({parameters}) LANGUAGE plpgsql AS $append${body}$append$"

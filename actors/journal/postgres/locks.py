@@ -62,6 +62,18 @@ _logger = logging.getLogger("reenact.journal")
 _held: WeakSet[PostgresLocks] = WeakSet()
 
 
+def writer_of(url: str) -> Owner | None:
+    """Return a process that writes the log at the URL, None if none does.
+
+    Raises:
+        ConfigurationError: the URL cannot be read.
+        StorageError: the server cannot be reached.
+    """
+    address = address_of(url)
+    with translated(address.name), connect(address) as connection:
+        return _holder(connection, _key_of(address, "writer"))
+
+
 class PostgresLocks:
     """The right to write a log, and which of its streams this process has; keeps the promise of `lock.StreamLocks`.
 
@@ -139,7 +151,7 @@ class PostgresLocks:
         """Be the only process that opens the log; waits until no other one does."""
         with translated(self._address.name), connect(self._address) as connection:
             # Over a connection of its own: it waits for as long as it takes, and the others are not to wait for that.
-            connection.execute(f"SELECT pg_advisory_lock({self._key_of('opening')})".encode())
+            connection.execute(f"SELECT pg_advisory_lock({_key_of(self._address, 'opening')})".encode())
             yield
 
     def claim(self, stream: str) -> bool:
@@ -147,7 +159,7 @@ class PostgresLocks:
         with translated(self._address.name), self._gate:
             if stream in self._streams and self._connection is not None and not self._connection.closed:
                 return True
-            connection, key = self._taken(), self._key_of("stream", stream)
+            connection, key = self._taken(), _key_of(self._address, "stream", stream)
             row = connection.execute("SELECT pg_try_advisory_lock(%s)", (key,)).fetchone()
             if row != (True,):
                 return False
@@ -169,14 +181,14 @@ class PostgresLocks:
             connection = self._connection
             if connection is not None:
                 try:
-                    connection.execute("SELECT pg_advisory_unlock(%s)", (self._key_of("stream", stream),))
+                    connection.execute("SELECT pg_advisory_unlock(%s)", (_key_of(self._address, "stream", stream),))
                 except psycopg.Error:
                     self._let_go(connection)
 
     def owner_of(self, stream: str) -> Owner | None:
         """Return the other process that has the stream, None if none has."""
         with translated(self._address.name), self._gate:
-            return _owner(self._taken(), self._key_of("stream", stream))
+            return _holder(self._taken(), _key_of(self._address, "stream", stream))
 
     def close(self) -> None:
         """Let go of everything. Idempotent."""
@@ -187,6 +199,9 @@ class PostgresLocks:
             self._streams.clear()
             connection, self._connection = self._connection, None
             if connection is not None:
+                # The server notices the end of a connection a moment later; the next one is not to find the locks held.
+                with contextlib.suppress(psycopg.Error):
+                    connection.execute("SELECT pg_advisory_unlock_all()")
                 connection.close()
         self._woken_there.send(b".")
         self._thread.join()
@@ -223,10 +238,10 @@ class PostgresLocks:
     def _lock(self, connection: Connection) -> int:
         settings = {**_SETTINGS, "application_name": _name_for(connection)}
         connection.execute(SET, (list(settings), list(settings.values())))
-        lock, key = self._key_of("writer"), secrets.randbits(63)
+        lock, key = _key_of(self._address, "writer"), secrets.randbits(63)
         attempt = "pg_try_advisory_lock_shared" if self._is_shared else "pg_try_advisory_lock"
         if connection.execute(f"SELECT {attempt}({lock})".encode()).fetchone() != (True,):
-            owner = _owner(connection, lock) or Owner(None)
+            owner = _holder(connection, lock) or Owner(None)
             raise LogLockedError(self._address.name, owner.pid, owner.host)
         connection.execute(f"SELECT pg_advisory_lock({key})".encode())
         return key
@@ -250,9 +265,6 @@ class PostgresLocks:
         except psycopg.Error as error:
             _logger.warning("%s: the locks are lost: %s", self._address.name, " ".join(str(error).split()))
             self._let_go(connection)
-
-    def _key_of(self, *names: str) -> int:
-        return _key(self._address, *names)
 
     def _watch(self) -> None:
         """Notice when the connection is lost, and take the locks again, until the end."""
@@ -299,26 +311,8 @@ class PostgresLocks:
         return True
 
 
-def writer_of(url: str) -> Owner | None:
-    """Return a process that writes the log at the URL, or is about to, None if none does.
-
-    Raises:
-        ConfigurationError: the URL cannot be read.
-        StorageError: the server cannot be reached.
-    """
-    address = address_of(url)
-    with translated(address.name), connect(address) as connection:
-        return _owner(connection, _key(address, "writer"))
-
-
-def _key(address: Address, *names: str) -> int:
-    # Of the advisory locks of a database, which others may use as well: two that meet are not to be expected.
-    text = "\0".join(("reenact", address.schema, *names))
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big", signed=True)
-
-
-def _owner(connection: Connection, key: int) -> Owner | None:
+def _holder(connection: Connection, key: int) -> Owner | None:
+    """Return who else holds the lock with the key."""
     row = connection.execute(_HOLDER, (key >> 32 & 0xFFFFFFFF, key & 0xFFFFFFFF)).fetchone()
     if row is None:
         return None
@@ -326,6 +320,13 @@ def _owner(connection: Connection, key: int) -> Owner | None:
     if named is None:
         return Owner(None, row[0] or None)
     return Owner(int(named[1]), None if named[2] == _host() else named[2])
+
+
+def _key_of(address: Address, *names: str) -> int:
+    # Of the advisory locks of a database, which others may use as well: two that meet are not to be expected.
+    text = "\0".join(("reenact", address.schema, *names))
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "big", signed=True)
 
 
 def _is_readable(descriptor: int) -> bool:
