@@ -247,6 +247,7 @@ class Runtime(LocalRuntime):
             model, runner = kept.model, kept.runner
             undo.callback(model.close)
             undo.callback(runner.close)
+            undo.callback(kept.close)
             journal.watch(runner.notify)
             views = Projections.open_beside(location.projections, journal, projections, (kept,))
             undo.callback(views.close)
