@@ -2,6 +2,7 @@
 #
 #   make run          set up what the chat needs and open it; ARGS='-p "Hello"' is passed on
 #   make test         every test; ARGS=tests/house runs a part; COVER=1 tries more examples, measures what they cover
+#   make postgresql   the tests of the runtime with their logs on PostgreSQL; POSTGRESQL_BIN has another version's programs
 #   make soak         random histories, crashes and kills for 10 minutes; SOAK=60 takes an hour, SEED=7 repeats a round
 #   make check        format, lint, types, layers, dependencies, packaging
 #   make format       write what the formatter and the linter can fix
@@ -23,12 +24,13 @@ JOBS ?= 2
 SOAK ?= 10
 
 OLDEST := $(VENV)/oldest
+ON_POSTGRESQL = tests/features tests/runtime tests/crashes tests/server tests/client tests/cli/commands
 OF_TABLES = tests/projections tests/views $(wildcard tests/*/test_projections.py)
 
 # The longest first: two run at a time.
 CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies
 
-.PHONY: help run test soak check format typescript oldest conformance bench clean $(CHECKS)
+.PHONY: help run test postgresql soak check format typescript oldest conformance bench clean $(CHECKS)
 .DEFAULT_GOAL := help
 # A virtual environment that could not be completed is not taken for one.
 .DELETE_ON_ERROR:
@@ -46,6 +48,10 @@ ifneq ($(COVER),)
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='domain/*'
 endif
+
+# One server for all workers, which is started for them; a log is a schema, which goes with the test's directory.
+postgresql: $(VENV)/ready-to-develop
+	$(BIN)/pytest --log=postgresql $(or $(ARGS),$(ALL) $(ON_POSTGRESQL))
 
 soak: $(VENV)/ready-to-develop
 	$(BIN)/python scripts/soak.py --minutes $(SOAK) --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) $(ARGS)

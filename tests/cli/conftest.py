@@ -82,6 +82,7 @@ def run(
     """Return what runs the command in this process: `run("-p", "Hello", stdin=b"…", MOCK_SCENARIO="…")`."""
 
     def run(*arguments: str, stdin: bytes = b"", **variables: str) -> Outcome:
+        named = with_logs(arguments, tmp_path)
         with monkeypatch.context() as patch:
             for name in set(os.environ) - set(INHERITED):
                 patch.delenv(name)
@@ -90,7 +91,7 @@ def run(
             patch.chdir(tmp_path)
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
             capsys.readouterr()
-            code = main(with_logs(arguments, tmp_path))
+            code = main(named)
             printed = capsys.readouterr()
             return Outcome(code, printed.out, printed.err)
 

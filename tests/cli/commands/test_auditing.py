@@ -105,6 +105,7 @@ def test_a_moment_or_a_session_that_never_was_is_a_mistake(run: Run, talk: Json)
         assert word in done.err
 
 
+@pytest.mark.sqlite_only("the user's own file")
 @pytest.mark.parametrize("command", [("show", "x"), ("diff", "x", "1", "2")])
 def test_where_nobody_has_talked_yet_there_is_no_session(run: Run, command: tuple[str, ...]) -> None:
     done = run(*command)

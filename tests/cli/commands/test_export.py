@@ -38,6 +38,7 @@ def test_a_log_goes_from_one_place_to_another(run: Run, talked: list[str], tmp_p
     )
 
 
+@pytest.mark.sqlite_only("files, by their paths")
 def test_what_was_done_is_an_object(run: Run, talked: list[str]) -> None:
     exported = run("export", "one.jsonl", "--session", talked[1], "--db", "here.db", "--output-format", "json").result
     imported = run("import", "one.jsonl", "--db", "there.db", "--output-format", "json").result
@@ -74,6 +75,7 @@ def test_secrets_do_not_leave(run: Run, talked: list[str], tmp_path: Path) -> No
     assert "of them say less than the log" in told
 
 
+@pytest.mark.sqlite_only("files, by their paths")
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
@@ -118,6 +120,7 @@ def test_a_changed_export_is_refused_with_the_line(run: Run, talked: list[str], 
     assert not (tmp_path / "there.db").exists()
 
 
+@pytest.mark.sqlite_only("the user's own file")
 def test_without_a_name_the_log_is_the_users_own(run: Run) -> None:
     run("-p", "Hello")
     run("export", "a.jsonl")

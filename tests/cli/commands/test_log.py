@@ -71,6 +71,7 @@ def test_what_a_terminal_would_obey_is_not_printed(run: Run) -> None:
     assert "\x1b" not in listed
 
 
+@pytest.mark.sqlite_only("files, by their paths")
 def test_a_log_is_followed_while_it_is_written(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "followed.db"
     with Runtime.open(path, environment=MockEnvironmentFactory()) as runtime:
@@ -115,6 +116,7 @@ def test_first_words_are_few_and_on_one_line(run: Run) -> None:
     assert len(line) < 140
 
 
+@pytest.mark.sqlite_only("the user's own file")
 @pytest.mark.parametrize("command", ["log", "sessions"])
 def test_where_nobody_has_talked_yet_there_is_nothing_and_it_says_so(run: Run, command: str) -> None:
     done = run(command)

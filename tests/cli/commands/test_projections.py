@@ -15,6 +15,8 @@ from reenact.projections.errors import ProjectionFailedError
 from reenact.testing import MockEnvironmentFactory
 from tests.cli.conftest import Run
 
+pytestmark = pytest.mark.sqlite_only("files, by their paths")
+
 VIEWS = '''
 from sqlalchemy import Column, Integer, MetaData, Table, Text, insert
 

@@ -20,6 +20,8 @@ from tests.cli.conftest import Json, Run
 from tests.journal.support import CODEC, Added, commit, step
 from tests.verification.test_replay import steps_of, written
 
+pytestmark = pytest.mark.sqlite_only("files, by their paths")
+
 
 @pytest.fixture
 def talk(run: Run) -> str:

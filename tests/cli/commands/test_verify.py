@@ -11,6 +11,8 @@ import pytest
 
 from tests.cli.conftest import Run
 
+pytestmark = pytest.mark.sqlite_only("files, by their paths")
+
 
 @pytest.fixture
 def talk(run: Run, tmp_path: Path) -> Path:
