@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from enum import Enum
@@ -11,6 +11,8 @@ from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Final, TypeAlias, TypeGuard
 
 import msgspec
+
+from reenact.domain.plain import is_mapping
 
 Portrait: TypeAlias = dict[str, str]
 """The value's parts: where each stands, and what it is."""
@@ -85,7 +87,7 @@ def _members(value: object) -> tuple[str, Iterator[tuple[str, object]]]:
     if dataclasses.is_dataclass(value):
         declared = [field.name for field in dataclasses.fields(value)]
         return kind, _fields(value, [*declared, *(name for name in _own(value) if name not in declared)])
-    if _is_mapping(value):
+    if is_mapping(value):
         return f"{kind} of {len(value)}", ((f"[{_shown(key)}]", member) for key, member in list(value.items()))
     if _is_set(value):
         return f"{kind} of {len(value)}", ((f"{{{member}}}", True) for member in sorted(map(_shown, value)))
@@ -96,10 +98,6 @@ def _members(value: object) -> tuple[str, Iterator[tuple[str, object]]]:
         return f"{kind} of {len(value)}", ((f"[{number}]", member) for number, member in enumerate(list(value)))
     says = any("__repr__" in vars(base) for base in type(value).__mro__[:-1])  # object's shows only where it is
     return (repr(value) if says else kind), _fields(value, _own(value))
-
-
-def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
-    return isinstance(value, Mapping)
 
 
 def _is_set(value: object) -> TypeGuard[AbstractSet[object]]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 import os
 import stat
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from sys import float_info
-from typing import Final, Literal, TypeAlias, TypeGuard, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import inspect
 
 from reenact._yaml import LARGEST, MOST_DIGITS, InvalidYAMLError, Place, read_yaml, read_yaml_with_places
-from reenact.domain.plain import is_mapping
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.terminal.errors import TerminalTestError, invalid
 from reenact.terminal.matching import jsons
 from reenact.terminal.matching.jsons import InvalidJSONError
@@ -90,7 +90,7 @@ class Plain:
 
     def items(self) -> tuple[Plain, ...]:
         """Return what is in the list that this is."""
-        if not is_list(self.value):
+        if not is_sequence(self.value):
             raise self.wrong(f"expected a list, got {called(self.value)}")
         return tuple(self.at(index, item) for index, item in enumerate(self.value))
 
@@ -126,11 +126,6 @@ def know(fields: Mapping[str, Plain], known: Iterable[str]) -> None:
             raise plain.wrong(f"unknown field {name}; expected one of {', '.join(sorted(there)) or 'none'}")
 
 
-def is_list(value: object) -> TypeGuard[Sequence[object]]:
-    """Return whether this is a list, or what Python has for one."""
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
-
-
 def called(value: object) -> str:
     """Return what a value is, in words."""
     match value:
@@ -144,7 +139,7 @@ def called(value: object) -> str:
             return quoted(value) if value else "empty"
         case Mapping():
             return "a mapping"
-        case _ if is_list(value):
+        case _ if is_sequence(value):
             return "a list"
         case _:
             return f"a {type(value).__name__}"
@@ -321,9 +316,8 @@ def data_of(plain: Plain) -> object:
 
 def _fits(info: inspect.Type, value: object) -> bool:
     _, kinds = _KINDS.get(type(info), _MAPPING)
-    own = next((kind for kind in (bool, str, bytes) if isinstance(value, kind)), None)
-    if own is not None:  # a truth is no number, and a text no list
-        return own in kinds
+    if isinstance(value, bool):  # is no number
+        return bool in kinds
     return isinstance(value, kinds) and not (isinstance(value, float) and not math.isfinite(value))
 
 
@@ -335,7 +329,7 @@ def _unfit(plain: Plain, *infos: inspect.Type) -> Exception:
 
 _MAPPING: Final = ("a mapping", (Mapping,))
 _TEXT: Final = ("text", (str,))
-_LIST: Final = ("a list", (Sequence,))
+_LIST: Final = ("a list", (list, tuple))
 _KINDS: Final[Mapping[type[inspect.Type], tuple[str, tuple[type, ...]]]] = {
     inspect.NoneType: ("null", (type(None),)),
     inspect.BoolType: ("true or false", (bool,)),
