@@ -398,7 +398,7 @@ class FaultyJournal:
         elif fault is _Crash.AFTER:
             self._hand_over(step, done, crashes=True)
         elif isinstance(fault, _Overtaken) and fault.events:
-            self._hand_over(Append(step.stream, step.after, step.recorded_at, fault.events), _nobody)
+            self._hand_over(Append(step.stream, step.after, step.recorded_at, fault.events), lambda _: None)
             self._hand_over(step, done)
         elif fault is not None:
             self._fenced[step.stream] = _conflict(step) if isinstance(fault, _Overtaken) else fault
@@ -477,10 +477,6 @@ class FaultyJournal:
         with self._changed:
             self._under_way -= 1
             self._changed.notify_all()
-
-
-def _nobody(outcome: Outcome) -> None:
-    """Stand in for somebody who does not care."""
 
 
 def _crashed() -> CrashedError:

@@ -89,7 +89,7 @@ def _reason(test: TestResult) -> str:
 def _details(test: TestResult, ink: _Ink) -> Iterator[str]:
     for part in account(test):
         if part.title != "why" and not (part.kind == "output" and test.screen is not None):
-            yield _heading(f"{part.title}:", ink)
+            yield ink(f"    {part.title}:", "2")
         match part.kind:
             case "text":
                 yield _beginning(part.text)
@@ -102,10 +102,6 @@ def _details(test: TestResult, ink: _Ink) -> Iterator[str]:
                     yield _framed(_end(part.text), ink)
     for path in test.attachments:
         yield f"    kept: {on_a_line(path)}"
-
-
-def _heading(text: str, ink: _Ink) -> str:
-    return ink(f"    {text}", "2")
 
 
 def _beginning(text: str) -> str:

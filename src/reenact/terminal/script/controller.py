@@ -164,7 +164,8 @@ class InteractionController:
             case "assert", _:
                 assert step.assertion is not None
                 shown = self._terminal.get_output() if step.subject == "output" else self._terminal.screen.text
-                return self._matcher.assert_(shown, step.assertion, seconds=_for_search(limit.left))  # noqa: PT009 - not unittest
+                seconds = min(max(limit.left, SHORTEST_SEARCH), LONGEST_SEARCH)
+                return self._matcher.assert_(shown, step.assertion, seconds=seconds)  # noqa: PT009 - not unittest
             case "delay", int() | float() as pause:
                 if not limit.pause(pause):
                     raise WaitTimeoutError("the pause was cut short")
@@ -181,10 +182,6 @@ class InteractionController:
 
     def _end_of_output(self, output: bytes) -> int:
         return self._terminal.dropped + len(output)
-
-
-def _for_search(left: float) -> float:
-    return min(max(left, SHORTEST_SEARCH), LONGEST_SEARCH)
 
 
 def _too_late(limit: TimeLimit, error: TerminalTestError) -> WaitTimeoutError:

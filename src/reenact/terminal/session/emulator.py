@@ -17,7 +17,6 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from types import TracebackType
 from typing import Final, Self, TypeVar, Unpack
 
 import msgspec
@@ -388,9 +387,7 @@ class AsyncTerminalEmulator(Session):
     async def __aenter__(self) -> Self:
         return self if self._live is not None and not self._is_disposed else await self.start()
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.dispose()
 
     async def write(self, data: str | bytes) -> None:
@@ -626,9 +623,7 @@ class TerminalEmulator(Session):
     def __enter__(self) -> Self:
         return self if self._live is not None and not self._is_disposed else self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.dispose()
 
     dispose = blocking(AsyncTerminalEmulator.dispose)
