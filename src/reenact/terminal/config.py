@@ -37,6 +37,10 @@ DEFAULT_ROWS: Final = 24
 DEFAULT_TIMEOUT: Final = 30.0
 
 
+class Options(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What files may say; the names there are those of the document, as `globalTimeout`."""
+
+
 class TerminalSize(msgspec.Struct, frozen=True):
     """How large a terminal is, in characters.
 
@@ -51,14 +55,14 @@ class TerminalSize(msgspec.Struct, frozen=True):
         checked_size(self.cols, self.rows)
 
 
-class Reporting(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class Reporting(Options, frozen=True, kw_only=True):
     """Which reports are written, and where."""
 
     formats: tuple[ReportFormat, ...] = ("console",)
     output_dir: str = "test-results"
 
 
-class Parallel(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class Parallel(Options, frozen=True, kw_only=True):
     """Whether tests run at the same time, and how many."""
 
     enabled: bool = True
@@ -74,7 +78,7 @@ class Parallel(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid
         return self.max_workers if self.enabled else 1
 
 
-class TerminalTestConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+class TerminalTestConfig(Options, frozen=True, kw_only=True):
     """The configuration: in files the names are those of the document, as `globalTimeout`.
 
     Raises:

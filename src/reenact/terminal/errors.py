@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from functools import partial
 from typing import Final
 
 from reenact.domain.errors import ReenactError
@@ -66,14 +67,14 @@ class ExpectationError(TerminalTestError, AssertionError):
         super().__init__(TerminalTestErrorType.ASSERTION_FAILED, message, seen=seen)
 
 
-def invalid(message: str, cause: BaseException | None = None) -> TerminalTestError:
-    """Return the error for an argument, an option or a file that cannot be used (`INVALID_CONFIG`)."""
-    return TerminalTestError(TerminalTestErrorType.INVALID_CONFIG, message, cause)
-
-
-def not_possible(message: str, cause: BaseException | None = None, *, seen: str | None = None) -> TerminalTestError:
-    """Return the error for a call that the present state does not allow (`SCRIPT_EXECUTION_ERROR`)."""
-    return TerminalTestError(TerminalTestErrorType.SCRIPT_EXECUTION_ERROR, message, cause, seen=seen)
+invalid: Final = partial(TerminalTestError, TerminalTestErrorType.INVALID_CONFIG)
+"""Makes the error for an argument, an option or a file that cannot be used."""
+not_possible: Final = partial(TerminalTestError, TerminalTestErrorType.SCRIPT_EXECUTION_ERROR)
+"""Makes the error for a call that the present state does not allow."""
+not_set_up: Final = partial(TerminalTestError, TerminalTestErrorType.FIXTURE_SETUP_FAILED)
+"""Makes the error for what could not be set up here and now."""
+not_started: Final = partial(TerminalTestError, TerminalTestErrorType.PROCESS_START_FAILED)
+"""Makes the error for a program that could not be started."""
 
 
 def _excerpt(seen: str) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final, TextIO
 
 from reenact.terminal.ansi.parser import ANSIParser
-from reenact.terminal.report.results import TestResult, TestSuiteResult, account, failures, spoken, totals
+from reenact.terminal.report.results import Results, TestResult, TestSuiteResult, account, failures, spoken, totals
 from reenact.terminal.text import end_of, on_a_line, plain_lines
 
 LARGEST: Final = 4000
@@ -21,7 +21,7 @@ _WORDS: Final = {"passed": "passed ", "failed": "FAILED ", "error": "ERROR  ", "
 _COLORS: Final = {"passed": "32", "failed": "1;31", "error": "1;35", "skipped": "33"}
 
 
-def console(results: Sequence[TestSuiteResult], *, colored: bool = False) -> str:
+def console(results: Results, *, colored: bool = False) -> str:
     """Return the report. But for our own colours, if they are wanted, it holds nothing that a terminal would obey."""
     return "\n".join(_lines(results, _Ink(colored=colored))) + "\n"
 
@@ -48,7 +48,7 @@ class _Ink:
         return f"\x1b[{rendition}m{text}\x1b[0m" if self._colored and text else text
 
 
-def _lines(results: Sequence[TestSuiteResult], ink: _Ink) -> Iterator[str]:
+def _lines(results: Results, ink: _Ink) -> Iterator[str]:
     for suite in results:
         yield ink(on_a_line(suite.name), "1")
         for test in suite.tests:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import secrets
 import sys
-from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Final, Literal, TextIO
@@ -20,7 +19,7 @@ from reenact.terminal.matching.options import is_pattern
 from reenact.terminal.report.console import console, wants_color, write_console
 from reenact.terminal.report.html import html
 from reenact.terminal.report.junit import junit
-from reenact.terminal.report.results import TestSuiteResult, Totals, selected, totals
+from reenact.terminal.report.results import Results, TestSuiteResult, Totals, selected, totals
 from reenact.terminal.text import encodable
 
 
@@ -82,7 +81,7 @@ class ReportGenerator:
     A duration or a start that is no number of seconds is refused with a `TerminalTestError` of type `INVALID_CONFIG`.
     """
 
-    def generate(self, results: Sequence[TestSuiteResult], options: ReportOptions) -> str:
+    def generate(self, results: Results, options: ReportOptions) -> str:
         """Return the report, and write it to `output_path` if there is one.
 
         Raises:
@@ -96,26 +95,26 @@ class ReportGenerator:
             write_report(path, report)
         return report
 
-    def generate_junit(self, results: Sequence[TestSuiteResult]) -> str:
+    def generate_junit(self, results: Results) -> str:
         """Return the report as JUnit XML, with output and stack."""
         return self.generate(results, ReportOptions(format="junit"))
 
-    def generate_html(self, results: Sequence[TestSuiteResult]) -> str:
+    def generate_html(self, results: Results) -> str:
         """Return the report as a page of HTML, for the current directory."""
         return self.generate(results, ReportOptions(format="html"))
 
-    def generate_json(self, results: Sequence[TestSuiteResult]) -> str:
+    def generate_json(self, results: Results) -> str:
         """Return the report as JSON."""
         return self.generate(results, ReportOptions(format="json"))
 
-    def print_console(self, results: Sequence[TestSuiteResult], file: TextIO | None = None) -> None:
+    def print_console(self, results: Results, file: TextIO | None = None) -> None:
         """Print the report for people, to standard output unless a file is given; in colours if it is a terminal."""
         target = sys.stdout if file is None else file
         wanted = selected(results, include_output=True, include_stack=True)
         write_console(console(wanted, colored=wants_color(target, os.environ)), target)
 
 
-def _made(format: ReportFormat, results: Sequence[TestSuiteResult], directory: Path) -> str:  # noqa: A002 - as the option
+def _made(format: ReportFormat, results: Results, directory: Path) -> str:  # noqa: A002 - as the option
     match format:
         case "junit":
             return junit(results)
@@ -154,7 +153,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     suites: tuple[TestSuiteResult, ...]
 
 
-def to_json(results: Sequence[TestSuiteResult]) -> str:
+def to_json(results: Results) -> str:
     """Return the results as strict JSON: no NaN, and nothing that is not Unicode."""
     report = _fit(Report(totals=totals(results), suites=tuple(results)))
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n"

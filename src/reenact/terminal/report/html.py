@@ -6,7 +6,7 @@ All that was said is escaped, and what cannot be shown is made visible. Tests th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
@@ -17,6 +17,7 @@ from reenact.terminal.ansi.parser import ANSIParser, ANSIToken
 from reenact.terminal.ansi.style import ANSIStyle
 from reenact.terminal.report.results import (
     Part,
+    Results,
     Status,
     TestResult,
     TestSuiteResult,
@@ -95,7 +96,7 @@ _SHAPES: Final[dict[str | bool, str]] = {False: "solid", "single": "solid", "cur
 _BAD: Final[frozenset[Status]] = frozenset({"failed", "error"})
 
 
-def html(results: Sequence[TestSuiteResult], beside: Path) -> str:
+def html(results: Results, beside: Path) -> str:
     """Return the page; links to attachments lead there from the directory that it is to be in."""
     return _Page(beside).document(results)
 
@@ -107,7 +108,7 @@ class _Page:
         self._directory = directory
         self._left = LARGEST_IN_ALL
 
-    def document(self, results: Sequence[TestSuiteResult]) -> str:
+    def document(self, results: Results) -> str:
         sums = totals(results)
         body = "".join((*self._header(results, sums), *self._failed(results), *self._all(results)))
         return (
@@ -118,7 +119,7 @@ class _Page:
             f"<style>{_style_sheet()}</style>\n</head>\n<body>\n{body}</body>\n</html>\n"
         )
 
-    def _header(self, results: Sequence[TestSuiteResult], sums: Totals) -> Iterator[str]:
+    def _header(self, results: Results, sums: Totals) -> Iterator[str]:
         yield f'<header>\n<h1>{escape(_verdict(sums))}</h1>\n<p id="summary">{escape(str(sums))}</p>\n'
         starts = [suite.started for suite in results if suite.started is not None]
         if starts:
@@ -127,7 +128,7 @@ class _Page:
             yield f'<p>Started <time datetime="{began.strftime("%Y-%m-%dT%H:%M:%SZ")}">{when}</time></p>\n'
         yield "</header>\n<main>\n"
 
-    def _failed(self, results: Sequence[TestSuiteResult]) -> Iterator[str]:
+    def _failed(self, results: Results) -> Iterator[str]:
         failed = [
             (_anchor(at, place), suite, test)
             for at, suite in enumerate(results)
@@ -171,7 +172,7 @@ class _Page:
             f"\n{shown}</pre>\n"
         )
 
-    def _all(self, results: Sequence[TestSuiteResult]) -> Iterator[str]:
+    def _all(self, results: Results) -> Iterator[str]:
         yield '<section aria-labelledby="all">\n<h2 id="all">All tests</h2>\n'
         if not results:
             yield "<p>There were none.</p>\n"

@@ -10,13 +10,12 @@ in the output of the suite.
 from __future__ import annotations
 
 import platform
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 from xml.etree import ElementTree as ET
 
-from reenact.terminal.report.results import TestResult, TestSuiteResult, account
+from reenact.terminal.report.results import Results, TestResult, TestSuiteResult, account
 from reenact.terminal.text import end_of, on_a_line, visible
 
 LARGEST: Final = 1_000_000
@@ -24,7 +23,7 @@ LARGEST: Final = 1_000_000
 _MESSAGE: Final = 2000
 
 
-def junit(results: Sequence[TestSuiteResult]) -> str:
+def junit(results: Results) -> str:
     """Return the results as one XML document."""
     root = ET.Element("testsuites")
     root.text = "\n"

@@ -80,6 +80,9 @@ class TestSuiteResult(msgspec.Struct, frozen=True, kw_only=True):
         return sum(test.status == status for test in self.tests)
 
 
+Results: TypeAlias = Sequence[TestSuiteResult]
+
+
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
     """The sums over all suites; `duration` in seconds, from the start of the first to the end of the last."""
 
@@ -100,7 +103,7 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
         return f"{counts} in {_seconds(self.duration)} s"
 
 
-def totals(results: Sequence[TestSuiteResult]) -> Totals:
+def totals(results: Results) -> Totals:
     """Return the sums."""
     return Totals(
         tests=sum(len(suite.tests) for suite in results),
@@ -122,7 +125,7 @@ def spoken(duration: float) -> str:
     return f"{duration:.2f} s" if duration >= 1 else f"{Decimal(f'{duration * 1000:.3g}'):f} ms"
 
 
-def _duration(results: Sequence[TestSuiteResult]) -> float:
+def _duration(results: Results) -> float:
     """Return the time that all suites took, of which some may have run at the same time."""
     starts = [suite.started for suite in results if suite.started is not None]
     if not starts or len(starts) < len(results):
@@ -134,9 +137,7 @@ def _duration(results: Sequence[TestSuiteResult]) -> float:
 _YEAR_10000: Final = 253_402_300_800
 
 
-def selected(
-    results: Sequence[TestSuiteResult], *, include_output: bool, include_stack: bool
-) -> tuple[TestSuiteResult, ...]:
+def selected(results: Results, *, include_output: bool, include_stack: bool) -> tuple[TestSuiteResult, ...]:
     """Return the results without what is not wanted.
 
     Without output, what the program showed goes: `output`, `screen`, what assertions were about. Diffs stay.

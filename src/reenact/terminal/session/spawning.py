@@ -26,7 +26,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
+from reenact.terminal.errors import TerminalTestError, not_started
 from reenact.terminal.session.waiting import until
 
 _STANDARD: Final = 3
@@ -212,7 +212,7 @@ def spawn(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, termina
         TerminalTestError: it could not be told how it ends, since we ignore SIGCHLD (`PROCESS_START_FAILED`).
     """
     if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:
-        raise _failed(
+        raise not_started(
             f"{argv[0]!r} was not started: this process ignores SIGCHLD, and would not be told how the program ends; "
             "call `signal.signal(signal.SIGCHLD, signal.SIG_DFL)` before"
         )
@@ -242,13 +242,13 @@ def explained(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> 
     """
     if cwd is not None and not cwd.is_dir():
         what = "is no directory" if cwd.exists() else "does not exist"
-        raise _failed(
+        raise not_started(
             f"{argv[0]!r} was not started: the working directory {str(cwd)!r} {what}; create it, or pass another `cwd`"
         )
     try:
         yield
     except (OSError, subprocess.SubprocessError) as error:
-        raise _failed(f"{argv[0]!r} was not started: {_why(error, argv, env, cwd)}", error) from error
+        raise not_started(f"{argv[0]!r} was not started: {_why(error, argv, env, cwd)}", error) from error
 
 
 def returncode(process: Process) -> int | None:
@@ -307,13 +307,9 @@ def _in_the_child(ignored: Sequence[signal.Signals]) -> Callable[[], object]:
 
 def unserved(name: str, error: RuntimeError) -> TerminalTestError:
     """Return the error for when no thread can be started to serve a program."""
-    return _failed(
+    return not_started(
         f"{name!r} was not started: there is no thread to be had for its terminal ({error}); {_TOO_MANY}", error
     )
-
-
-def _failed(message: str, cause: BaseException | None = None) -> TerminalTestError:
-    return TerminalTestError(TerminalTestErrorType.PROCESS_START_FAILED, message, cause)
 
 
 def _why(
