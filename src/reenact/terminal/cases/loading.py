@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from reenact.domain.plain import is_mapping
 from reenact.terminal.config import TerminalSize, TerminalTestConfig, seconds
@@ -169,7 +170,7 @@ def command_line(plain: Plain, here: Path) -> tuple[str, ...]:
 def _config(plain: Plain, base: TerminalTestConfig, here: Path) -> TerminalTestConfig:
     readers: Readers = {"cli_command": lambda line: shlex.join(command_line(line, here))}
     config = struct_of(TerminalTestConfig, plain, base, readers)
-    return msgspec.structs.replace(config, default_env=_variables(config.default_env, here))
+    return replace(config, default_env=_variables(config.default_env, here))
 
 
 def _cases(plain: Plain, blank: TerminalTestCase, here: Path) -> tuple[TerminalTestCase, ...]:
@@ -186,8 +187,8 @@ def _cases(plain: Plain, blank: TerminalTestCase, here: Path) -> tuple[TerminalT
 
 def _case(plain: Plain, blank: TerminalTestCase, here: Path) -> TerminalTestCase:
     case = _read_case(plain, blank, here)
-    script = case.script if case.script.name else msgspec.structs.replace(case.script, name=case.name)
-    return msgspec.structs.replace(case, script=script)
+    script = case.script if case.script.name else replace(case.script, name=case.name)
+    return replace(case, script=script)
 
 
 def _read_case(plain: Plain, blank: TerminalTestCase, here: Path) -> TerminalTestCase:
@@ -200,9 +201,9 @@ def _read_case(plain: Plain, blank: TerminalTestCase, here: Path) -> TerminalTes
     given = plain.fields().get("fixture")
     if case.fixture is None or given is None:
         return case
-    fixture = msgspec.structs.replace(case.fixture, env=_variables(case.fixture.env, here))
+    fixture = replace(case.fixture, env=_variables(case.fixture.env, here))
     given.make(lambda: check_options(fixture))
-    return msgspec.structs.replace(case, fixture=fixture)
+    return replace(case, fixture=fixture)
 
 
 def _variables(env: Mapping[str, str], here: Path) -> dict[str, str]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 from reenact.terminal.cases.loading import CaseFile, TerminalTestCase
 from reenact.terminal.config import TerminalTestConfig
@@ -110,19 +111,19 @@ def attempt(case: TerminalTestCase, suite: CaseFile, ongoing: Ongoing) -> Attemp
         error, stack = f"{type(failure).__name__}: {failure}", traceback.format_exc()
     result = made.result
     if error is not None:
-        result = msgspec.structs.replace(
+        result = replace(
             result,
             status="error" if result.status == "passed" else result.status,
             error=error if result.error is None else f"{result.error}\n\n{error}",
             error_type=result.error_type or kind,
             stack=stack,
         )
-    return msgspec.structs.replace(made, result=msgspec.structs.replace(result, duration=time.monotonic() - began))
+    return replace(made, result=replace(result, duration=time.monotonic() - began))
 
 
 def _options(case: TerminalTestCase, config: TerminalTestConfig) -> FixtureOptions:
     options = case.fixture or FixtureOptions()
-    return msgspec.structs.replace(options, env={**config.default_env, **options.env})
+    return replace(options, env={**config.default_env, **options.env})
 
 
 def _in_fixture(case: TerminalTestCase, suite: CaseFile, context: FixtureContext, ongoing: Ongoing) -> Attempt:
@@ -158,7 +159,7 @@ def _to_the_end(case: TerminalTestCase) -> InteractionScript:
     matters = case.expected_exit_code is not None or case.expected_signal is not None
     if not matters or (steps and steps[-1].type == "waitForExit"):
         return case.script
-    return msgspec.structs.replace(case.script, steps=(*steps, InteractionStep.wait_for_exit()))
+    return replace(case.script, steps=(*steps, InteractionStep.wait_for_exit()))
 
 
 def _kill(terminal: TerminalEmulator) -> None:
@@ -216,8 +217,8 @@ def _kept(made: Attempt, stem: Path) -> TestResult:
         files = save_evidence(made.recording, made.screen, stem)
     except OSError as error:
         said = f"{result.error}\n\n{stem}.cast and {stem.name}.svg could not be written: {error.strerror}"
-        return msgspec.structs.replace(result, error=said)
-    return msgspec.structs.replace(result, attachments=(*result.attachments, *map(str, files)))
+        return replace(result, error=said)
+    return replace(result, attachments=(*result.attachments, *map(str, files)))
 
 
 def _file_name(text: str) -> str:
@@ -301,9 +302,9 @@ def asked_for(files: Sequence[CaseFile]) -> tuple[CaseFile, ...]:
         return tuple(files)
 
     def only(case: TerminalTestCase) -> TerminalTestCase:
-        return case if case.only or case.skip else msgspec.structs.replace(case, skip=_NOT_ASKED_FOR)
+        return case if case.only or case.skip else replace(case, skip=_NOT_ASKED_FOR)
 
-    return tuple(msgspec.structs.replace(file, cases=tuple(map(only, file.cases))) for file in files)
+    return tuple(replace(file, cases=tuple(map(only, file.cases))) for file in files)
 
 
 def _run(
@@ -347,7 +348,7 @@ def _tried(case: TerminalTestCase, suite: CaseFile, retries: int, ongoing: Ongoi
     attempts, made = 1, attempt(case, suite, ongoing)
     while made.result.status != "passed" and attempts <= retries and not ongoing.is_off:
         attempts, made = attempts + 1, attempt(case, suite, ongoing)
-    made = msgspec.structs.replace(made, result=msgspec.structs.replace(made.result, attempts=attempts))
+    made = replace(made, result=replace(made.result, attempts=attempts))
     result = made.result if stem is None or made.result.status == "passed" else _kept(made, stem)
     return _Done(result, began, began + time.monotonic() - clock)
 

@@ -6,9 +6,14 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from reenact.terminal.errors import invalid
 from reenact.terminal.screen.model import checked_size
+
+FilePath: TypeAlias = str | os.PathLike[str]
+Command: TypeAlias = FilePath | Sequence[str]
+"""A program, by name or path, or with its arguments."""
 
 
 def whole(value: object, name: str, least: int) -> int:
@@ -31,7 +36,7 @@ def size(cols: int, rows: int) -> tuple[int, int]:
     return checked_size(whole(cols, "cols", 1), whole(rows, "rows", 1))
 
 
-def command_line(command: str | os.PathLike[str] | Sequence[str], args: Sequence[str]) -> tuple[str, ...]:
+def command_line(command: Command, args: Sequence[str]) -> tuple[str, ...]:
     """Return the name of the program and its arguments. A text is one word: it is not split.
 
     Raises:
@@ -46,7 +51,7 @@ def command_line(command: str | os.PathLike[str] | Sequence[str], args: Sequence
     return line
 
 
-def directory(cwd: str | os.PathLike[str] | None) -> Path | None:
+def directory(cwd: FilePath | None) -> Path | None:
     """Return the working directory, absolute, so that it stays the same until the start.
 
     Raises:
@@ -87,14 +92,14 @@ def signal_number(name: str | int) -> signal.Signals:
         raise invalid(f"signal: there is no {name!r}; there are {known}") from None
 
 
-def _words(words: Sequence[str | os.PathLike[str]], name: str) -> tuple[str, ...]:
+def _words(words: Sequence[FilePath], name: str) -> tuple[str, ...]:
     try:
         return tuple(_word(word, name) for word in words)
     except TypeError:
         raise invalid(f"{name}: expected a string, a path, or a sequence of those, got {words!r}") from None
 
 
-def _word(word: str | os.PathLike[str], name: str) -> str:
+def _word(word: FilePath, name: str) -> str:
     try:
         text = os.fspath(word)
         if "\0" not in text:

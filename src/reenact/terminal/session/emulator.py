@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 import re
 import secrets
 import shlex
@@ -87,10 +86,10 @@ class Session:
 
     def __init__(
         self,
-        command: str | os.PathLike[str] | Sequence[str],
+        command: checking.Command,
         args: Sequence[str] = (),
         *,
-        cwd: str | os.PathLike[str] | None = None,
+        cwd: checking.FilePath | None = None,
         env: Mapping[str, str] | None = None,
         inherit_env: bool = False,
         cols: int = DEFAULT_COLUMNS,
