@@ -122,8 +122,7 @@ class FakeMessagesAPI:
         with self._changed:
             self._thread.start()
             if not self._changed.wait_for(lambda: self.url, _START_SECONDS):
-                msg = "the fake API could not listen on the loopback"
-                raise RuntimeError(msg)
+                raise RuntimeError("the fake API could not listen on the loopback")
         return self
 
     def close(self) -> None:

@@ -72,8 +72,7 @@ class Result(Generic[State, Command, Event]):
         """
         if not isinstance(self.refusal, refusal):
             came = f"refused with {self.refusal!r}" if self.refusal is not None else _list(self.events)
-            message = f"{self._step}: {came}, not refused with {refusal.__name__}"
-            raise AssertionError(message) from self.refusal  # noqa: TRY004 - what was expected has not happened
+            raise AssertionError(f"{self._step}: {came}, not refused with {refusal.__name__}") from self.refusal  # noqa: TRY004 - what was expected has not happened
         found = {name: getattr(self.refusal, name, _NOTHING) for name in values}
         wrong = differences(portrait(values, "it"), portrait(found, "it"), verb="expected, there is")
         if wrong:

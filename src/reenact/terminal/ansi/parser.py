@@ -268,6 +268,5 @@ class ANSIParser:
 
 def _checked(text: object) -> str:
     if not isinstance(text, str):
-        problem = f"text is {type(text).__name__}, and must be str; decode bytes first"
-        raise invalid(problem)
+        raise invalid(f"text is {type(text).__name__}, and must be str; decode bytes first")
     return text

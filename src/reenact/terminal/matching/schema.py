@@ -95,16 +95,15 @@ def violations(instance: JSON, schema: Schema) -> Iterator[Violation]:
         for error in _checker(schema).iter_errors(instance):
             yield _violation(error)
     except SchemaError as error:
-        problem = f"the schema is not valid: {_place(error.absolute_path)}: {_short(error.message)}"
-        raise BadSchemaError(problem) from error
+        raise BadSchemaError(
+            f"the schema is not valid: {_place(error.absolute_path)}: {_short(error.message)}"
+        ) from error
     except Unresolvable as error:
-        problem = (
+        raise BadSchemaError(
             f"the schema refers to {quoted(str(error.ref))}, which is not in it; nothing is fetched from elsewhere"
-        )
-        raise BadSchemaError(problem) from error
+        ) from error
     except RecursionError:
-        problem = "the schema refers to itself without end, or it or the JSON is nested too deep"
-        raise BadSchemaError(problem) from None
+        raise BadSchemaError("the schema refers to itself without end, or it or the JSON is nested too deep") from None
     except BadSchemaError:
         raise
     except (BadPatternError, SlowSearchError) as error:

@@ -352,8 +352,7 @@ def _by_text(text: Pattern, *, exact: bool, ignore_case: bool) -> Find:
     literal = isinstance(text, str)
     if isinstance(text, str):
         if not text.strip() or "\n" in text or "\r" in text:
-            message = f"text is {text!r}: say what stands in one row, and more than blanks"
-            raise invalid(message)
+            raise invalid(f"text is {text!r}: say what stands in one row, and more than blanks")
         expression = re.compile(re.escape(text.strip(" ") if exact else text), flags)
     else:
         expression = re.compile(text.pattern, text.flags | flags)
@@ -416,8 +415,7 @@ def _checked(fields: Mapping[str, object]) -> Mapping[str, object]:
     unknown = [name for name in fields if name not in known]
     if unknown or not fields:
         problem = f"a style has no {', '.join(unknown)}" if unknown else "no field of a style is given"
-        message = f"{problem}; it has {', '.join(known)}"
-        raise invalid(message)
+        raise invalid(f"{problem}; it has {', '.join(known)}")
     return fields
 
 
