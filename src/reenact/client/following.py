@@ -79,7 +79,7 @@ class Following(Follower):
         self._link.speak(self)
 
     def say(self, welcome: Welcome) -> bytes | None:
-        """Return the next frame; see `Speaker.say`."""
+        """Return the next frame; see `Follower.say`."""
         if self._id is None:
             return self._say_anew()
         if self._stands and self._wanted > self._sent and self._is_due():

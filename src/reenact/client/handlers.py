@@ -224,7 +224,7 @@ class Listening(Follower):
         self._left = True
 
     def say(self, welcome: Welcome) -> bytes | None:
-        """Return the next frame; see `Speaker.say`."""
+        """Return the next frame; see `Follower.say`."""
         if self._left or self._later:
             return None
         if self._present is not None and (self._deaf or not self._members) and self._coming is None:

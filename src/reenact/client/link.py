@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final, Protocol, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
@@ -39,30 +39,8 @@ _log: Final = logging.getLogger("reenact.client")
 Told: TypeAlias = Subscribed | Acked | Ended | Refused | Batch
 
 
-class Speaker(Protocol):
-    """Somebody who has something to say on every new connection. All of it happens on the link's thread."""
-
-    queued: bool
-
-    def begin(self) -> None:
-        """Take note of a new connection."""
-        ...
-
-    def say(self, welcome: Welcome) -> bytes | None:
-        """Return the next frame to be sent on this connection, if there is one."""
-        ...
-
-    def lose(self, *, blamed: bool) -> None:
-        """Take note that the connection is gone; `blamed` if the server ended it over something that was sent."""
-        ...
-
-    def fail(self, error: ReenactError) -> None:
-        """Give up: there will be no other connection."""
-        ...
-
-
-class Follower(Speaker):
-    """A speaker that the server answers with frames for the ids that it has taken."""
+class Follower:
+    """A speaker that the server answers with frames for the ids that it has taken. Used on the link's thread."""
 
     queued = False
     _deaf = False  # an event has been dropped, and what comes behind it is not wanted before it
@@ -82,6 +60,14 @@ class Follower(Speaker):
         """Take note that the connection is gone."""
         self._drop()
 
+    def say(self, welcome: Welcome) -> bytes | None:
+        """Return the next frame to be sent on this connection, if there is one."""
+        raise NotImplementedError
+
+    def fail(self, error: ReenactError) -> None:
+        """Give up: there will be no other connection."""
+        raise NotImplementedError
+
     def go_on(self) -> None:
         """Take note that there is room again."""
         self._full = False
@@ -98,6 +84,10 @@ class Follower(Speaker):
     def _drop(self) -> None:
         """Let go of the ids: nothing more comes under them."""
         raise NotImplementedError
+
+
+Speaker: TypeAlias = Follower | Asked
+"""Somebody who has something to say on every new connection."""
 
 
 class Link:

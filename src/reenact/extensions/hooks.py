@@ -84,44 +84,28 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
     """
     events, lines = _events(text_of(content))
     hooks: list[Hook] = []
-    problems = _Problems(path, lines)
+    problems: list[Problem] = []
+
+    def skip(where: Path, message: str) -> None:
+        problems.append(Problem(path, lines.get(where), message))
+
     left = MOST
     for event, groups in events.items():
         if event not in EVENTS:
-            problems.add((event,), _unknown(event))
+            skip((event,), _unknown(event))
             continue
         for where, found in _found(event, groups):
             left -= 1
             if left < 0:
-                problems.add(where, f"{_told(where)}: it is not read, for {MOST} others stand before it")
+                skip(where, f"{_told(where)}: it is not read, for {MOST} others stand before it")
                 continue
             try:
                 hooks.append(_hook(event, *found, path=path, source=source))
             except MalformedError as error:
-                problems.add(where, f"{_told(where)}: {error.message}")
-    return HookFile(tuple(hooks), problems.told(), hashlib.sha256(content).hexdigest())
-
-
-class _Problems:
-    """The problems of a file: the first one by one, and how many more there are."""
-
-    _more = 0
-
-    def __init__(self, path: str, lines: Mapping[Path, int]) -> None:
-        self._path = path
-        self._lines = lines
-        self._first: list[Problem] = []
-
-    def add(self, where: Path, message: str) -> None:
-        if len(self._first) < MOST_PROBLEMS:
-            self._first.append(Problem(self._path, self._lines.get(where), message))
-        else:
-            self._more += 1
-
-    def told(self) -> tuple[Problem, ...]:
-        if not self._more:
-            return tuple(self._first)
-        return (*self._first, Problem(self._path, None, f"and {self._more:,} more"))
+                skip(where, f"{_told(where)}: {error.message}")
+    if len(problems) > MOST_PROBLEMS:
+        problems[MOST_PROBLEMS:] = [Problem(path, None, f"and {len(problems) - MOST_PROBLEMS:,} more")]
+    return HookFile(tuple(hooks), tuple(problems), hashlib.sha256(content).hexdigest())
 
 
 def _events(text: str) -> tuple[dict[str, object], Mapping[Path, int]]:
