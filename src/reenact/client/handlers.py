@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, Self
 
@@ -32,34 +34,28 @@ SESSIONS: Final = 1000
 _log: Final = logging.getLogger("reenact.events")
 
 
+@dataclass(eq=False)
 class RemoteListener:
     """One handler. Call it, as often as you like, or leave its `with` block to end it.
 
     It hears events of a type and of a session, or of all where that is None.
     """
 
-    begin: int | None = None
+    type: str | None
+    handler: Handler
+    session_id: str | None
+    _end: Callable[[RemoteListener], int]
+    begin: float = math.inf
     """The number of the first event that is for it."""
-    _ended: int | None = None
+    _ended: float = math.inf
     """The number of the first event that it does not hear any more."""
 
-    def __init__(
-        self,
-        type: str | None,  # noqa: A002 - the word users know it by
-        handler: Handler,
-        session_id: str | None,
-        end: Callable[[RemoteListener], int],
-    ) -> None:
-        self.type = type
-        self.session_id = session_id
-        self.handler = handler
+    def __post_init__(self) -> None:
         self.standing: Future[None] = Future()
         """Done once it hears what is published from then on."""
-        self._end = end
 
     def __call__(self) -> None:
-        if self._ended is None:
-            self._ended = self._end(self)
+        self._ended = min(self._ended, self._end(self))
 
     def __enter__(self) -> Self:
         return self
@@ -69,9 +65,8 @@ class RemoteListener:
 
     def hears(self, number: int, type: str, session_id: str | None) -> bool:  # noqa: A002 - the word users know it by
         """Return whether the event of this number is one for the handler."""
-        if self.begin is None or number < self.begin or (self._ended is not None and self._ended <= number):
-            return False
-        return self.type in (None, type) and self.session_id in (None, session_id)
+        is_meanwhile = self.begin <= number < self._ended
+        return is_meanwhile and self.type in (None, type) and self.session_id in (None, session_id)
 
 
 class Handlers:
