@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
+from collections.abc import Generator
 from pathlib import Path
 from typing import Final
 
@@ -65,14 +67,8 @@ def is_folder(path: Path) -> bool:
         MalformedError: that cannot be told, or a link leads nowhere.
         FileNotFoundError: there is nothing of this name.
     """
-    try:
+    with _looking(path):
         return stat.S_ISDIR(path.stat().st_mode)
-    except FileNotFoundError:
-        if _is_link(path):
-            raise MalformedError("it is a link that leads nowhere") from None
-        raise
-    except OSError as error:
-        raise _unreadable(error) from error
 
 
 def names_in(folder: Path, within: Path | None) -> list[str]:
@@ -82,17 +78,14 @@ def names_in(folder: Path, within: Path | None) -> list[str]:
         MalformedError: it is no folder, cannot be read, has too many entries, or a link leads out of `within`.
     """
     try:
-        _check_inside(folder, within)
-        with os.scandir(folder) as found:
-            names = [entry.name for _, entry in zip(range(MOST + 1), found, strict=False)]
+        with _looking(folder):
+            _check_inside(folder, within)
+            if not is_folder(folder):
+                raise MalformedError("it must be a folder")
+            with os.scandir(folder) as found:
+                names = [entry.name for _, entry in zip(range(MOST + 1), found, strict=False)]
     except FileNotFoundError:
-        if _is_link(folder):
-            raise MalformedError("it is a link that leads nowhere") from None
         return []
-    except NotADirectoryError:
-        raise MalformedError("it must be a folder") from None
-    except OSError as error:
-        raise _unreadable(error) from error
     if len(names) > MOST:
         raise MalformedError(f"it has more than {MOST:,} entries")
     return sorted(name for name in names if not name.startswith("."))
@@ -105,7 +98,7 @@ def read_bytes(path: Path, within: Path | None, allowance: Allowance | None = No
         FileNotFoundError: there is nothing of this name.
         MalformedError: it is not a regular file, is too large or cannot be read, or a link leads out of `within`.
     """
-    try:
+    with _looking(path):
         _check_inside(path, within)
         status = path.stat()
         _check_regular(status)  # before it is opened: opening a device may already do something
@@ -117,12 +110,6 @@ def read_bytes(path: Path, within: Path | None, allowance: Allowance | None = No
             return _all_of(descriptor)
         finally:
             os.close(descriptor)
-    except FileNotFoundError:
-        if _is_link(path):
-            raise MalformedError("it is a link that leads nowhere") from None
-        raise
-    except OSError as error:
-        raise _unreadable(error) from error
 
 
 def text_of(content: bytes) -> str:
@@ -140,11 +127,20 @@ def text_of(content: bytes) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _is_link(path: Path) -> bool:
+@contextlib.contextmanager
+def _looking(path: Path) -> Generator[None]:
+    """Raise `MalformedError` saying why there is nothing to be seen; but not if there is nothing of this name."""
     try:
-        return path.is_symlink()
-    except OSError:  # it is gone, or not to be seen, by now
-        return False
+        yield
+    except FileNotFoundError:
+        with contextlib.suppress(OSError):  # it is gone, or not to be seen, by now
+            if path.is_symlink():
+                raise MalformedError("it is a link that leads nowhere") from None
+        raise
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise MalformedError("it is a link in a cycle of links") from error
+        raise MalformedError(f"it cannot be read: {error.strerror or error}") from error
 
 
 def _check_inside(path: Path, within: Path | None) -> None:
@@ -175,9 +171,3 @@ def _all_of(descriptor: int) -> bytes:
         if len(content) > LARGEST:
             raise MalformedError(f"it has more than {LARGEST:,} bytes, which are read at most")
     return bytes(content)
-
-
-def _unreadable(error: OSError) -> MalformedError:
-    if error.errno == errno.ELOOP:
-        return MalformedError("it is a link in a cycle of links")
-    return MalformedError(f"it cannot be read: {error.strerror or error}")
