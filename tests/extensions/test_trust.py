@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from reenact.domain.errors import ConfigurationError
-from reenact.extensions.trust import Trust
+from reenact.extensions.hooks import Trust
 
 
 def test_a_project_is_trusted_with_the_hooks_that_it_had(tmp_path: Path) -> None:

@@ -15,8 +15,7 @@ from reenact.cli.interrupts import stopping
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, ServerEndedError
 from reenact.cli.parsing.options import ServeOptions
-from reenact.cli.settings.configuration import KNOWN_PRICES, check_file, check_price, read_prices
-from reenact.cli.settings.tools import functions_of
+from reenact.cli.settings.configuration import KNOWN_PRICES, check_file, check_price, functions_of, read_prices
 from reenact.domain.errors import ConfigurationError
 from reenact.server import Server
 from reenact.server.service import is_exposed, read_tokens

@@ -1,18 +1,25 @@
-"""Hooks: command lines that run on events, read from `hooks.json` in the form of Claude Code."""
+"""Hooks, command lines that run on events, read from `hooks.json`; and which projects a person trusts with theirs."""
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
+import json
+import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from reenact._files import replacing
+from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array, is_object
-from reenact.extensions.files import MalformedError, Problem, text_of
-from reenact.extensions.json_lines import Path, read_json
+from reenact.extensions.files import MalformedError, Problem, read_bytes, text_of
+from reenact.extensions.json_lines import KeyPath, read_json
 
 FILE: Final = "hooks.json"
 TIMEOUT: Final = 60.0
@@ -86,7 +93,7 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
     hooks: list[Hook] = []
     problems: list[Problem] = []
 
-    def skip(where: Path, message: str) -> None:
+    def skip(where: KeyPath, message: str) -> None:
         problems.append(Problem(path, lines.get(where), message))
 
     left = MOST
@@ -108,7 +115,7 @@ def read_hooks(content: bytes, *, path: str, source: str) -> HookFile:
     return HookFile(tuple(hooks), tuple(problems), hashlib.sha256(content).hexdigest())
 
 
-def _events(text: str) -> tuple[dict[str, object], Mapping[Path, int]]:
+def _events(text: str) -> tuple[dict[str, object], Mapping[KeyPath, int]]:
     """Return the events and what is to run, at the top or under `hooks`, and on which lines."""
     content, lines = read_json(text)
     if not is_object(content):
@@ -128,7 +135,7 @@ def _unknown(event: str) -> str:
     return f"there is no event {event!a:.80}; there are {', '.join(EVENTS)}"
 
 
-def _found(event: str, groups: object) -> Iterator[tuple[Path, tuple[object, object]]]:
+def _found(event: str, groups: object) -> Iterator[tuple[KeyPath, tuple[object, object]]]:
     """Yield each hook of an event, with its place and the group that it is in; what is none comes to light later."""
     if not is_array(groups):
         yield (event,), (groups, None)
@@ -198,7 +205,89 @@ def _is_command_line(text: str) -> bool:
         return False
 
 
-def _told(path: Path) -> str:
+def _told(path: KeyPath) -> str:
     """Return the path as it would be written in JavaScript."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)
     return "".join(steps).removeprefix(".")
+
+
+_TRUSTED: Final = "trusted.json"
+
+
+def digest_of(digests: Mapping[str, str]) -> str:
+    """Return the digest of several things with names, by the digest of each: no others have the same."""
+    return hashlib.sha256(json.dumps(digests, sort_keys=True).encode()).hexdigest()
+
+
+class Trust:
+    """What is trusted, in a file of the directory: a project with what has one digest, and with nothing else."""
+
+    def __init__(self, directory: Path) -> None:
+        self._path = directory / _TRUSTED
+
+    def covers(self, project: Path, digest: str) -> bool:
+        """Return whether what has this digest was trusted in the project. A file that cannot be read trusts nothing."""
+        try:
+            return self._read().get(str(project)) == digest
+        except MalformedError:
+            return False
+
+    def add(self, project: Path, digest: str) -> None:
+        """Trust what has this digest in this project, in the place of what was trusted there before.
+
+        Raises:
+            ConfigurationError: it cannot be remembered.
+        """
+        with self._alone():
+            self._write({**self._kept(), str(project): digest})
+
+    def remove(self, project: Path) -> bool:
+        """Trust the project no more; return whether it was trusted.
+
+        Raises:
+            ConfigurationError: it cannot be forgotten.
+        """
+        with self._alone():
+            kept = self._kept()
+            if kept.pop(str(project), None) is None:
+                return False
+            self._write(kept)
+            return True
+
+    def _kept(self) -> dict[str, str]:
+        try:
+            return self._read()
+        except MalformedError as error:
+            raise ConfigurationError(f"{self._path}: {error.message}; mend or remove it") from error
+
+    def _read(self) -> dict[str, str]:
+        try:
+            content = json.loads(text_of(read_bytes(self._path, None)))
+        except FileNotFoundError:
+            return {}
+        except (ValueError, RecursionError):
+            raise MalformedError("it is not valid JSON") from None
+        digests = {name: of for name, of in content.items() if isinstance(of, str)} if is_object(content) else None
+        if digests is None or digests != content:
+            raise MalformedError("it must be an object with texts in it")
+        return digests
+
+    @contextmanager
+    def _alone(self) -> Generator[None]:
+        """Let nobody else change the file between reading and writing it, who would lose what the other has added."""
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder = os.open(self._path.parent, os.O_RDONLY)
+        except OSError as error:
+            self._kept()  # which may say more
+            raise ConfigurationError(f"{self._path} cannot be written: {error.strerror or error}") from error
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)  # until it is closed
+            yield
+        finally:
+            os.close(folder)
+
+    def _write(self, kept: dict[str, str]) -> None:
+        """Put another file in the place of the one that is there, so that nobody ever reads half of one."""
+        with replacing(self._path, hint=", so that nothing is remembered") as file:
+            file.write(json.dumps(kept, indent=1, sort_keys=True).encode())

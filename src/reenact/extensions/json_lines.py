@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 from reenact.extensions.files import MalformedError
 
-Path: TypeAlias = tuple[str | int, ...]
+KeyPath: TypeAlias = tuple[str | int, ...]
 """The keys and indices that lead to a value."""
 
 _DEEPEST: Final = 100
@@ -19,7 +19,7 @@ _DIGITS: Final = 1_000
 _WORD: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
-def read_json(text: str) -> tuple[object, Mapping[Path, int]]:
+def read_json(text: str) -> tuple[object, Mapping[KeyPath, int]]:
     """Return what the text holds, and the line of each value: that of its key, where it has one.
 
     Raises:
@@ -49,7 +49,7 @@ class _Open:
         self.awaits_key = is_object
 
 
-def _lines(text: str) -> Iterator[tuple[Path, int]]:
+def _lines(text: str) -> Iterator[tuple[KeyPath, int]]:
     """Yield the lines; the text is JSON but for what is refused here."""
     opened: list[_Open] = []
     line, counted = 1, 0
@@ -72,7 +72,7 @@ def _lines(text: str) -> Iterator[tuple[Path, int]]:
             _check(word, len(opened), line)
 
 
-def _place(opened: list[_Open], line: int) -> Iterator[tuple[Path, int]]:
+def _place(opened: list[_Open], line: int) -> Iterator[tuple[KeyPath, int]]:
     if len(opened) <= _FARTHEST:
         yield tuple(one.at for one in opened), line
 

@@ -22,10 +22,9 @@ from reenact.extensions.files import (
     text_of,
 )
 from reenact.extensions.frontmatter import LARGEST_IN_ALL, Document, Extension, Where, read_document
-from reenact.extensions.hooks import Hook, HookFile, read_hooks
+from reenact.extensions.hooks import Hook, HookFile, digest_of, read_hooks
 from reenact.extensions.kinds import FILE as SKILL_FILE
 from reenact.extensions.kinds import Agent, Command, Skill, read_agent, read_command, read_skill
-from reenact.extensions.trust import digest_of
 
 FOLDER: Final = ".reenact"
 MOST: Final = 200

@@ -15,7 +15,7 @@ from typing import IO, Final
 
 from reenact import Image, Runtime
 from reenact.cli.chat.conversation import CONTAINER, IMAGE
-from reenact.cli.settings.tools import load_tools
+from reenact.cli.settings.configuration import load_tools
 from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory, MockEvent, wait_until
 from tests.cli.conftest import KEY, Outcome, Run
 from tests.cli.failures import beforehand

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from reenact import MCPServer
-from reenact.cli.settings.configuration import read_prices, read_servers
-from reenact.cli.settings.tools import functions_of, load_tools
+from reenact.cli.settings.configuration import functions_of, load_tools, read_prices, read_servers
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.ledger import Price
 from reenact.domain.tools import ToolSpec

@@ -18,9 +18,8 @@ from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import ServeOptions, TalkOptions
-from reenact.cli.settings.configuration import read_policies, read_servers
+from reenact.cli.settings.configuration import Offered, load_tools, read_policies, read_servers
 from reenact.cli.settings.environment import given, home_directory, is_on
-from reenact.cli.settings.tools import Offered, load_tools
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.history import UsageInfo
 from reenact.domain.image import Image, check_policy_names, define

@@ -44,8 +44,7 @@ from reenact.cli.output.failures import (
 )
 from reenact.cli.output.streams import gives
 from reenact.cli.parsing.options import OutputFormat, TalkOptions
-from reenact.cli.settings.configuration import KNOWN_PRICES, read_prices
-from reenact.cli.settings.tools import functions_of
+from reenact.cli.settings.configuration import KNOWN_PRICES, functions_of, read_prices
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
 from reenact.domain.events import Envelope
 from reenact.domain.image import Image, define

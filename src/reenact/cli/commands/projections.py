@@ -11,8 +11,8 @@ from reenact.cli.commands.sessions import progress_line, reading
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ProjectionsOptions, RebuildOptions
+from reenact.cli.settings.configuration import values_at
 from reenact.cli.settings.environment import database_of
-from reenact.cli.settings.tools import values_at
 from reenact.domain.errors import ConfigurationError, LogLockedError
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.generations import NAME, ProjectionStatus

@@ -19,10 +19,9 @@ from reenact.cli.settings.environment import home_directory, state_directory
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import harmless
 from reenact.extensions.files import Problem
-from reenact.extensions.hooks import Hook
+from reenact.extensions.hooks import Hook, Trust
 from reenact.extensions.kinds import Agent, Skill
 from reenact.extensions.loading import Extensions, Withheld, load, withheld_of
-from reenact.extensions.trust import Trust
 
 _TRUSTED: Final = "{} is trusted with what it has now, until any of that is changed"
 _WIDTH: Final = 100

@@ -12,7 +12,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from reenact.cli.settings.tools import taken_apart
+from reenact.cli.settings.configuration import taken_apart
 from reenact.cli.settings.values import LARGEST_NUMBER, OutputFormat
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array, is_object
