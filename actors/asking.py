@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final, ParamSpec, Protocol, TypeVar
+from typing import Final, ParamSpec, Protocol, TypeVar
 
 from reenact.actors.facades import Agents, Containers, Execute, Images, Sessions
 from reenact.actors.feed.handlers import Handler, check_handler
@@ -29,7 +29,7 @@ from reenact.domain.history import Answer, TurnLocation
 from reenact.domain.image import Image
 from reenact.domain.messages import Message, StopDetails
 from reenact.domain.people import PendingCall
-from reenact.domain.plain import seconds_of
+from reenact.domain.plain import made, seconds_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -80,12 +80,12 @@ class Waiting:
         """Call the handler, and wait until it has returned."""
         handler(envelope)
 
-    async def within(self, timeout: float | None, turn_id: str, work: Coroutine[Any, Any, R]) -> R:  # noqa: ASYNC109 - `next` has it
+    async def within(self, timeout: float | None, turn_id: str, work: Coroutine[object, object, R]) -> R:  # noqa: ASYNC109 - `next` has it
         """Return what the work returns; raise `TurnTimeoutError` if that takes longer than so many seconds."""
         return await work
 
 
-def driven(work: Coroutine[Any, Any, R]) -> R:
+def driven(work: Coroutine[object, object, R]) -> R:
     """Return what a coroutine returns that never pauses, for it waits by blocking."""
     try:
         work.send(None)
@@ -266,7 +266,7 @@ class LocalAsker(Asker):
 
     async def receive(self, agent_id: str, message: Content) -> str | None:
         """Do as `Agents.receive` on an event loop; return None if the agent is not live."""
-        sent = await self._requests.receive(MessageSendRequest(agent_id=agent_id, content=plain_content(message)))
+        sent = await self._requests.receive(made(MessageSendRequest, agent_id=agent_id, content=plain_content(message)))
         return None if sent is None else sent.turn_id
 
     async def _begin(self, waiting: Waiting, session_id: str, content: Content) -> tuple[AwaitedTurn, Following | None]:

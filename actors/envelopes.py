@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
+from typing import TypeGuard
 
 import msgspec
 
@@ -35,6 +35,11 @@ def enveloped(
     )
 
 
+def is_response(envelope: Envelope) -> TypeGuard[Envelope[Response]]:
+    """Return whether it is the envelope of a response."""
+    return isinstance(envelope.data, Response)
+
+
 def _passing_id(entry: Entry, new_id: Callable[[str], str]) -> str:
     """Return the same id to all who tell of the event, wherever what it is about says which one it is."""
     match entry.data:
@@ -62,7 +67,7 @@ def segments_of(heard: Iterable[tuple[Context, EventData]], at: int) -> tuple[Se
     )
 
 
-def derived(part: FeedPart, stream: str, at: int, events: Sequence[Any], row: str) -> tuple[Segment, ...]:
+def derived(part: FeedPart, stream: str, at: int, events: Sequence[object], row: str) -> tuple[Segment, ...]:
     """Return what subscribers hear of the events of a session's step.
 
     Raises:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.handlers import Handler, Registration
@@ -21,6 +21,7 @@ from reenact.domain.image import Image, ImageInfo
 from reenact.domain.image_travel import requested
 from reenact.domain.messages import Message, check_text
 from reenact.domain.people import PendingCall
+from reenact.domain.plain import Json, JsonObject, made
 from reenact.domain.session import SessionInfo
 
 R = TypeVar("R")
@@ -140,7 +141,8 @@ class Sessions(_Facade):
             LogUnusableError: what the session itself branches off from is not in the log, or not what it was.
         """
         return self._do(
-            commands.SessionBranchRequest(
+            made(
+                commands.SessionBranchRequest,
                 session_id=session_id,
                 at=at,
                 edit=plain_content(edit),
@@ -265,7 +267,7 @@ class Agents(_Facade):
         *,
         session_id: str | None = None,
         agent_id: str | None = None,
-        arguments: Mapping[str, Any] | None = None,
+        arguments: JsonObject | None = None,
         digest: str | None = None,
         by: str | None = None,
     ) -> str | None:
@@ -339,7 +341,7 @@ class Agents(_Facade):
     def respond(
         self,
         call_id: str | PendingCall,
-        value: object,
+        value: Json,
         *,
         session_id: str | None = None,
         agent_id: str | None = None,
@@ -378,7 +380,9 @@ class Agents(_Facade):
             InvalidMessageError: the message is blank, larger than 10 MiB, not valid Unicode, or has a block that the
                 Messages API does not take from users.
         """
-        return self._do(commands.MessageSendRequest(agent_id=agent_id or "", content=plain_content(message))).turn_id
+        return self._do(
+            made(commands.MessageSendRequest, agent_id=agent_id or "", content=plain_content(message))
+        ).turn_id
 
     def interrupt(self, agent_id: str) -> None:
         """End the agent's turn, if there is one, as interrupted. The part of the answer that there is, is kept."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeVar
+from types import SimpleNamespace
+from typing import Final, TypeVar
 
 import msgspec
 
 from reenact.actors.approvals import ApprovalOperations
-from reenact.actors.envelopes import enveloped, flat
+from reenact.actors.envelopes import enveloped, flat, is_response
 from reenact.actors.feed.hub import Feed
 from reenact.actors.idempotency import Attempt, InFlightRequest, InFlightRequests
 from reenact.actors.journal.api import Remembered, Segment
@@ -30,7 +31,7 @@ from reenact.domain.plain import seconds_of
 from reenact.domain.request_checks import checked
 
 R = TypeVar("R")
-_REMEMBERED: Final[Mapping[type[asked.Request[Any]], Any]] = {
+_REMEMBERED: Final[Mapping[type[asked.Request[object]], object]] = {
     asked.ImageRegisterRequest: tuple[str, int],
     asked.MessageSendRequest: tuple[Context, dict[str, str]],
 }
@@ -43,18 +44,17 @@ class Requests:
     def __init__(self, do: RuntimeOperations, feed: Feed) -> None:
         self._do = do
         approvals = ApprovalOperations(do)
-        self._operations: dict[str, Callable[..., Any]] = {
-            name: getattr(do, operation, None) or getattr(approvals, operation)
-            for name in asked.REQUESTS
-            for operation in (name.removesuffix("_request"),)
-        }
+        self._operations = SimpleNamespace()
+        for name in asked.REQUESTS:
+            operation = name.removesuffix("_request")
+            setattr(self._operations, name, getattr(do, operation, None) or getattr(approvals, operation))
         self._feed = feed
         self._in_flight = InFlightRequests()
 
     def __call__(self, request: asked.Request[R], attempt: Attempt | None = None) -> R:
         """Return the result of the request, or raise why it is not carried out. Nothing of it is published."""
-        result: R = self._carry_out(request, attempt or Attempt(), self._operations[request.event_type])
-        return result
+        operation: Callable[..., R] = getattr(self._operations, request.event_type)
+        return self._carry_out(request, attempt or Attempt(), operation)
 
     async def receive(self, request: asked.MessageSendRequest) -> asked.Sent | None:
         """Do the same without blocking the event loop; return None if that takes a thread."""
@@ -62,7 +62,7 @@ class Requests:
         sent = checked(request)
         return None if sent is None else await self._do.receive(sent)
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float | None) -> Envelope[asked.Response]:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, object], timeout: float | None) -> Envelope[asked.Response]:  # noqa: A002
         """Carry out the request and return its response, which is published too.
 
         Raises:
@@ -84,15 +84,16 @@ class Requests:
                 return self._respond(request, attempt)
             return self._respond_again(request, self._say(request), remembered)
 
-    def _carry_out(self, request: asked.Request[Any], attempt: Attempt, operation: Callable[..., Any]) -> Any:  # noqa: ANN401 - the operation's to say
+    def _carry_out(self, request: asked.Request[object], attempt: Attempt, operation: Callable[..., R]) -> R:
         if request.changes:
             self._do.check_open()
         sound = checked(request)
         if sound is None:
-            return request.absent
+            absent: R = msgspec.convert(request.absent, request.result)
+            return absent
         return operation(sound, attempt) if request.changes else operation(sound)
 
-    def _respond(self, request: asked.Request[Any], attempt: Attempt) -> Envelope[asked.Response]:
+    def _respond(self, request: asked.Request[object], attempt: Attempt) -> Envelope[asked.Response]:
         """Carry the request out, and answer it."""
         context = self._say(request)
         try:
@@ -117,7 +118,7 @@ class Requests:
         return remembered
 
     def _respond_again(
-        self, request: asked.Request[Any], context: Context, remembered: Remembered
+        self, request: asked.Request[object], context: Context, remembered: Remembered
     ) -> Envelope[asked.Response]:
         """Answer the request as it was answered when it was carried out."""
         try:
@@ -132,7 +133,7 @@ class Requests:
             context, result = result
         return self._answer(request, context, result)
 
-    def _say(self, request: asked.Request[Any]) -> Context:
+    def _say(self, request: asked.Request[object]) -> Context:
         """Publish the request, and return its context."""
         context = context_of(request, request.request_id)
         self._feed.say(self._do.now(), request, flat(context))
@@ -140,7 +141,7 @@ class Requests:
 
     def _answer(
         self,
-        request: asked.Request[Any],
+        request: asked.Request[object],
         context: Context,
         result: object = None,
         error: asked.CommandError | None = None,
@@ -153,23 +154,24 @@ class Requests:
 
     def _open(self, published: Segment) -> Envelope[asked.Response]:
         (entry,) = published.entries
-        response: Envelope[Any] = enveloped(entry, Context(**published.context), None, None, self._do.new_id)
+        response = enveloped(entry, Context(**published.context), None, None, self._do.new_id)
+        assert is_response(response)  # nothing else is published here
         return response
 
 
-def context_of(data: Mapping[str, Any] | asked.Request[Any], request_id: str | None) -> Context:
+def context_of(data: Mapping[str, object] | asked.Request[object], request_id: str | None) -> Context:
     """Return the context of a request that has this data, and of its response."""
     names = ("container_id", "image_id", "session_id", "agent_id")
     about = {name: value for name in names if isinstance(value := data.get(name), str)}
     return Context(**about, correlation_id=request_id)
 
 
-def _read(type_: object, given: object) -> asked.Request[Any]:
+def _read(type_: object, given: object) -> asked.Request[object]:
     kind = asked.REQUESTS.get(type_) if isinstance(type_, str) else None
     if kind is None:
         raise UnknownCommandError(type_, asked.REQUESTS)
     try:
-        data = msgspec.convert(given, dict[str, Any])
+        data = msgspec.convert(given, dict[str, object])
     except (msgspec.ValidationError, ValueError):
         raise InvalidInputError(
             f"the data of a request is a mapping by the names of its fields, not {type(given).__name__}"

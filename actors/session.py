@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -86,11 +86,11 @@ class Ports(Protocol):
         """Send a command to the session; call `then` when it has been dealt with, in whatever way."""
         ...
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope[Response]:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, object], timeout: float) -> Envelope[Response]:  # noqa: A002
         """Carry out a request of the command protocol."""
         ...
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> object:
+    def spawn(self, work: Coroutine[object, object, None]) -> object:
         """Run the coroutine on the outside loop."""
         ...
 

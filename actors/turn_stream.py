@@ -11,7 +11,7 @@ import inspect
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Final, Self
+from typing import Final, Self
 
 import msgspec
 
@@ -121,11 +121,11 @@ class TurnStream:
             self._calls.clear()
             return self._so_far()
 
-    def emit(self, event: StreamData | Mapping[str, Any], *, turn_id: str | None = None) -> bool:
+    def emit(self, event: StreamData | Mapping[str, object], *, turn_id: str | None = None) -> bool:
         """See `SystemBusProducer.emit`."""
         return self.emit_all((event,), turn_id=turn_id)
 
-    def emit_all(self, events: Iterable[StreamData | Mapping[str, Any]], *, turn_id: str | None = None) -> bool:
+    def emit_all(self, events: Iterable[StreamData | Mapping[str, object]], *, turn_id: str | None = None) -> bool:
         """See `SystemBusProducer.emit_all`."""
         said = [checked(event) for event in events]
         with self._lock:
@@ -240,8 +240,8 @@ class Channel:
     def __init__(
         self,
         turn_stream: TurnStream,
-        request: Callable[[str, Mapping[str, Any], float], Envelope[Response]],
-        spawn: Callable[[Coroutine[Any, Any, None]], object],
+        request: Callable[[str, Mapping[str, object], float], Envelope[Response]],
+        spawn: Callable[[Coroutine[object, object, None]], object],
     ) -> None:
         self.turn_stream = turn_stream
         self.said: Sequence[Said] = Conversation()
@@ -278,7 +278,7 @@ class Channel:
         """See `SystemBusConsumer.on_all`."""
         return self._add(None, handler)
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float = 30) -> Envelope[Response]:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, object], timeout: float = 30) -> Envelope[Response]:  # noqa: A002
         """See `SystemBusConsumer.request`."""
         if self._hearing == threading.get_ident():
             raise InvalidInputError(
@@ -303,7 +303,7 @@ class Channel:
             if inspect.iscoroutine(work):
                 self._spawn(self._finish(work, envelope))
 
-    async def _finish(self, work: Coroutine[Any, Any, object], envelope: Envelope) -> None:
+    async def _finish(self, work: Coroutine[object, object, object], envelope: Envelope) -> None:
         try:
             await work
         except Exception as error:  # noqa: BLE001 - whatever it is, the turn has to end

@@ -7,7 +7,7 @@ The log stores no announcement, but the version of `announce` and the needs of e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -32,6 +32,7 @@ from reenact.domain.agent import (
 from reenact.domain.errors import LogTooNewError
 from reenact.domain.loop import events as loop
 from reenact.domain.messages import Message, Said, ToolUseBlock, instant
+from reenact.domain.plain import JsonObject
 from reenact.domain.session_state import (
     LoopFact,
     Session,
@@ -68,7 +69,7 @@ class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A call that starts with these arguments."""
 
     id: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
 
 
 class Needs(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -159,11 +160,14 @@ def announce(session_id: str, needs: Needs, events: Sequence[SessionEvent]) -> I
 
 
 class Version(NamedTuple):
-    """A version of `announce`: how its needs are read, what it needs of a session, and what it announces."""
+    """A version of `announce`: how its needs are read, what it needs of a session, and what it announces.
 
-    read: Callable[[bytes | msgspec.Raw], Any]
-    needed: Callable[[Session, Sequence[Any]], Any]
-    announce: Callable[[str, Any, Sequence[Any]], Iterable[Announced]]
+    Their events are what the log holds of a session.
+    """
+
+    read: Callable[[bytes | msgspec.Raw], Needs]
+    needed: Callable[..., Needs]
+    announce: Callable[..., Iterable[Announced]]
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode

@@ -28,7 +28,7 @@ from reenact.domain.events import (
     ToolResult,
 )
 from reenact.domain.messages import Block, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from reenact.domain.tools import is_object
+from reenact.domain.plain import Json, JsonDict, JsonObject
 
 
 class Complete(MessageStop, kw_only=True):
@@ -168,13 +168,13 @@ class Answer:
         call, self._call = self._call, None
         written, self._pieces = "".join(self._pieces), []
         try:
-            arguments = msgspec.json.decode(written or "{}", type=dict[str, object])
+            arguments = msgspec.json.decode(written or "{}", type=JsonDict)
             msgspec.msgpack.encode(arguments)  # a log holds no integers of more than 64 bits
         except (msgspec.MsgspecError, OverflowError):
             return ()
         return () if call is None else (self._add_call(call, arguments),)
 
-    def _add_call(self, call: ToolCall, arguments: dict[str, object]) -> ToolCall:
+    def _add_call(self, call: ToolCall, arguments: JsonObject) -> ToolCall:
         self._flush_text()
         id_ = call.id if call.id and call.id.strip() else f"{self.message_id}_{len(self._blocks)}"
         self._blocks.append(ToolUseBlock(id_, call.name, arguments))
@@ -208,5 +208,5 @@ def gather(events: Iterable[StreamData]) -> Answer:
     return answer
 
 
-def _object(value: object) -> dict[str, object]:
-    return {str(name): one for name, one in value.items()} if is_object(value) else {"input": value}
+def _object(value: Json) -> JsonObject:
+    return {str(name): one for name, one in value.items()} if isinstance(value, dict) else {"input": value}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from typing import Any, Self, TypeAlias
+from typing import Self, TypeAlias
 
+from reenact.domain.plain import JsonObject
 from reenact.domain.structs import Frozen
 
 
@@ -37,7 +38,7 @@ class TextSource(Frozen, tag="text"):
 class ContentSource(Frozen, tag="content"):
     """A document in pieces, text and image blocks as plain mappings; citations name the piece."""
 
-    content: str | tuple[dict[str, Any], ...]
+    content: str | tuple[JsonObject, ...]
 
 
 ImageSource: TypeAlias = Base64Source | UrlSource | FileSource

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import NoneType
-from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -20,11 +20,12 @@ from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS
 from reenact.domain.messages import Message
 from reenact.domain.people import PendingCall
+from reenact.domain.plain import Encodable, Json, JsonObject
 from reenact.domain.session_state import SessionInfo
 from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import MCPServer
 
-R = TypeVar("R")
+R_co = TypeVar("R_co", covariant=True)
 _IN_PATH: Final = re.compile(r"{(\w+)}")
 
 
@@ -36,7 +37,7 @@ class CommandError(FrozenByName, omit_defaults=True):
 
     code: str
     message: str
-    details: dict[str, Any] = {}
+    details: dict[str, Encodable] = {}
 
 
 def refusal_of(error: ReenactError) -> CommandError:
@@ -59,22 +60,22 @@ class Route(NamedTuple):
         return tuple(_IN_PATH.findall(self.path))
 
 
-REQUESTS: dict[str, type[Request[Any]]] = {}
+REQUESTS: dict[str, type[Request[object]]] = {}
 """The table: each request by its type."""
 
 
-class Request(EventData, Generic[R], kw_only=True):
-    """What is asked for: the parameters of the facade's method, under their names. `R` is what the method returns."""
+class Request(EventData, Generic[R_co], kw_only=True):
+    """What is asked for: the parameters of the facade's method, by their names. `R_co` is what the method returns."""
 
     source = "command"
     category = "command"
     intent = "request"
     route: ClassVar[Route]
-    result: ClassVar[Any]
-    """The type `R`."""
+    result: ClassVar[object]
+    """The type `R_co`."""
     changes: ClassVar[bool]
     """Whether carrying it out changes something."""
-    absent: ClassVar[Any] = msgspec.UNSET
+    absent: ClassVar[object] = msgspec.UNSET
     """What the method returns if there is nothing of this id; unset if that is an error."""
     request_id: str | None = None
 
@@ -94,7 +95,7 @@ class Response(EventData):
     category = "command"
     intent = "result"
     request_id: str
-    result: Any = None
+    result: Json = None
     error: CommandError | None = None
 
 
@@ -134,9 +135,9 @@ class ImageContent(FrozenByName, forbid_unknown_fields=True):
     model: str | None = None
     system_prompt: str | None = None
     max_tokens: int | None = None
-    tools: tuple[Any, ...] = ()
+    tools: tuple[Json, ...] = ()
     mcp_servers: tuple[MCPServer, ...] = ()
-    policies: Any = None
+    policies: Json = None
     max_steps: int | None = MAX_STEPS
     max_repeats: int | None = MAX_REPEATS
     cost_limit: CostLimit | float | None = None
@@ -187,7 +188,7 @@ class SessionBranchRequest(Request[SessionInfo], kw_only=True):
     route = Route("POST", "/v1/sessions/{session_id}/branches", 201)
     session_id: str
     at: int | None = None
-    edit: str | tuple[dict[str, Any], ...] | None = None
+    edit: str | tuple[JsonObject, ...] | None = None
     model: str | None = None
     system_prompt: str | None = None
     image_id: str | None = None
@@ -331,7 +332,7 @@ class AgentApproveRequest(Request[str | None], kw_only=True):
     call_id: str
     session_id: str | None = None
     agent_id: str | None = None
-    arguments: Mapping[str, Any] | None = None
+    arguments: JsonObject | None = None
     digest: str | None = None
     by: str | None = None
 
@@ -355,7 +356,7 @@ class AgentRespondRequest(Request[str | None], kw_only=True):
     event_type = "agent_respond_request"
     route = Route("POST", "/v1/pending/{call_id}/respond")
     call_id: str
-    value: Any
+    value: Json
     session_id: str | None = None
     agent_id: str | None = None
     by: str | None = None
@@ -378,7 +379,7 @@ class MessageSendRequest(Request[Sent], kw_only=True):
 
     event_type = "message_send_request"
     route = Route("POST", "/v1/messages")
-    content: str | tuple[dict[str, Any], ...]
+    content: str | tuple[JsonObject, ...]
     agent_id: str | None = None
     session_id: str | None = None
     image_id: str | None = None

@@ -9,15 +9,14 @@ import binascii
 from base64 import b64decode
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.errors import InvalidInputError, InvalidMessageError
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, check_message
-from reenact.domain.plain import check_unicode, is_mapping, is_sequence, plain_object
-from reenact.domain.tools import is_object
+from reenact.domain.plain import Json, JsonDict, check_unicode, is_mapping, is_sequence, plain_object
 
 Content: TypeAlias = str | Sequence[Block | Mapping[str, object]]
 """What may be handed in as a message: text, or content blocks, or their plain mappings."""
@@ -26,8 +25,7 @@ DOCUMENT_TYPES: Final = ("application/pdf",)
 MAX_CONTENT_BYTES: Final = 20 * 1024 * 1024
 """The largest content accepted, in bytes of JSON; the Messages API itself refuses requests above 32 MB."""
 
-_Json: TypeAlias = dict[str, object]
-_Check: TypeAlias = Callable[[str, _Json], None]
+_Check: TypeAlias = Callable[[str, JsonDict], None]
 _IN_MESSAGES = ("text", "image", "document", "search_result", "container_upload")
 _IN_RESULTS = ("text", "image", "document", "search_result", "tool_reference")
 _IN_DOCUMENTS = ("text", "image")
@@ -53,7 +51,7 @@ def check_content(content: object) -> tuple[Block, ...]:
         raise InvalidMessageError(str(wrong)) from None
 
 
-def plain_content(content: object) -> Any:  # noqa: ANN401 - what is no content is refused where it is checked
+def plain_content(content: object) -> object:
     """Return content with its blocks as plain mappings, as they travel; what is no block stays for others to refuse."""
     if isinstance(content, str) or not is_sequence(content):
         return content
@@ -67,7 +65,7 @@ def plain_content(content: object) -> Any:  # noqa: ANN401 - what is no content 
     ]
 
 
-def check_result_content(content: object) -> str | tuple[dict[str, object], ...]:
+def check_result_content(content: object) -> str | tuple[JsonDict, ...]:
     """Return the content of a tool's result, which is given as text or as a list of blocks or of their plain mappings.
 
     Raises:
@@ -82,7 +80,7 @@ def check_result_content(content: object) -> str | tuple[dict[str, object], ...]
     return tuple(_blocks("content", content, _IN_RESULTS))
 
 
-def _blocks(where: str, content: object, kinds: tuple[str, ...]) -> list[_Json]:
+def _blocks(where: str, content: object, kinds: tuple[str, ...]) -> list[JsonDict]:
     if not is_sequence(content):
         raise InvalidInputError(f"{where} is text or a list of blocks, not {type(content).__name__}")
     if not content:
@@ -92,7 +90,7 @@ def _blocks(where: str, content: object, kinds: tuple[str, ...]) -> list[_Json]:
     return blocks
 
 
-def _block(where: str, given: object, kinds: tuple[str, ...]) -> _Json:
+def _block(where: str, given: object, kinds: tuple[str, ...]) -> JsonDict:
     """Return the block as a plain mapping, if its type is one of these and its fields are what the API accepts."""
     if isinstance(given, OpaqueBlock):
         given = given.data
@@ -101,7 +99,7 @@ def _block(where: str, given: object, kinds: tuple[str, ...]) -> _Json:
     if not is_mapping(given):
         hint = f'; as a block it is {{"type": "text", "text": {given!r:.40}}}' if isinstance(given, str) else ""
         raise InvalidInputError(f"{where} is no content block, but {type(given).__name__}{hint}")
-    fields: _Json = {**plain_object(where, given)}
+    fields: JsonDict = plain_object(where, given)
     kind = fields.get("type")
     if not isinstance(kind, str) or kind not in kinds:
         what = "has no type" if kind is None else f"has the type {kind!r}"
@@ -111,17 +109,17 @@ def _block(where: str, given: object, kinds: tuple[str, ...]) -> _Json:
     return fields
 
 
-def _typed(fields: _Json) -> Block:
+def _typed(fields: JsonDict) -> Block:
     kind = _TYPED.get(str(fields["type"]))
     return OpaqueBlock(fields) if kind is None else msgspec.convert(fields, kind)
 
 
-def _check_text(where: str, block: _Json) -> None:
+def _check_text(where: str, block: JsonDict) -> None:
     _check_names(where, block, "text")
     _said(f"{where}.text", block.get("text"))
 
 
-def _check_image(where: str, block: _Json) -> None:
+def _check_image(where: str, block: JsonDict) -> None:
     _check_names(where, block, "source")
     _check_source(
         f"{where}.source",
@@ -130,7 +128,7 @@ def _check_image(where: str, block: _Json) -> None:
     )
 
 
-def _check_document(where: str, block: _Json) -> None:
+def _check_document(where: str, block: JsonDict) -> None:
     _check_names(where, block, "source", "title", "context", "citations")
     kinds: dict[str, _Check] = {
         "base64": partial(_check_bytes, DOCUMENT_TYPES),
@@ -150,8 +148,8 @@ def _check_document(where: str, block: _Json) -> None:
         )
 
 
-def _check_source(where: str, source: object, kinds: Mapping[str, _Check]) -> None:
-    if not is_object(source):
+def _check_source(where: str, source: Json, kinds: Mapping[str, _Check]) -> None:
+    if not isinstance(source, dict):
         raise InvalidInputError(
             f"{where} is missing" if source is None else f"{where} is a mapping, not {type(source).__name__}"
         )
@@ -161,7 +159,7 @@ def _check_source(where: str, source: object, kinds: Mapping[str, _Check]) -> No
     kinds[kind](where, source)
 
 
-def _check_bytes(media_types: tuple[str, ...], where: str, source: _Json) -> None:
+def _check_bytes(media_types: tuple[str, ...], where: str, source: JsonDict) -> None:
     _check_names(where, source, "media_type", "data")
     if source.get("media_type") not in media_types:
         raise InvalidInputError(
@@ -176,26 +174,26 @@ def _check_bytes(media_types: tuple[str, ...], where: str, source: _Json) -> Non
         ) from None
 
 
-def _url(where: str, source: _Json) -> None:
+def _url(where: str, source: JsonDict) -> None:
     _check_names(where, source, "url")
     url = _said(f"{where}.url", source.get("url"))
     if not url.startswith(("https://", "http://")):
         raise InvalidInputError(f"{where}.url is {url!r:.80}; the API fetches only from https:// and http:// addresses")
 
 
-def _file(where: str, source: _Json) -> None:
+def _file(where: str, source: JsonDict) -> None:
     _check_names(where, source, "file_id")
     _said(f"{where}.file_id", source.get("file_id"))
 
 
-def _plain_text(where: str, source: _Json) -> None:
+def _plain_text(where: str, source: JsonDict) -> None:
     _check_names(where, source, "media_type", "data")
     if source.setdefault("media_type", "text/plain") != "text/plain":
         raise InvalidInputError(f"{where}.media_type is {source['media_type']!r}; a text source is text/plain")
     _said(f"{where}.data", source.get("data"))
 
 
-def _pieces(where: str, source: _Json) -> None:
+def _pieces(where: str, source: JsonDict) -> None:
     _check_names(where, source, "content")
     content = source.get("content")
     if isinstance(content, str):
@@ -212,7 +210,7 @@ _RULES: Final[dict[str, _Check]] = {
 """The others are not checked, but for that they can be stored: the API is asked what it thinks of them."""
 
 
-def _check_names(where: str, fields: _Json, *known: str) -> None:
+def _check_names(where: str, fields: JsonDict, *known: str) -> None:
     for name in fields:
         if name not in {"type", *known}:
             hint = "; LLMConfig(cache=…) sets it where it helps" if name == "cache_control" else ""

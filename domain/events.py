@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias
 
 import msgspec
 
 from reenact.domain.errors import UnknownEventTypeError
 from reenact.domain.loop.events import AskedCall, Option
 from reenact.domain.messages import Message, StopDetails, Usage
+from reenact.domain.plain import Json, JsonObject
 from reenact.domain.structs import FrozenByName
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class ToolCall(StreamData, kw_only=True):
     event_type = "tool_call"
     id: str | None = None
     name: str
-    input: Any = None
+    input: Json = None
 
 
 class InputJsonDelta(StreamData, kw_only=True):
@@ -128,7 +129,7 @@ class ToolResult(StreamData):
     event_type = "tool_result"
     id: str | None = None
     name: str | None = None
-    result: Any = None
+    result: Json = None
     is_error: bool = False
 
 
@@ -293,7 +294,7 @@ class ToolStarted(LoopData):
     intent = "request"
     id: str
     name: str
-    input: dict[str, Any]
+    input: JsonObject
     attempt: int = 1
 
 
@@ -312,7 +313,7 @@ class HumanPromptRequired(LoopData, kw_only=True):
     intent = "request"
     id: str | None = None
     prompt: str
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
 
 
 class HumanSelectRequired(LoopData, kw_only=True):
@@ -347,8 +348,8 @@ class ToolEdited(LoopData):
 
     event_type = "tool_edited"
     id: str
-    original: dict[str, Any]
-    edited: dict[str, Any]
+    original: JsonObject
+    edited: JsonObject
     by: str | None = None
 
 
@@ -366,7 +367,7 @@ class HumanResponded(LoopData, kw_only=True):
 
     event_type = "human_responded"
     id: str | None = None
-    value: Any
+    value: Json
     by: str | None = None
 
 

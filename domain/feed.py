@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, repeat
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import msgspec
 
 from reenact.domain.events import Context, TextDelta, ThinkingDelta
-from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.plain import Encodable, is_mapping, is_sequence
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -31,7 +31,7 @@ class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     type: str
     at: int
-    data: Any
+    data: Encodable
 
 
 class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -57,7 +57,7 @@ class _Stored(msgspec.Struct, array_like=True, gc=False):
 
     type: str
     at: int | list[int]
-    data: Any
+    data: Encodable
 
 
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
@@ -70,7 +70,7 @@ class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
     needs: msgspec.Raw = msgspec.Raw()
 
 
-_TYPES: Final = frozenset({TextDelta, ThinkingDelta})
+_TYPES: Final = (TextDelta, ThinkingDelta)
 _NAMES: Final = frozenset(kind.event_type for kind in _TYPES)
 _FIELDS: Final[set[object]] = {"text"}
 _ABOUT: Final = Context.__struct_fields__
@@ -177,12 +177,13 @@ def _cut(placed: Sequence[object], beside: bytes) -> list[str]:
 
 def _runs(entries: Sequence[Entry], beside: bytes) -> list[object]:
     stored: list[object] = []
-    runs: list[_Stored] = []
+    runs: list[tuple[_Stored, list[str]]] = []
     kind, last = "", 0
     times: list[int] = []
     texts: list[str] = []
     for entry in entries:
-        text = entry.data.text if type(entry.data) in _TYPES else _text(entry)
+        data = entry.data
+        text = data.text if isinstance(data, _TYPES) else _text(entry)
         if text is None:
             kind = ""
             stored.append(entry)
@@ -194,12 +195,12 @@ def _runs(entries: Sequence[Entry], beside: bytes) -> list[object]:
             kind, last = entry.type, entry.at
             times, texts = [last], [text]
             run = _Stored(kind, times, texts)
-            runs.append(run)
+            runs.append((run, texts))
             stored.append(run)
-    for run in runs:
+    for run, texts in runs:
         if isinstance(run.at, list) and not any(run.at[1:]):
             del run.at[1:]
-        run.data = _placed(run.data, beside) or run.data
+        run.data = _placed(texts, beside) or texts
     return stored
 
 

@@ -5,10 +5,11 @@ The client's frames ask, the server's frames tell. What is about a subscription 
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
+from reenact.domain.plain import Encodable, JsonObject
 from reenact.domain.structs import FrozenByName
 
 PROTOCOL: Final = 1
@@ -44,7 +45,7 @@ class Ask(Frame, tag="request"):
 
     id: str
     request: str
-    data: dict[str, Any] = {}
+    data: JsonObject = {}
     timeout: float | None = 30.0
 
 
@@ -100,7 +101,7 @@ class Answered(Frame, tag="response"):
     """What came of the request `id`: the envelope of its response, with a result or an error."""
 
     id: str
-    response: Any
+    response: Encodable
 
 
 class Subscribed(Frame, tag="subscribed"):
@@ -114,7 +115,7 @@ class Batch(FrozenByName, forbid_unknown_fields=True):
     """Events of one subscription, in order."""
 
     id: str
-    events: tuple[Any, ...]
+    events: tuple[Encodable, ...]
 
 
 class Events(Frame, tag="events"):

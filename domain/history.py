@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from reenact.domain.agent import Failure
 from reenact.domain.events import Outcome
@@ -11,6 +11,7 @@ from reenact.domain.loop.ledger import Spent, sum_of
 from reenact.domain.loop.rounds import Stage
 from reenact.domain.messages import Message, StopDetails, Usage
 from reenact.domain.people import PendingCall
+from reenact.domain.plain import Json, JsonObject
 from reenact.domain.structs import FrozenByName
 
 Decision: TypeAlias = Literal["approved", "edited", "rejected", "answered"]
@@ -87,9 +88,9 @@ class ToolCallInfo(FrozenByName):
     turn_id: str
     message_id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     stage: Stage
-    result: Any
+    result: Json
     is_error: bool
     ran: bool
     cost: float | None
@@ -99,7 +100,7 @@ class ToolCallInfo(FrozenByName):
     decision: Decision | None
     decided_by: str | None
     decided_at: datetime | None
-    original: dict[str, Any] | None
+    original: JsonObject | None
     started_at: datetime | None
     ended_at: datetime | None
 

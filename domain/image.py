@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import msgspec
 
@@ -13,7 +13,7 @@ from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
-from reenact.domain.plain import Spelled, is_mapping, is_sequence
+from reenact.domain.plain import JsonObject, Spelled, is_mapping, is_sequence
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import check_names, policies_of, restricted
 from reenact.domain.policy.rules import Policy
@@ -45,9 +45,9 @@ class Image(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     model: str | None = None
     system_prompt: str | None = None
     max_tokens: int | None = None
-    tools: tuple[Any, ...] = ()
+    tools: tuple[object, ...] = ()
     mcp_servers: tuple[MCPServer, ...] = ()
-    policies: Policies | Mapping[str, Any] | None = None
+    policies: Policies | Mapping[str, object] | None = None
     max_steps: int | None = MAX_STEPS
     max_repeats: int | None = MAX_REPEATS
     cost_limit: CostLimit | float | None = None
@@ -75,7 +75,7 @@ class Definition(Fact):
     system_prompt: str | None = None
     max_tokens: int | None = None
     tools: tuple[ToolSpec, ...] = ()
-    api_tools: tuple[dict[str, Any], ...] = ()
+    api_tools: tuple[JsonObject, ...] = ()
     mcp_servers: tuple[MCPServer, ...] = ()
     policies: Policies | None = None
     max_steps: int | None = MAX_STEPS
@@ -239,13 +239,17 @@ def _is_plain_spec(tool: object) -> TypeGuard[Mapping[str, object]]:
     return is_mapping(tool) and "input_schema" in tool and "type" not in tool
 
 
-def _api_tool(who: str, tool: Mapping[str, object]) -> dict[str, object]:
+def _is_json(tool: Mapping[str, object]) -> TypeGuard[JsonObject]:
+    return isinstance(tool.get("type"), str) and is_json(tool)
+
+
+def _api_tool(who: str, tool: Mapping[str, object]) -> JsonObject:
     plain = dict(tool)
-    if not isinstance(plain.get("type"), str) or not is_json(plain):
-        raise ConfigurationError(
-            f"{who}: a tool that is a mapping is one of the API's own: JSON with a `type`; got {plain!r}"
-        )
-    return plain
+    if _is_json(plain):
+        return plain
+    raise ConfigurationError(
+        f"{who}: a tool that is a mapping is one of the API's own: JSON with a `type`; got {plain!r}"
+    )
 
 
 def _spec(who: str, tool: object) -> ToolSpec:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.errors import InvalidInputError, InvalidMessageError
-from reenact.domain.plain import check_unicode
+from reenact.domain.plain import JsonObject, check_unicode
 from reenact.domain.structs import Frozen, FrozenByName
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,7 +22,7 @@ class TextBlock(Frozen, tag="text", omit_defaults=True):
     """Plain text; `citations` as the API sent them."""
 
     text: str
-    citations: tuple[dict[str, Any], ...] | None = None
+    citations: tuple[JsonObject, ...] | None = None
 
 
 class ThinkingBlock(Frozen, tag="thinking"):
@@ -40,15 +40,15 @@ class ToolUseBlock(Frozen, tag="tool_use", omit_defaults=True):
 
     id: str
     name: str
-    input: dict[str, Any]
-    extra: dict[str, Any] | None = None
+    input: JsonObject
+    extra: JsonObject | None = None
 
 
 class ToolResultBlock(Frozen, tag="tool_result"):
     """The answer to a call: text, or text, image, document and search result blocks as plain mappings."""
 
     tool_use_id: str
-    content: str | tuple[dict[str, Any], ...]
+    content: str | tuple[JsonObject, ...]
     is_error: bool = False
 
 
@@ -58,11 +58,11 @@ class OpaqueBlock(Frozen, tag="opaque"):
     One of type `container` stands at the end of an answer for which the API ran code, and names where.
     """
 
-    data: dict[str, Any]
+    data: JsonObject
 
 
 Block: TypeAlias = TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock | OpaqueBlock
-Usage: TypeAlias = dict[str, Any]
+Usage: TypeAlias = JsonObject
 """Token counts under the Messages API's names (`input_tokens`, `output_tokens`, …); empty when unknown."""
 
 

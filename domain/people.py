@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
@@ -11,7 +10,7 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.events import Option
 from reenact.domain.loop.rounds import Kind
 from reenact.domain.messages import MAX_MESSAGE_BYTES, check_text
-from reenact.domain.plain import JSON, is_mapping, plain
+from reenact.domain.plain import Json, JsonDict, JsonObject, is_mapping, plain
 from reenact.domain.structs import FrozenByName
 
 
@@ -30,7 +29,7 @@ class PendingCall(FrozenByName):
     turn_id: str
     kind: Kind
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     digest: str
     reason: str
     prompt: str | None
@@ -39,7 +38,7 @@ class PendingCall(FrozenByName):
     since: datetime
 
 
-def check_arguments(arguments: object) -> dict[str, JSON]:
+def check_arguments(arguments: object) -> JsonDict:
     """Return a copy of the arguments of a call, or raise `InvalidInputError` unless they are a JSON object."""
     if not is_mapping(arguments):
         raise InvalidInputError(f"the arguments of a call are a JSON object, not {type(arguments).__name__}")
@@ -48,7 +47,7 @@ def check_arguments(arguments: object) -> dict[str, JSON]:
     return copied
 
 
-def check_json(what: str, value: object) -> JSON:
+def check_json(what: str, value: object) -> Json:
     """Return a copy of a JSON value, or raise `InvalidInputError` that names the part of it which is none.
 
     Tuples count as lists. Numbers are finite, and whole ones have at most 64 bits; the whole has at most 10 MiB.
@@ -56,7 +55,7 @@ def check_json(what: str, value: object) -> JSON:
     told = msgspec.json.encode(plain(what, value))
     if len(told) > MAX_MESSAGE_BYTES:
         raise InvalidInputError(f"{what} has {len(told)} bytes as JSON; at most {MAX_MESSAGE_BYTES} are accepted")
-    copy: JSON = msgspec.json.decode(told)
+    copy: Json = msgspec.json.decode(told)
     return copy
 
 

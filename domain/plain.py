@@ -13,12 +13,18 @@ from reenact.domain.errors import InvalidInputError, meant
 Made = TypeVar("Made")
 
 if TYPE_CHECKING:
-    JSON: TypeAlias = dict[str, "JSON"] | list["JSON"] | str | float | None
-    """A value of JSON; `float` stands for whole numbers and booleans, too."""
-else:  # msgspec takes no type that is defined by itself; what it decodes as anything is JSON
+    Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
+    """A value of JSON, to be read; a `dict[str, str]` is one, too."""
+    JsonObject: TypeAlias = Mapping[str, Json]
+    JsonDict: TypeAlias = dict[str, Json]
+    """An object of JSON that is being made."""
+    Encodable: TypeAlias = object
+    """What msgspec encodes, and decodes as a value of JSON."""
+else:  # msgspec takes no type that is defined by itself, and decodes `object` more slowly than what may be anything
     import typing
 
-    JSON = typing.Any
+    Json = Encodable = typing.Any
+    JsonObject = JsonDict = dict[str, Json]
 
 DEEPEST: Final = 100
 """How deep a value may be nested."""
@@ -27,7 +33,7 @@ LONGEST_PAGE: Final = 1000
 _LEAST, _GREATEST = -(2**63), 2**64 - 1
 
 
-def plain(where: str, value: object, depth: int = DEEPEST) -> JSON:
+def plain(where: str, value: object, depth: int = DEEPEST) -> Json:
     """Return a copy of the value with nothing but plain values in it; tuples become lists.
 
     Raises:
@@ -57,7 +63,7 @@ def plain(where: str, value: object, depth: int = DEEPEST) -> JSON:
             raise InvalidInputError(f"{where} is a {type(value).__name__}, which is no JSON value")
 
 
-def plain_object(where: str, value: Mapping[object, object], depth: int = DEEPEST) -> dict[str, JSON]:
+def plain_object(where: str, value: Mapping[object, object], depth: int = DEEPEST) -> JsonDict:
     """Return a copy of the mapping, or raise, as `plain` does."""
     return {_key(where, name): plain(f"{where}.{name}", one, depth - 1) for name, one in value.items()}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -36,7 +36,7 @@ from reenact.domain.messages import check_text
 from reenact.domain.people import check_arguments, check_json, check_reason
 from reenact.domain.plain import check_page, is_sayable
 
-Q = TypeVar("Q", bound=Request[Any])
+Q = TypeVar("Q", bound=Request[object])
 _TEXTS: Final = {"name": "the container's name", "digest": "the digest", "by": "who decides"}
 _NAMED: Final[Mapping[str, Callable[[str], ReenactError]]] = {
     "container_id": ContainerNotFoundError,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from reenact.domain.agent import SoFar, StopReason
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, Usage
+from reenact.domain.plain import Json, JsonObject
 from reenact.domain.structs import FrozenByName
 
 BY_DEFAULT = Rules()
@@ -108,7 +109,7 @@ class Report(_Ruled):
 
     turn_id: str
     call_id: str
-    result: Any
+    result: Json
     is_error: bool
     at: int
 
@@ -128,7 +129,7 @@ class Compress(FrozenByName):
 class Approve(_Decision):
     """A person approves a call, with other arguments if some are given."""
 
-    arguments: dict[str, Any] | None = None
+    arguments: JsonObject | None = None
     digest: str | None = None
 
 
@@ -142,7 +143,7 @@ class Reject(_Decision):
 class Respond(_Decision, kw_only=True):
     """A person answers a question."""
 
-    value: Any
+    value: Json
 
 
 class Resume(_Ruled):

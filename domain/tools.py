@@ -7,12 +7,12 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final, Literal, Self, TypeAlias, TypeGuard, TypeVar
+from typing import Final, Literal, Self, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
-from reenact.domain.plain import is_sayable
+from reenact.domain.plain import JsonObject, is_sayable
 from reenact.domain.structs import FrozenByName
 
 MAX_NAME: Final = 64
@@ -60,7 +60,7 @@ class MCPServerError(ReenactError):
         self.server = server
 
 
-def no_arguments() -> dict[str, object]:
+def no_arguments() -> JsonObject:
     """Return the schema of a tool that takes no arguments."""
     return {"type": "object", "properties": {}, "additionalProperties": False}
 
@@ -75,7 +75,7 @@ class ToolSpec(FrozenByName):
 
     name: str
     description: str = ""
-    input_schema: dict[str, Any] = msgspec.field(default_factory=no_arguments)
+    input_schema: JsonObject = msgspec.field(default_factory=no_arguments)
     idempotent: bool = False
     timeout: float | None = None
     intervention: Intervention | None = None

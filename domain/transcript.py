@@ -20,6 +20,7 @@ from reenact.domain.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from reenact.domain.plain import JsonObject
 from reenact.domain.tools import is_array, is_object
 
 INSTRUCTIONS: Final = (
@@ -79,13 +80,13 @@ def _document(block: DocumentBlock) -> str:
             return f"(a document{title})"
 
 
-def _plain_text(content: str | tuple[dict[str, object], ...]) -> str:
+def _plain_text(content: str | tuple[JsonObject, ...]) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(str(piece.get("text") or f"({piece.get('type', 'something')})") for piece in content)
 
 
-def _opaque(said: Said, data: dict[str, object]) -> Iterator[str]:
+def _opaque(said: Said, data: JsonObject) -> Iterator[str]:
     """Tell what the API's own tools were asked and found; what is sealed or is no content stays out."""
     kind = str(data.get("type"))
     if kind.endswith("_tool_use"):

@@ -83,7 +83,11 @@ class Compaction:
             with reading(f"row {row.first_cursor} of the feed of {topic!r}"):
                 for segment in row.segments:
                     waited_for |= {_turn_of(segment) for entry in segment.entries if entry.type in _DELTAS}
-                    waited_for -= {entry.data["turn_id"] for entry in segment.entries if entry.type == _COMPLETED}
+                    waited_for -= {
+                        msgspec.convert(entry.data, TurnCompleted).turn_id
+                        for entry in segment.entries
+                        if entry.type == _COMPLETED
+                    }
             if waited_for:
                 continue
             for finished in pending:
@@ -164,8 +168,9 @@ class Merged:
             if entry.type in _DELTAS:
                 self.dropped += 1
                 begin = cursor
-                if entries and entries[-1].type == _COMPACTED:
-                    begin = entries.pop().data.first_cursor
+                if entries and isinstance(gap := entries[-1].data, DeltasCompacted):
+                    begin = gap.first_cursor
+                    entries.pop()
                     self._count -= 1
                 entries.append(Entry(_COMPACTED, entry.at, DeltasCompacted(first_cursor=begin, last_cursor=cursor)))
             else:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeGuard
+from typing import Final, TypeGuard
 
 import msgspec
 
 from reenact.actors.journal.api import Journal, Snapshot
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.kernel.context import ActorContext
-from reenact.actors.kernel.persistent import EventSourcedActor
+from reenact.actors.kernel.persistent import AnyActor, EventSourcedActor
 from reenact.actors.kernel.profile import AnyProfile
 
 _PAGE: Final = 256
@@ -87,7 +87,7 @@ class ActorClasses:
         return found
 
 
-def _is_event_sourced(kind: type) -> TypeGuard[type[EventSourcedActor[Any, Any, Any]]]:
+def _is_event_sourced(kind: type) -> TypeGuard[type[AnyActor]]:
     return issubclass(kind, EventSourcedActor)
 
 

@@ -56,7 +56,7 @@ class Waiting(Generic[State, Command]):
         """Return the timers that have had their turn when this message has had its own."""
         return (*self.fired, envelope.timer) if isinstance(envelope, Own) and envelope.timer is not None else self.fired
 
-    def is_past(self, timer: Timer[Any] | None, state: State) -> bool:
+    def is_past(self, timer: Timer[Command] | None, state: State) -> bool:
         """Return whether the state waits for the timer no more, because of what came before it."""
         if timer is None:
             return False

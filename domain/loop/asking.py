@@ -10,12 +10,12 @@ import msgspec
 from reenact.domain.errors import InvalidAnswerError
 from reenact.domain.loop.calls import json_text
 from reenact.domain.loop.events import Option
-from reenact.domain.plain import JSON, is_sequence
+from reenact.domain.plain import Json, JsonObject, is_sequence
 from reenact.domain.tools import ToolSpec
 
 ASK_USER: Final = "ask_user"
 """The tool by which a model asks a person; nothing runs, the person's answer is the result."""
-ASK_USER_SCHEMA: Final[dict[str, JSON]] = {
+ASK_USER_SCHEMA: Final[JsonObject] = {
     "type": "object",
     "properties": {
         "prompt": {"type": "string", "description": "The question, as the person will read it."},
@@ -66,7 +66,7 @@ def question_of(arguments: Mapping[str, object]) -> Question | str:
     return Question(prompt, tuple(Option(text, text) for text in texts), multi)
 
 
-def chosen(question: Question, value: object) -> object:
+def chosen(question: Question, value: object) -> Json:
     """Return the answer as it is recorded.
 
     Options are selected by their values, or, where no value fits, by their labels.
@@ -97,7 +97,7 @@ def _texts(value: object) -> Sequence[str]:
     return texts if all(texts) else ()
 
 
-def _one(options: Sequence[Option], value: object) -> object:
+def _one(options: Sequence[Option], value: object) -> Json:
     for option in options:
         if type(option.value) is type(value) and option.value == value:
             return option.value

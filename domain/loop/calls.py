@@ -12,6 +12,7 @@ from reenact.domain.content import check_result_content
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.faults import InvalidToolCallError
 from reenact.domain.loop.values import Frozen, compact, frozen, frozen_object, is_mapping
+from reenact.domain.plain import JsonObject
 
 Arguments: TypeAlias = str | Mapping[str, object]
 _TOOL_USE: Final = "tool_use"
@@ -133,7 +134,7 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no number of JSON")
 
 
-Content: TypeAlias = str | tuple[dict[str, object], ...]
+Content: TypeAlias = str | tuple[JsonObject, ...]
 BLOCK_TYPES: Final = frozenset({"text", "image", "document", "search_result"})
 """The content blocks that the Messages API takes in the answer to a call."""
 
@@ -156,7 +157,7 @@ def json_text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _are_blocks(value: list[object]) -> TypeGuard[list[dict[str, object]]]:
+def _are_blocks(value: list[object]) -> TypeGuard[list[JsonObject]]:
     """Return whether the API would take them: one block that it refuses makes it refuse the whole conversation."""
     if not value or not all(_is_block(block) for block in value):
         return False

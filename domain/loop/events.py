@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from reenact.domain.loop.calls import ToolCall
 from reenact.domain.loop.faults import ErrorInfo
 from reenact.domain.loop.values import Fields, is_list
+from reenact.domain.plain import Encodable, Json, JsonObject
 
 
 class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omit_defaults=True):
@@ -20,7 +21,7 @@ class LoopEvent(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", omi
 
     step: int = 0
     timestamp: datetime | None = None
-    changes: dict[str, Any] | None = None
+    changes: JsonObject | None = None
 
     @property
     def type(self) -> str:
@@ -36,10 +37,10 @@ class AskedCall(msgspec.Struct, frozen=True, omit_defaults=True):
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     digest: str = ""
     reason: str = ""
-    original: dict[str, Any] | None = None
+    original: JsonObject | None = None
 
     @property
     def tool_call(self) -> ToolCall:
@@ -70,7 +71,7 @@ class Option(Fields, frozen=True, eq=False):
     """Something to select: what people read, and what is answered."""
 
     label: str
-    value: Any
+    value: Json
 
 
 class Options(tuple[Option, ...]):
@@ -90,7 +91,7 @@ class HumanPromptRequired(LoopEvent, frozen=True, kw_only=True, tag="human_promp
 
     session_id: str
     prompt: str
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
     id: str | None = None
 
 
@@ -102,7 +103,7 @@ class HumanSelectRequired(LoopEvent, frozen=True, kw_only=True, tag="human_selec
     options: tuple[Option, ...]
     multi: bool = False
     id: str | None = None
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
 
     def __post_init__(self) -> None:
         """Let the options equal a list."""
@@ -121,8 +122,8 @@ class ToolEdited(LoopEvent, frozen=True, kw_only=True, tag="tool_edited"):
     """A person changed the arguments of the call."""
 
     id: str
-    original: dict[str, Any]
-    edited: dict[str, Any]
+    original: JsonObject
+    edited: JsonObject
     by: str | None = None
 
 
@@ -137,7 +138,7 @@ class ToolRejected(LoopEvent, frozen=True, kw_only=True, tag="tool_rejected"):
 class HumanResponded(LoopEvent, frozen=True, kw_only=True, tag="human_responded"):
     """A person answered what was asked."""
 
-    value: Any
+    value: Json
     id: str | None = None
     by: str | None = None
 
@@ -159,7 +160,7 @@ class ToolResult(LoopEvent, frozen=True, kw_only=True, tag="tool_result"):
 
     id: str
     name: str = ""
-    result: Any = None
+    result: Json = None
     is_error: bool = False
     cost: float | None = None
     ran: bool = True
@@ -176,13 +177,13 @@ class Warning(LoopEvent, frozen=True, kw_only=True, tag="warning"):  # noqa: A00
 class LLMStart(LoopEvent, frozen=True, kw_only=True, tag="llm_start"):
     """The model is called with this."""
 
-    payload: Any = None
+    payload: Json = None
 
 
 class LLMStream(LoopEvent, frozen=True, kw_only=True, tag="llm_stream"):
     """The model has yielded this."""
 
-    chunk: dict[str, Any]
+    chunk: JsonObject
 
 
 class LLMResult(LoopEvent, frozen=True, kw_only=True, tag="llm_result"):
@@ -192,9 +193,9 @@ class LLMResult(LoopEvent, frozen=True, kw_only=True, tag="llm_result"):
     is a message of the conversation if it was `appended`.
     """
 
-    result: dict[str, Any]
+    result: JsonObject
     model: str = ""
-    usage: dict[str, Any] | None = None
+    usage: JsonObject | None = None
     cost: float | None = None
     appended: bool = False
 
@@ -202,7 +203,7 @@ class LLMResult(LoopEvent, frozen=True, kw_only=True, tag="llm_result"):
 class MessageAdded(LoopEvent, frozen=True, kw_only=True, tag="message_added"):
     """Whoever runs the conversation has added a message to it."""
 
-    message: dict[str, Any]
+    message: JsonObject
 
 
 class Done(LoopEvent, frozen=True, kw_only=True, tag="done"):
@@ -213,7 +214,7 @@ class Done(LoopEvent, frozen=True, kw_only=True, tag="done"):
 
     reason: str
     reason_detail: str | None = None
-    final_state: Any = None
+    final_state: Encodable = None
     counted: bool = True
 
 
@@ -229,7 +230,7 @@ class Failed(LoopEvent, frozen=True, kw_only=True, tag="error"):
     call_id: str | None = None
     model: str | None = None
     tool: str | None = None
-    usage: dict[str, Any] | None = None
+    usage: JsonObject | None = None
     cost: float | None = None
 
 
@@ -253,11 +254,11 @@ class CompressionComplete(LoopEvent, frozen=True, kw_only=True, tag="compression
     `model`, `usage` and `cost` are those of the model that wrote it, if one did.
     """
 
-    summary: dict[str, Any] | None
-    replaced: tuple[dict[str, Any], ...] = ()
+    summary: JsonObject | None
+    replaced: tuple[JsonObject, ...] = ()
     kept: int = 0
     model: str | None = None
-    usage: dict[str, Any] | None = None
+    usage: JsonObject | None = None
     cost: float | None = None
 
 
@@ -269,7 +270,7 @@ class Custom(LoopEvent, frozen=True, kw_only=True, tag="custom"):
     """An executor of somebody's own tells something: its `data` are also attributes of the event."""
 
     name: str
-    data: dict[str, Any] = {}
+    data: JsonObject = {}
 
     @property
     def type(self) -> str:

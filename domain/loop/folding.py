@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final, TypeAlias, get_args
+from typing import Final, TypedDict, get_args
 
 import msgspec
 
@@ -39,8 +39,9 @@ from reenact.domain.loop.events import (
     ToolStarted,
     Warning,  # noqa: A004 - the word of the specification
 )
-from reenact.domain.loop.faults import InvalidOutcomeError, info_of
+from reenact.domain.loop.faults import ErrorInfo, InvalidOutcomeError, info_of
 from reenact.domain.loop.instructions import snake
+from reenact.domain.loop.ledger import Ledger
 from reenact.domain.loop.rounds import Call, Round
 from reenact.domain.loop.state import (
     AgentContext,
@@ -48,6 +49,8 @@ from reenact.domain.loop.state import (
     Interruption,
     PendingPrompt,
     PendingSelect,
+    Phase,
+    Status,
     applied,
     built_in,
     difference,
@@ -57,6 +60,7 @@ from reenact.domain.loop.state import (
 from reenact.domain.loop.values import (
     Frozen,
     FrozenList,
+    Growing,
     compact,
     converted,
     frozen,
@@ -64,10 +68,34 @@ from reenact.domain.loop.values import (
     is_list,
     is_mapping,
 )
+from reenact.domain.plain import Json, JsonObject, made
 from reenact.domain.policy.rules import call_digest
 from reenact.domain.tools import is_amount
 
-_Draft: TypeAlias = dict[str, Any]
+
+class _Draft(TypedDict):
+    """The fields of a state while events happen to it, those that events change."""
+
+    session_id: str
+    status: Status
+    messages: Growing[Frozen]
+    step_count: int
+    pending_tool_calls: FrozenList[ToolCall]
+    pending_prompt: PendingPrompt | None
+    pending_select: PendingSelect | None
+    interruption: Interruption | None
+    usage: Frozen
+    cost: float
+    error: ErrorInfo | None
+    last_modified: datetime
+    ledger: Ledger
+    phase: Phase
+    payload: Json
+    round: Round
+    approvals: tuple[str, ...]
+    decided: tuple[str, ...]
+    free_steps: int
+    warned: bool
 
 
 def fold(events: Iterable[LoopEvent], initial: AgentState) -> AgentState:
@@ -83,10 +111,10 @@ def evolve(state: AgentState, event: LoopEvent) -> AgentState:
 
 def after(state: AgentState, events: Iterable[LoopEvent]) -> AgentState:
     """Return the state as it is once the events have happened, with the history that it had before."""
-    draft: _Draft = dict(vars(state))
+    draft = made(_Draft, **vars(state))
     for event in events:
         _apply(draft, event)
-    return AgentState(**draft)
+    return made(AgentState, **draft)
 
 
 def recorded(state: AgentState, before: AgentState, events: Sequence[LoopEvent]) -> AgentState:
@@ -98,13 +126,13 @@ def _apply(draft: _Draft, event: LoopEvent) -> None:
     if isinstance(event, Failed) and event.refused:
         return
     if event.step > draft["step_count"]:
-        draft.update(step_count=event.step, status="running", error=None, interruption=None)
+        draft.update({"step_count": event.step, "status": "running", "error": None, "interruption": None})
     _happen(draft, event)
     if draft["status"] in ("running", "waiting_for_human_input"):
         waits = draft["pending_tool_calls"] or draft["pending_prompt"] or draft["pending_select"]
         draft["status"] = "waiting_for_human_input" if waits else "running"
     if event.changes:
-        draft.update(applied(draft["messages"], draft["round"], event.changes))
+        made(draft.update, **applied(draft["messages"], draft["round"], event.changes))
     draft["last_modified"] = event.timestamp or draft["last_modified"]
 
 
@@ -125,7 +153,7 @@ def _happen(draft: _Draft, event: LoopEvent) -> None:
             _responded(draft, event)
         case MessageAdded():
             _say(draft, event.message)
-            draft.update(phase="user_input", payload=Frozen(message=event.message))
+            draft.update({"phase": "user_input", "payload": Frozen(message=event.message)})
         case CompressionComplete():
             draft["messages"] = shortened(draft["messages"], event)
             if event.model is not None:
@@ -134,11 +162,13 @@ def _happen(draft: _Draft, event: LoopEvent) -> None:
             _failed(draft, event)
         case Interrupted():
             since = Interruption(event.reason, event.can_resume, event.timestamp, draft["step_count"])
-            draft.update(status="interrupted", interruption=since)
+            draft.update({"status": "interrupted", "interruption": since})
         case Resumed():
-            draft.update(status="running", interruption=None)
+            draft.update({"status": "running", "interruption": None})
         case Done():
-            draft.update(status="done", phase="init", payload=None, pending_prompt=None, pending_select=None)
+            draft.update(
+                {"status": "done", "phase": "init", "payload": None, "pending_prompt": None, "pending_select": None}
+            )
             draft["free_steps"] += not event.counted
         case Warning():
             draft["warned"] = True
@@ -148,7 +178,8 @@ def _happen(draft: _Draft, event: LoopEvent) -> None:
 
 def _answered(draft: _Draft, event: LLMResult) -> None:
     _spend_on_model(draft, event.model, event)
-    calls: list[object] = event.result.get("tool_calls") or []
+    told = event.result.get("tool_calls")
+    calls = told if isinstance(told, list) else []
     ids = {call.get("id") for call in calls if is_mapping(call)}
     if not ids.isdisjoint(draft["decided"]):  # some models number the calls of each answer from 0
         draft["decided"] = tuple(id_ for id_ in draft["decided"] if id_ not in ids)
@@ -168,12 +199,14 @@ def _returned(draft: _Draft, event: ToolResult) -> None:
     _say(draft, {"role": "tool", "tool_call_id": event.id, "content": compact(event.result)})
     outcome = Frozen(id=event.id, name=event.name, result=event.result, is_error=event.is_error)
     if not event.batch:
-        draft.update(phase="tool_result", payload=outcome)
+        draft.update({"phase": "tool_result", "payload": outcome})
         return
-    before = draft["payload"]
-    goes_on = draft["phase"] == "tools_batch_result" and before["step"] == event.step
-    results = FrozenList([*(before["results"] if goes_on else ()), outcome])
-    draft.update(phase="tools_batch_result", payload=Frozen(results=results, step=event.step))
+    match draft["payload"]:
+        case {"step": event.step, "results": [*before]} if draft["phase"] == "tools_batch_result":
+            results = FrozenList([*before, outcome])
+        case _:
+            results = FrozenList([outcome])
+    draft.update({"phase": "tools_batch_result", "payload": Frozen(results=results, step=event.step)})
 
 
 def _asked(draft: _Draft, event: HumanApproveRequired) -> None:
@@ -181,7 +214,7 @@ def _asked(draft: _Draft, event: HumanApproveRequired) -> None:
     waiting = tuple(call for call in draft["round"].at("waiting") if call.id not in ids)
     calls = (*waiting, *(Call(asked.id, asked.name, asked.arguments) for asked in event.calls))
     asked = rounds.fold(Round(calls), (event, ToolPending(ids=tuple(call.id for call in calls))))
-    draft.update(round=asked, decided=tuple(id_ for id_ in draft["decided"] if id_ not in ids))
+    draft.update({"round": asked, "decided": tuple(id_ for id_ in draft["decided"] if id_ not in ids)})
     _pend(draft, (*(call for call in draft["pending_tool_calls"] if call.id not in ids), *event.pending_tool_calls))
 
 
@@ -195,13 +228,20 @@ def _questioned(draft: _Draft, event: HumanPromptRequired | HumanSelectRequired)
 
 
 def _responded(draft: _Draft, event: HumanResponded) -> None:
-    draft.update(pending_prompt=None, pending_select=None, phase="human_response", payload=Frozen(value=event.value))
+    draft.update(
+        {
+            "pending_prompt": None,
+            "pending_select": None,
+            "phase": "human_response",
+            "payload": Frozen(value=event.value),
+        }
+    )
     _say(draft, {"role": "user", "content": event.value if isinstance(event.value, str) else compact(event.value)})
 
 
 def _failed(draft: _Draft, event: Failed) -> None:
     told = Frozen(type=event.error.type, message=event.error.message)
-    draft.update(status="error", error=event.error, phase="error", payload=Frozen(error=told))
+    draft.update({"status": "error", "error": event.error, "phase": "error", "payload": Frozen(error=told)})
     if event.call_id is not None:
         _decided(draft, event.call_id, approved=True)
         answered = ToolResult(id=event.call_id, result=event.error.message, is_error=True)
@@ -228,8 +268,8 @@ def _pend(draft: _Draft, calls: Iterable[ToolCall]) -> None:
     draft["pending_tool_calls"] = FrozenList(call for call in calls if call.id in waiting)
 
 
-def _say(draft: _Draft, message: dict[str, object]) -> None:
-    draft["messages"] = draft["messages"].plus((frozen(message),))
+def _say(draft: _Draft, message: JsonObject) -> None:
+    draft["messages"] = draft["messages"].plus((frozen_object(message, what="a message"),))
 
 
 def _spend_on_model(draft: _Draft, model: str, used: LLMResult | Failed | CompressionComplete) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar, Final, TypeAlias, get_args
+from typing import ClassVar, Final, TypeAlias, get_args
 
 import msgspec
 
@@ -13,6 +13,7 @@ from reenact.domain.loop.calls import ToolCall, call_of
 from reenact.domain.loop.events import Option, Options
 from reenact.domain.loop.faults import InvalidInstructionError
 from reenact.domain.loop.values import Fields, FrozenList, frozen, frozen_object, is_list, is_mapping
+from reenact.domain.plain import Encodable, JsonObject
 
 SUMMARIZE: Final = (
     "Summarize the conversation so far for somebody who is to go on with it: what was asked, what was found out and "
@@ -39,7 +40,7 @@ class CallLLM(_Instruction, frozen=True, eq=False):
     """Call the model with the payload, which is handed to it as it is."""
 
     type: ClassVar[str] = "call_llm"
-    payload: Any = None
+    payload: Encodable = None
 
 
 class CallTool(_Instruction, frozen=True, eq=False):
@@ -68,7 +69,7 @@ class RequestHumanPrompt(_Instruction, frozen=True, eq=False):
 
     type: ClassVar[str] = "request_human_prompt"
     prompt: str
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
 
 
 class RequestHumanSelect(_Instruction, frozen=True, eq=False):
@@ -78,7 +79,7 @@ class RequestHumanSelect(_Instruction, frozen=True, eq=False):
     prompt: str
     options: Sequence[Option]
     multi: bool = False
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
 
 
 class Finish(_Instruction, frozen=True, eq=False):
@@ -99,7 +100,7 @@ class CompressContext(_Instruction, frozen=True, eq=False):
     keep: int = 4
     summary: str | None = None
     prompt: str = SUMMARIZE
-    payload: Any = None
+    payload: Encodable = None
 
 
 Instruction: TypeAlias = (

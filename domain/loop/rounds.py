@@ -7,7 +7,7 @@ to the model, in the order of the calls.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never
 
 import msgspec
 
@@ -30,6 +30,7 @@ from reenact.domain.loop.events import (
 from reenact.domain.loop.rules import Rules
 from reenact.domain.marks import is_marked
 from reenact.domain.messages import ToolResultBlock
+from reenact.domain.plain import Json, JsonObject
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Verdict, call_digest
 
@@ -57,14 +58,14 @@ class Call(msgspec.Struct, frozen=True):
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     stage: Stage = "ready"
     kind: Kind = "approval"
     digest: str = ""
     reason: str = ""
     question: Question | None = None
     attempts: int = 0
-    result: Any = None
+    result: Json = None
     is_error: bool = False
 
 
@@ -229,7 +230,7 @@ def approved(
     call_id: str,
     rules: Rules,
     *,
-    arguments: Mapping[str, object] | None = None,
+    arguments: JsonObject | None = None,
     digest: str | None = None,
     by: str | None = None,
 ) -> tuple[RoundEvent, ...]:
@@ -249,7 +250,7 @@ def approved(
         raise StaleApprovalError(call_id, "the policies have changed since it was asked for")
     if _has_changed(round_, call):
         raise StaleApprovalError(call_id, "its arguments are not those that it was asked for with: they were redacted")
-    edited = dict(arguments) if arguments is not None else call.arguments
+    edited = call.arguments if arguments is None else dict(arguments)
     events: list[RoundEvent] = []
     if arguments is not None and call_digest("", edited) != call_digest("", call.arguments):  # true is not 1
         events.append(ToolEdited(id=call_id, original=call.arguments, edited=edited, by=by))

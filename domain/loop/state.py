@@ -17,7 +17,7 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop import rounds
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.calls import ToolCall, call_of
-from reenact.domain.loop.events import AgentEvent, Done, Interrupted, LoopEvent, Options, ToolPending, Warning  # noqa: A004 - the word of the specification
+from reenact.domain.loop.events import AgentEvent, Done, Interrupted, LoopEvent, Option, Options, ToolPending, Warning  # noqa: A004 - the word of the specification
 from reenact.domain.loop.faults import ErrorInfo, info_of
 from reenact.domain.loop.instructions import snake
 from reenact.domain.loop.ledger import MOST_COST, CostLimit, Ledger
@@ -37,7 +37,7 @@ from reenact.domain.loop.values import (
     is_mapping,
 )
 from reenact.domain.messages import EPOCH, check_text
-from reenact.domain.plain import made
+from reenact.domain.plain import Json, JsonObject, made
 from reenact.domain.tools import is_amount
 
 Status: TypeAlias = Literal["idle", "running", "waiting_for_human_input", "done", "error", "interrupted"]
@@ -52,7 +52,7 @@ class PendingPrompt(Fields, frozen=True, eq=False):
     """A question that waits for text."""
 
     prompt: str
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
 
     @property
     def question(self) -> Question:
@@ -64,9 +64,9 @@ class PendingSelect(Fields, frozen=True, eq=False):
     """A question that waits for one of the options, or for any number of them if `multi`."""
 
     prompt: str
-    options: tuple[Any, ...]
+    options: tuple[Option, ...]
     multi: bool = False
-    metadata: dict[str, Any] | None = None
+    metadata: JsonObject | None = None
 
     @property
     def question(self) -> Question:
@@ -90,8 +90,8 @@ class AgentContext(Fields, frozen=True, eq=False):
     """
 
     phase: Phase
-    payload: Any = None
-    session: Mapping[str, Any] | None = None
+    payload: Any = None  # which members it has tells the phase, and runners look into them
+    session: JsonObject | None = None
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ class AgentState:
     metadata: Frozen = field(default_factory=Frozen)
     ledger: Ledger = field(default_factory=Ledger)
     phase: Phase = "init"
-    payload: Any = None
+    payload: Json = None
     round: Round = field(default_factory=Round)
     approvals: tuple[str, ...] = ()
     decided: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeGuard, Typ
 import msgspec
 
 from reenact.domain.errors import InvalidInputError
+from reenact.domain.plain import Json, JsonDict
 
 DEEPEST: Final = 100
 """How deep JSON values may be nested; deeper ones would exhaust the stack of whoever compares or writes them."""
@@ -61,7 +62,7 @@ def _refuse(value: object, *_args: object, **_named: object) -> NoReturn:
     raise TypeError(f"a {kind.__name__} cannot be changed; copy it into a {plain} first")
 
 
-class Frozen(_Unchangeable, dict[str, object]):
+class Frozen(_Unchangeable, JsonDict):
     """An object of JSON that cannot be changed; its members are also its attributes (`message.role`)."""
 
     __slots__ = ()
@@ -78,7 +79,7 @@ class Frozen(_Unchangeable, dict[str, object]):
     def __hash__(self) -> int:  # type: ignore[override]  # a dict has none  # pyright: ignore[reportIncompatibleVariableOverride]
         return hash(frozenset(self))
 
-    def __reduce__(self) -> tuple[type[Frozen], tuple[dict[str, object]]]:
+    def __reduce__(self) -> tuple[type[Frozen], tuple[JsonDict]]:
         return type(self), (dict(self),)
 
 
@@ -196,7 +197,7 @@ class Fields(msgspec.Struct, frozen=True, eq=False):
         return hash(self.__struct_fields__)
 
 
-def frozen(value: object, *, what: str = "the value", finite: bool = False) -> object:
+def frozen(value: object, *, what: str = "the value", finite: bool = False) -> Json:
     """Return the value as JSON that cannot be changed: the same object, if it is that already.
 
     Numbers that are not finite become None, as JSON has none, or are refused if all must be `finite`; dates, sets,
@@ -212,7 +213,7 @@ def frozen(value: object, *, what: str = "the value", finite: bool = False) -> o
         raise InvalidInputError(f"{what} is no JSON value: {broken}") from None
 
 
-def portrayed(value: object) -> object:
+def portrayed(value: object) -> Json:
     """Return the value as `frozen` does, with a text that names it in the place of each part that JSON cannot have."""
     try:
         return _frozen(value, 0, _built_in_or_named)
@@ -248,8 +249,8 @@ def compact(value: object) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=list)
 
 
-def _frozen(value: object, depth: int, other: Callable[[object], object], *, finite: bool = False) -> object:
-    if is_growing(value, object):
+def _frozen(value: object, depth: int, other: Callable[[object], object], *, finite: bool = False) -> Json:
+    if is_growing(value, Frozen):
         return value
     match value:
         case None | bool() | Frozen() | FrozenList():

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.plain import Json, is_mapping, is_sequence
 from reenact.domain.policy.commands import CommandPattern
 from reenact.domain.policy.expressions import Expression
 from reenact.domain.policy.paths import PathPattern
@@ -33,7 +33,7 @@ from reenact.domain.policy.patterns import (
 class Exact(msgspec.Struct, frozen=True, tag="exact"):
     """Matches this JSON value; the only way to match an object. `true` is not `1`; `1.0` is `1`, but not for sure."""
 
-    value: Any
+    value: Json
 
 
 class Prefix(msgspec.Struct, frozen=True, tag="prefix"):
@@ -80,7 +80,7 @@ class Command(msgspec.Struct, frozen=True, tag="command"):
 
 
 Matcher: TypeAlias = Exact | Prefix | Glob | Regex | Path | Command
-Wanted: TypeAlias = Matcher | str | int | float | bool | list[Any] | None
+Wanted: TypeAlias = Matcher | str | int | float | bool | list[Json] | None
 """A matcher, or a JSON value that is no object and must be equal."""
 
 MATCHERS: Final = (Exact, Prefix, Glob, Regex, Path, Command)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.plain import is_mapping, is_sequence, made
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
-from reenact.domain.policy.matchers import MATCHERS, Wanted
+from reenact.domain.policy.matchers import MATCHERS
 from reenact.domain.policy.patterns import alternatives, is_one, is_wild, part
 from reenact.domain.policy.rules import (
     MODES,
@@ -118,7 +118,7 @@ def _policy(value: object, place: str) -> Policy:
 
 def _rule(value: object, place: str) -> Rule:
     given = _fields(value, place, Rule)
-    return Rule(when=_when(given["when"], place), mode=check_mode(given["mode"], RULE_MODES, f"{place}.mode"))
+    return made(Rule, when=_when(given["when"], place), mode=check_mode(given["mode"], RULE_MODES, f"{place}.mode"))
 
 
 def _denied(value: object) -> tuple[Entry | str, ...]:
@@ -144,7 +144,7 @@ def _entry(value: object, place: str) -> Entry | str:
         raise ConfigurationError(f"{place}.reason is text, not {reason!r:.80}")
     if not isinstance(advisory, bool):
         raise ConfigurationError(f"{place}.advisory is true or false, not {advisory!r:.80}")
-    return Entry(_tool(given["tool"], f"{place}.tool"), _when(given.get("when", {}), place), reason, advisory)
+    return made(Entry, _tool(given["tool"], f"{place}.tool"), _when(given.get("when", {}), place), reason, advisory)
 
 
 def _tool(value: object, place: str) -> str:
@@ -152,14 +152,14 @@ def _tool(value: object, place: str) -> str:
     return str(value)
 
 
-def _when(value: object, place: str) -> dict[str, Wanted]:
+def _when(value: object, place: str) -> dict[str, object]:
     given = _mapping(value, f"{place}.when", "a mapping from parameters to matchers")
     when = {parameter: _wanted(wanted, f"{place}.when.{parameter}") for parameter, wanted in given.items()}
     Conditions(when, place)
     return when
 
 
-def _wanted(value: object, place: str) -> Any:  # noqa: ANN401 - what `Wanted` says, once it is checked
+def _wanted(value: object, place: str) -> object:
     if is_mapping(value):
         return _matcher(_mapping(value, place, "a matcher"), place)
     return list(value) if is_sequence(value) else value

@@ -40,6 +40,7 @@ from reenact.domain.messages import Block, Said, ToolResultBlock
 from reenact.domain.policy.reading import policies_of
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, wait_until
+from tests.jsons import at
 
 AnyRuntime: TypeAlias = Runtime | RemoteRuntime
 Call: TypeAlias = Callable[[AnyRuntime], Any]
@@ -321,7 +322,7 @@ WRONG: list[Call] = [
     lambda runtime: runtime.agents.approve("c3", session_id="waits", digest="stale"),
     lambda runtime: runtime.agents.approve("c3", session_id="waits", digest=" "),
     lambda runtime: runtime.agents.approve("c3", session_id="waits", arguments=NO_OBJECT),
-    lambda runtime: runtime.agents.approve("c3", session_id="waits", arguments={"to": {1}}),
+    lambda runtime: runtime.agents.approve("c3", session_id="waits", arguments={"to": {1}}),  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
     lambda runtime: runtime.agents.approve("c3", session_id="waits", arguments={"to": float("inf")}),
     lambda runtime: runtime.agents.approve("c3", session_id="waits", arguments={"to": 2**70}),
     lambda runtime: runtime.agents.approve("c3", session_id="waits", arguments={"to": "\ud800"}),
@@ -330,7 +331,7 @@ WRONG: list[Call] = [
     lambda runtime: runtime.agents.reject("c3", session_id="waits", reason="\0"),
     lambda runtime: runtime.agents.respond("c4", "c", session_id="waits"),
     lambda runtime: runtime.agents.respond("c4", ["c"], session_id="waits"),
-    lambda runtime: runtime.agents.respond("c4", {"a": object()}, session_id="waits"),
+    lambda runtime: runtime.agents.respond("c4", {"a": object()}, session_id="waits"),  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]
     lambda runtime: runtime.agents.respond("c3", ["a"], session_id="waits"),
     lambda runtime: runtime.agents.respond("c4", None, session_id="waits"),
     lambda runtime: runtime.agents.approve(runtime.agents.pending(session_id="waits")[0], session_id="other"),
@@ -501,7 +502,7 @@ def test_a_request_with_an_id_of_its_own_is_carried_out_once(pair: Pair) -> None
     again = pair.remote.request("container_create_request", asked)
 
     assert first.data == again.data
-    assert first.data.result["id"] == "once"
+    assert at(str, first.data.result, "id") == "once"
 
 
 def test_a_request_takes_blocks_as_objects_and_as_mappings(pair: Pair) -> None:
@@ -511,7 +512,7 @@ def test_a_request_takes_blocks_as_objects_and_as_mappings(pair: Pair) -> None:
     for runtime in (pair.local, pair.remote):
         for content in ([TextBlock("Look"), image], (TextBlock("Look"), mappings[1]), mappings):
             data = {"image_id": "i", "content": content, "container_id": "c"}
-            session = runtime.request("message_send_request", data).data.result["session_id"]
+            session = at(str, runtime.request("message_send_request", data).data.result, "session_id")
             asked = [message for message in pair.local.sessions.messages(session) if message.role == "user"]
             assert asked[-1].content == (TextBlock("Look"), image)
         with pytest.raises(InvalidInputError):

@@ -34,6 +34,7 @@ from tests.docs.generated import (
     with_crash_points,
 )
 from tests.docs.pages import PAGES
+from tests.jsons import at
 from tests.logs import log_at
 
 HOW = "make it anew: .venv/bin/python -m tests.docs.generated"
@@ -151,9 +152,9 @@ def test_what_is_heard_fits_the_schema_in_the_documentation(check: Callable[[obj
         sent = runtime.request("message_send_request", {"image_id": "chat", "content": "Hello"})
         mock.set_scenario("error")
         runtime.request("message_send_request", {"image_id": "chat", "content": "Hello again"})
-        runtime.request("session_delete_request", {"session_id": sent.data.result["session_id"]})
+        runtime.request("session_delete_request", {"session_id": at(str, sent.data.result, "session_id")})
         with pytest.raises(SessionNotFoundError):
-            runtime.request("session_run_request", {"session_id": sent.data.result["session_id"]})
+            runtime.request("session_run_request", {"session_id": at(str, sent.data.result, "session_id")})
 
     assert {"turn_completed", "session_deleted", "session_run_response"} <= {envelope.type for envelope in heard}
     for envelope in heard:

@@ -8,6 +8,7 @@ import msgspec
 
 from reenact.domain.loop.events import AskedCall
 from reenact.domain.messages import Message, ToolResultBlock, ToolUseBlock
+from reenact.domain.plain import JsonObject
 
 OF_CALLS = {
     "human_approve_required",
@@ -29,7 +30,7 @@ class Asked(msgspec.Struct):
 
     id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     stage: Literal["asked", "required", "waiting", "approved", "running", "answered"] = "asked"
     is_question: bool = False
     attempts: int = 0

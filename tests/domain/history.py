@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -31,7 +30,8 @@ from reenact.domain.loop.events import (
     ToolStarted,
 )
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import Said, ToolResultBlock, ToolUseBlock
+from reenact.domain.messages import Said, ToolResultBlock, ToolUseBlock, Usage
+from reenact.domain.plain import JsonObject
 from reenact.domain.session import SessionDeleted, SessionEvent
 
 
@@ -95,15 +95,15 @@ class Asked(msgspec.Struct, frozen=True):
         """The revision of the policies under which people were asked last."""
         return [event.revision for event in self.events if isinstance(event, HumanApproveRequired)][-1]
 
-    def arguments(self, id_: str, *, until: int | None = None) -> dict[str, Any]:
+    def arguments(self, id_: str, *, until: int | None = None) -> JsonObject:
         edits = (event for event in self.events[:until] if isinstance(event, ToolEdited) and event.id == id_)
         return [self.calls[id_].input, *(edit.edited for edit in edits)][-1]
 
-    def said(self) -> list[tuple[str, dict[str, Any]]]:
+    def said(self) -> list[tuple[str, JsonObject]]:
         """The calls as they were asked for."""
         return [(call.name, call.input) for call in self.calls.values()]
 
-    def came_to(self) -> list[tuple[str, dict[str, Any], object, bool]]:
+    def came_to(self) -> list[tuple[str, JsonObject, object, bool]]:
         """The calls as they were decided, with their results."""
         return [
             (call.name, self.arguments(id_), content_of(self.answered[id_].result), self.answered[id_].is_error)
@@ -161,9 +161,9 @@ def queue(facts: Sequence[Fact]) -> list[str]:
     return [turn for turn in accepted if turn not in gone]
 
 
-def spent(facts: Iterable[Fact], turn_id: str | None = None) -> list[tuple[str, dict[str, int], float | None]]:
+def spent(facts: Iterable[Fact], turn_id: str | None = None) -> list[tuple[str, Usage, float | None]]:
     """Return what was used, in the whole session or in one turn: by which model or tool, how much, at what cost."""
-    found: list[tuple[str, dict[str, int], float | None]] = []
+    found: list[tuple[str, Usage, float | None]] = []
     current: str | None = None
     for event in (fact.event for fact in facts):
         if isinstance(event, TurnStarted | TurnContinued):

@@ -25,6 +25,7 @@ from reenact.domain.events import (
     ToolResult,
 )
 from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.plain import JsonObject
 
 STARTED = MessageStart(message_id="m1")
 
@@ -164,7 +165,7 @@ def test_a_tool_call_ends_a_thought() -> None:
     "then", [MessageStop(stop_reason="tool_use"), TextDelta(text="so"), ToolCall(id="d", name="x", input={})]
 )
 def test_the_input_of_a_call_may_follow_in_pieces(
-    pieces: list[str], arguments: dict[str, object] | None, then: StreamData
+    pieces: list[str], arguments: JsonObject | None, then: StreamData
 ) -> None:
     deltas = [InputJsonDelta(id=id_, partial_json=piece) for id_, piece in zip(("c", None), pieces, strict=False)]
 

@@ -133,7 +133,8 @@ def test_what_stands_in_the_row_already_is_not_said_again() -> None:
     events = msgspec.msgpack.encode(["turn_1234", "Grüße an alle"])
     needs = msgspec.msgpack.encode(["agent_123456"])
     context = {"session_id": "s", "agent_id": "agent_123456", "turn_id": "turn_1234", "correlation_id": "turn_1234"}
-    said = [Entry("text_delta", 5, TextDelta(text=text)) for text in ("Grü", "", "ße an alle")]
+    texts = ("Grü", "", "ße an alle")
+    said = [Entry("text_delta", 5, TextDelta(text=text)) for text in texts]
 
     packed = pack_feed(pack_segments([(context, said)], STREAM, events + needs), 1, needs)
 
@@ -142,5 +143,5 @@ def test_what_stands_in_the_row_already_is_not_said_again() -> None:
     assert run == ["text_delta", [5], [begin, 4, 0, 11]]
     assert stored_context == [None, None, 0, [len(events) + 2, 12], [2, 9], 5, None]
     assert unpack_feed(packed, STREAM, events).segments == (
-        Segment(context, tuple(Entry("text_delta", 5, {"text": each.data.text}) for each in said)),
+        Segment(context, tuple(Entry("text_delta", 5, {"text": text}) for text in texts)),
     )

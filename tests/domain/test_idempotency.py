@@ -18,7 +18,7 @@ from reenact.domain.commands import (
 )
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.idempotency import digest_of
-from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.plain import Json, is_mapping, is_sequence
 from reenact.domain.tools import ToolSpec
 
 plain: st.SearchStrategy[Any] = st.recursive(
@@ -28,7 +28,7 @@ plain: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-def answer(value: object, **more: Any) -> bytes:  # noqa: ANN401 - what a request takes
+def answer(value: Json, **more: Any) -> bytes:  # noqa: ANN401 - what a request takes
     request = AgentRespondRequest(call_id="t1", value=value, **more)
     return digest_of(request.event_type, request)
 
@@ -43,7 +43,7 @@ def like(one: object, other: object) -> bool:
 
 
 @given(plain, plain)
-def test_the_digests_of_two_answers_are_equal_if_and_only_if_the_answers_are(one: object, other: object) -> None:
+def test_the_digests_of_two_answers_are_equal_if_and_only_if_the_answers_are(one: Json, other: Json) -> None:
     assert (answer(one) == answer(other)) == like(one, other)
 
 

@@ -44,6 +44,7 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.plain import Json
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.rules import Policy, call_digest
 from reenact.domain.session import (
@@ -341,7 +342,7 @@ class LoopMachine(RuleBasedStateMachine):
             return
         for id_, call in asked.calls.items():
             verdict = judge(self.in_force.policies, call.name, call.input, self._approved_before(asked, call))
-            valid = bool(call.input.get("prompt", "").strip())
+            valid = bool(str(call.input.get("prompt", "")).strip())
             expected = {"run": "waits" if valid else "starts", "ask": "waits", "deny": "is answered"}[verdict.decision]
             expected = "is answered" if call.name == ASK_USER and not valid else expected
             came = "starts" if id_ in started else "waits" if id_ in waits else "is answered"
@@ -380,7 +381,7 @@ class LoopMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.open is not None and bool(self.open.running))
     @rule(data=st.data(), result=results, is_error=st.booleans())
-    def report(self, data: st.DataObject, result: object, is_error: bool) -> None:  # noqa: FBT001 - drawn
+    def report(self, data: st.DataObject, result: Json, is_error: bool) -> None:  # noqa: FBT001 - drawn
         asked, turn_id = self.open, naive.turn_under_way(self.facts)
         assert asked is not None
         assert turn_id is not None
@@ -404,9 +405,7 @@ class LoopMachine(RuleBasedStateMachine):
         if of_another_turn or turn_id is None or call_id not in asked.running:
             assert self._report("another" if of_another_turn else turn_id or "t", call_id, "late") == []
 
-    def _report(
-        self, turn_id: str, call_id: str, result: object, *, is_error: bool = False
-    ) -> list[Any] | ReenactError:
+    def _report(self, turn_id: str, call_id: str, result: Json, *, is_error: bool = False) -> list[Any] | ReenactError:
         return self.ask(Report(turn_id=turn_id, call_id=call_id, result=result, is_error=is_error, **self.with_rules()))
 
     @precondition(lambda self: self.open is not None and (bool(self.live and self.open.waiting) or self.count % 4 == 0))
@@ -467,7 +466,7 @@ class LoopMachine(RuleBasedStateMachine):
         lambda self: self.open is not None and (bool(self.live and self.open.questions) or self.count % 4 == 0)
     )
     @rule(data=st.data(), value=any_value)
-    def respond(self, data: st.DataObject, value: object) -> None:
+    def respond(self, data: st.DataObject, value: Json) -> None:
         asked = self.open
         assert asked is not None
         id_ = self.some_call(data, [id_ for id_ in asked.waiting if id_ in asked.questions])

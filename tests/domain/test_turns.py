@@ -32,7 +32,7 @@ from reenact.domain.loop.events import (
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import CostLimit, Spent
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from reenact.domain.session import Compress, Delete, Report, Session, SessionEvent
 from reenact.domain.session_state import evolve, for_model
 from reenact.domain.turns import COST_LIMIT, MAX_STEPS, NO_TOOLS, REJECTED, REPEATED
@@ -603,7 +603,7 @@ def test_other_calls_or_other_results_are_no_repetition() -> None:
     assert kinds(decide(repeated(9, rules=unlimited), finish(again, unlimited)))[2:] == ["ToolStarted"]
 
 
-def spend(limit: CostLimit | None, *, usage: dict[str, int] = USAGE) -> tuple[Rules, Session]:
+def spend(limit: CostLimit | None, *, usage: Usage = USAGE) -> tuple[Rules, Session]:
     rules = msgspec.structs.replace(PRICED, cost_limit=limit)
     return rules, after(ASKED, finish(asks(LOOK, usage=usage), rules))
 

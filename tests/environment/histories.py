@@ -22,6 +22,8 @@ from reenact.domain.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from reenact.domain.plain import JsonObject
+from tests.jsons import at
 
 Kind: TypeAlias = Callable[[Iterator[str]], st.SearchStrategy[Block]]
 IDS = st.sampled_from("ab")
@@ -100,7 +102,12 @@ def server_work(draw: st.DrawFn, fresh: Iterator[str], running: list[str]) -> li
             done.append(OpaqueBlock({"type": "code_execution_tool_result", "tool_use_id": call_id, "content": {}}))
     if draw(st.booleans()):
         call_id = f"srvtoolu_{next(fresh)[1:-1]}"
-        begun = {"type": "server_tool_use", "id": call_id, "name": "code_execution", "input": {"n": next(fresh)}}
+        begun: JsonObject = {
+            "type": "server_tool_use",
+            "id": call_id,
+            "name": "code_execution",
+            "input": {"n": next(fresh)},
+        }
         done.append(OpaqueBlock(begun))
         if draw(st.booleans()):
             running.append(call_id)
@@ -206,5 +213,5 @@ def beside(draw: st.DrawFn, fresh: Iterator[str]) -> Block:
 
 def _is_plain(block: Block) -> bool:
     if isinstance(block, ToolUseBlock):
-        return "tool_id" not in (block.extra or {}).get("caller", {})
+        return "tool_id" not in at(dict, {"caller": {}, **(block.extra or {})}, "caller")
     return not (isinstance(block, OpaqueBlock) and "tool" in str(block.data.get("type")))

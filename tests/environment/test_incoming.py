@@ -66,10 +66,10 @@ def test_each_spelling_is_understood(reported: object, event: StreamData) -> Non
         (None, "NoneType"),
         (TextDelta(text="\ud800"), "surrogates"),
         (TextDelta(text=5), "text_delta"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as careless drivers do
-        (ToolCall(name="x", input=object()), "tool_call"),
+        (ToolCall(name="x", input=object()), "tool_call"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # likewise
         (ToolCall(name="x", input={"a": 1 << 70}), "tool_call"),
         (ToolCall(name="x", input={"a": "\udfff"}), "surrogates"),
-        (MessageDelta(usage={"a": {1, 2} and object()}), "message_delta"),
+        (MessageDelta(usage={"a": {1, 2} and object()}), "message_delta"),  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]  # likewise
     ],
 )
 def test_what_is_no_stream_event_becomes_an_error_that_says_so(reported: object, complaint: str) -> None:

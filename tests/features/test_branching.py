@@ -13,6 +13,7 @@ from pytest_bdd import given, parsers, scenarios, then, when
 
 from reenact import Image, Message, Runtime, Said, SessionInfo, ToolResultBlock, tool
 from reenact.actors.environment.api import LLMDriver, OnEvent
+from reenact.domain.events import SessionCreated
 from reenact.events import MessageStop, TextDelta, ToolCall
 from reenact.testing import wait_until
 from tests.logs import copy_log, log_at
@@ -245,7 +246,10 @@ def a_feed_of_its_own(story: Story) -> None:
     entries = [entry for row in heard for segment in row.segments for entry in segment.entries]
     assert heard[0].first_cursor == 1
     assert entries[0].type == "session_created"
-    assert entries[0].data["origin"].session_id == "original"
+    created = entries[0].data
+    assert isinstance(created, SessionCreated)
+    assert created.origin is not None
+    assert created.origin.session_id == "original"
     assert [entry.type for entry in entries].count("user_message") == 1
 
 

@@ -10,6 +10,7 @@ from pytest_bdd import given, parsers, scenarios, step, then, when
 
 from reenact.testing import wait_until
 from tests.features.remote import PATIENCE, World
+from tests.jsons import at
 from tests.reliability.tap import chunks
 from tests.reliability.truth import deltas_of, kept
 
@@ -64,7 +65,7 @@ def an_answer_is_lost(world: World) -> None:
 @when(parsers.parse('client sends message "{text}"'))
 def it_sends(world: World, text: str) -> None:
     sent = world.client().runtime.request("message_send_request", {"session_id": "chat", "content": text})
-    world.turn_id = sent.data.result["turn_id"]
+    world.turn_id = at(str, sent.data.result, "turn_id")
 
 
 @when(parsers.re(r"mock (driver )?emits (?P<count>\d+) text_delta events"), converters={"count": int})

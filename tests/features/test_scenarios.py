@@ -10,6 +10,7 @@ from reenact import ThinkingBlock, UnknownScenarioError
 from reenact.domain.events import AssistantMessage
 from reenact.testing import MockEvent, MockScenario
 from tests.features.story import Story
+from tests.jsons import at
 
 scenarios("scenarios.feature")
 
@@ -23,15 +24,18 @@ def a_scenario(story: Story, name: str, text: str) -> None:
 @step(parsers.re('I send (message )?"(?P<text>[^"]*)" to image "(?P<image_id>[^"]*)"'))
 def i_send_to_image(story: Story, text: str, image_id: str) -> None:
     response = story.runtime.request("message_send_request", {"image_id": image_id, "content": text})
-    story.session_id = response.data.result["session_id"]
-    turn_id = response.data.result["turn_id"]
+    story.session_id = at(str, response.data.result, "session_id")
+    turn_id = at(str, response.data.result, "turn_id")
     story.ears.wait("turn_completed", where=lambda event: event.context.turn_id == turn_id)
 
 
 @when(parsers.parse('I send message "{text}" to image "{image_id}" and interrupt it after "{words}"'))
 def i_send_and_interrupt(story: Story, text: str, image_id: str, words: str) -> None:
     response = story.runtime.request("message_send_request", {"image_id": image_id, "content": text})
-    story.session_id, story.agent_id = response.data.result["session_id"], response.data.result["agent_id"]
+    story.session_id, story.agent_id = (
+        at(str, response.data.result, "session_id"),
+        at(str, response.data.result, "agent_id"),
+    )
     story.ears.wait("text_delta", where=lambda event: event.data["text"] == words)
     story.runtime.agents.interrupt(story.agent_id)
 

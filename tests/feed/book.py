@@ -28,6 +28,7 @@ from reenact.domain.events import (
     TurnCompleted,
     TurnStarted,
 )
+from tests.jsons import at
 
 HOUR = 3_600_000_000
 
@@ -153,7 +154,7 @@ def last_of(row: FeedRow) -> int:
     cursor = row.first_cursor - 1
     for segment in row.segments:
         for entry in segment.entries:
-            cursor = entry.data["last_cursor"] if entry.type == "deltas_compacted" else cursor + 1
+            cursor = at(int, entry.data, "last_cursor") if entry.type == "deltas_compacted" else cursor + 1
     return cursor
 
 

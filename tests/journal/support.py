@@ -38,6 +38,7 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import Finding, verify
 from reenact.domain.errors import LogTooNewError
 from reenact.domain.feed import FeedPart
+from tests.jsons import at
 
 Values: TypeAlias = str | int | bytes
 
@@ -171,7 +172,7 @@ def words_of(journal: Journal, topic: str, *, after: int = 0) -> dict[int, str]:
     found: dict[int, str] = {}
     for row in journal.read_feed(topic, after=after, limit=1_000_000):
         entries = [entry for segment in row.segments for entry in segment.entries]
-        found.update({row.first_cursor + offset: entry.data["word"] for offset, entry in enumerate(entries)})
+        found.update({row.first_cursor + offset: at(str, entry.data, "word") for offset, entry in enumerate(entries)})
     return found
 
 

@@ -25,6 +25,7 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConflictError, RequestReusedError, StorageError
 from tests.journal.server import Server
 from tests.journal.support import Added, Log, Unregistered, copy_files, said, step, words_of
+from tests.jsons import at
 
 STREAMS = ("s1", "s2", "s3")
 CLIENTS = ("c1", "c2")
@@ -300,7 +301,7 @@ class JournalMachine(RuleBasedStateMachine):
                 self.marks[stream, client_id] for client_id in CLIENTS if (stream, client_id) in self.marks
             ]
             live = [
-                (p.first_cursor + offset, entry.data["word"])
+                (p.first_cursor + offset, at(str, entry.data, "word"))
                 for p in heard
                 if p.topic == stream and p.first_cursor is not None
                 for offset, entry in enumerate(p.segment.entries)

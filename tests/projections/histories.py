@@ -19,6 +19,7 @@ from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.rounds import Stage
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from reenact.domain.plain import Json, JsonObject
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
 from reenact.domain.session import (
@@ -264,7 +265,7 @@ class World:
         so_far = SoFar(message_id="asks", content=calls, stop_reason="tool_use", usage=usage or {}, model="small")
         return self.answer(session_id, so_far)
 
-    def report(self, session_id: str, call_id: str = "", result: object = "found", *, is_error: bool = False) -> int:
+    def report(self, session_id: str, call_id: str = "", result: Json = "found", *, is_error: bool = False) -> int:
         """Have a tool answer a call, by default the first that runs."""
         report = Report(
             turn_id=self._turn(session_id),
@@ -277,7 +278,7 @@ class World:
         )
         return self.tell(session_id, report)
 
-    def approve(self, session_id: str, call_id: str = "", arguments: dict[str, object] | None = None) -> int:
+    def approve(self, session_id: str, call_id: str = "", arguments: JsonObject | None = None) -> int:
         """Have a person approve a call, by default the first that waits."""
         approve = Approve(
             call_id=call_id or self.call(session_id, "waiting"),
@@ -303,7 +304,7 @@ class World:
         )
         return self.tell(session_id, reject)
 
-    def respond(self, session_id: str, value: object, call_id: str = "") -> int:
+    def respond(self, session_id: str, value: Json, call_id: str = "") -> int:
         """Have a person answer a question, by default the first that waits."""
         respond = Respond(
             call_id=call_id or self.call(session_id, "waiting"),

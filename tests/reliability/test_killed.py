@@ -11,6 +11,7 @@ from reenact.server import Server
 from reenact.testing import wait_until
 from tests.domain.grammar import Heard
 from tests.examples import chance_of
+from tests.jsons import at
 from tests.logs import log_at
 from tests.reliability.serving import PATIENCE, Process, reenact_serve
 from tests.reliability.tap import Tap, chunks
@@ -27,7 +28,9 @@ def test_a_client_of_a_server_that_is_killed_hears_on_when_it_is_back(tmp_path: 
 
     with reenact_serve(log) as first, Runtime.connect(first.url) as remote:
         remote.containers.create(container_id="c")
-        remote.sessions.create("c", remote.request("image_list_request", {}).data.result[0]["id"], session_id="s")
+        remote.sessions.create(
+            "c", at(str, remote.request("image_list_request", {}).data.result, 0, "id"), session_id="s"
+        )
         with remote.events.subscribe("s", "client") as subscription:
             remote.request("message_send_request", {"session_id": "s", "content": "Test"})
             while len(deltas_of(heard)) < 50:

@@ -15,6 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from reenact.domain import frames
+from tests.jsons import at
 
 PATIENCE: Final = 60.0
 """Seconds without a frame, after which what was waited for is not going to come."""
@@ -157,9 +158,9 @@ class Wire:
         match frame:
             case frames.Events(batches=batches):
                 for batch in batches:
-                    self.events[batch.id] += batch.events
+                    self.events[batch.id] += map(_event, batch.events)
             case frames.Answered(id=id_, response=response):
-                self.answers[id_] = response
+                self.answers[id_] = _event(response)
             case frames.Subscribed(id=id_, after=after):
                 self.subscribed[id_] = after
             case frames.Acked(id=id_, cursor=cursor):
@@ -176,3 +177,7 @@ class Wire:
 def cursors(events: list[Event]) -> list[int]:
     """Return where the events stand."""
     return [event["cursor"] for event in events]
+
+
+def _event(told: object) -> Event:
+    return at(dict, told)

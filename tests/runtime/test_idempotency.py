@@ -32,6 +32,7 @@ from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.session import Session
 from reenact.events import REQUESTS, Envelope
 from reenact.testing import wait_until
+from tests.jsons import at
 from tests.logs import copy_log, execute, log_at
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.deciding import RULES, Answer, Desk, agent_of, check
@@ -424,7 +425,7 @@ def test_what_was_refused_may_be_replaced_by_another_request(runtime: Runtime) -
 
     response = runtime.request("session_create_request", {**asked, "container_id": "c"})
 
-    assert response.data.result["container_id"] == "c"
+    assert at(str, response.data.result, "container_id") == "c"
 
 
 def test_a_reading_is_carried_out_each_time(runtime: Runtime) -> None:
@@ -434,7 +435,7 @@ def test_a_reading_is_carried_out_each_time(runtime: Runtime) -> None:
 
     again = runtime.request("container_list_request", asked)
 
-    assert [len(response.data.result) for response in (first, again)] == [1, 2]
+    assert [len(at(list, response.data.result)) for response in (first, again)] == [1, 2]
 
 
 def test_what_bears_no_id_of_the_askers_is_not_remembered(runtime: Runtime) -> None:
@@ -449,7 +450,7 @@ def test_a_run_is_answered_with_the_agent_of_the_first_time_though_it_lives_no_m
     runtime.sessions.create("c", "i", session_id="s")
     asked = {"session_id": "s", "request_id": "r"}
     first = runtime.request("session_run_request", asked)
-    runtime.agents.destroy(first.data.result)
+    runtime.agents.destroy(at(str, first.data.result))
 
     assert runtime.request("session_run_request", asked).data == first.data
     assert runtime.agents.list() == []
@@ -463,14 +464,14 @@ def test_an_image_is_answered_in_the_revision_of_the_first_time(runtime: Runtime
     again = runtime.request("image_register_request", asked)
 
     assert again.data == first.data
-    assert again.data.result["revision"] == 2
+    assert at(int, again.data.result, "revision") == 2
     assert runtime.images.get("i") != msgspec.convert(again.data.result, type(runtime.images.list()[0]))
 
 
 def test_a_session_that_is_deleted_since_is_answered_as_it_was_created(runtime: Runtime) -> None:
     asked = {"container_id": "c", "image_id": "i", "request_id": "r"}
     first = runtime.request("session_create_request", asked)
-    runtime.sessions.delete(first.data.result["id"])
+    runtime.sessions.delete(at(str, first.data.result, "id"))
 
     assert runtime.request("session_create_request", asked).data == first.data
 

@@ -26,6 +26,7 @@ from reenact import (
 from reenact.actors.environment.api import SystemBusConsumer, SystemBusProducer
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent
+from tests.jsons import at
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.witness import Ears, check
 
@@ -136,8 +137,7 @@ def test_default_sessions_of_different_pairs_are_different(runtime: Runtime) -> 
 
     def send(container_id: str, image_id: str) -> str:
         data = {"container_id": container_id, "image_id": image_id, "content": "Hello"}
-        session_id: str = runtime.request("message_send_request", data).data.result["session_id"]
-        return session_id
+        return at(str, runtime.request("message_send_request", data).data.result, "session_id")
 
     first, second, again = send("a_b", "c"), send("a", "b_c"), send("a_b", "c")
 
@@ -244,7 +244,7 @@ def test_data_that_is_no_mapping_of_names_is_refused(runtime: Runtime, data: Any
 def test_a_request_may_wait_for_ever_however_that_is_written(runtime: Runtime, timeout: float | None) -> None:
     response = runtime.request("container_create_request", {"container_id": "lab"}, timeout)
 
-    assert response.data.result["id"] == "lab"
+    assert at(str, response.data.result, "id") == "lab"
 
 
 @pytest.mark.parametrize("timeout", [float("nan"), "1", True])

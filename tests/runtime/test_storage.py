@@ -11,6 +11,7 @@ import pytest
 from reenact import Image, LogUnusableError, ReenactError, Runtime, StorageError, StorageFullError
 from reenact.testing import MockEnvironmentFactory
 from tests.journal.support import connection_of
+from tests.jsons import at
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import Ears, at_every_commit, check, journal_of
@@ -110,8 +111,7 @@ def test_a_full_disk_refuses_every_message_at_once(runtime: Runtime, agent: str,
 def ask(runtime: Runtime, agent_id: str, text: str) -> str:
     """Send the message with a limit to how long the answer may take; return its turn."""
     response = runtime.request("message_send_request", {"agent_id": agent_id, "content": text}, timeout=60)
-    turn_id: str = response.data.result["turn_id"]
-    return turn_id
+    return at(str, response.data.result, "turn_id")
 
 
 def test_a_full_disk_can_be_closed_and_opened_again(opened: Open, mock: GatedFactory) -> None:

@@ -32,8 +32,10 @@ from reenact.domain import image
 from reenact.domain.agent import Failure, MessageAccepted, SoFar
 from reenact.domain.attachments import ImageBlock
 from reenact.domain.errors import ConfigurationError, RedactionError
+from reenact.domain.events import ToolStarted
 from reenact.domain.loop.events import HumanApproveRequired, ToolApproved
 from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, text_of
+from reenact.domain.plain import JsonObject
 from reenact.domain.session import Session
 from reenact.projections.explain.history import believe
 from reenact.projections.log import InMemoryLog, InMemoryRow
@@ -92,7 +94,7 @@ PLACES = [
 
 def _say(world: World, place: str, text: str, *, as_number: bool) -> None:
     """Have the text said in that place of a history."""
-    anything: object = int(text) if as_number and text.isdigit() else text
+    anything: str | int = int(text) if as_number and text.isdigit() else text
     answer = SoFar(message_id="m", content=(TextBlock("well"),), stop_reason="end_turn", model="small")
     match place:
         case "message":
@@ -107,7 +109,7 @@ def _say(world: World, place: str, text: str, *, as_number: bool) -> None:
             world.say("a", "hm?")
             world.answer("a", msgspec.structs.replace(answer, content=(block, TextBlock("so"))))
         case "argument" | "name" | "result":
-            call = {text: "here"} if place == "name" else {"deep": [{"er": anything}], "q": 1}
+            call: JsonObject = {text: "here"} if place == "name" else {"deep": [{"er": anything}], "q": 1}
             world.say("a", "look")
             world.ask("a", ToolUseBlock("t1", "search", {"q": 1} if place == "result" else call))
             world.report("a", result={"found": [anything, text]} if place == "result" else "nothing")
@@ -557,6 +559,7 @@ def test_what_is_heard_of_a_call_says_no_more_than_what_is_left_of_it(tmp_path: 
     with SqliteJournal.open(tmp_path / "b.db", codec(), read_only=True) as journal:
         entries = [entry for row in journal.read_feed("session/a") for one in row.segments for entry in one.entries]
     (started,) = [entry.data for entry in entries if entry.type == "tool_started"]
+    assert isinstance(started, ToolStarted)
     assert started.name == "send"
     assert "[redacted: " in str(started.input)
     assert verify_log(tmp_path / "b.db").is_whole

@@ -17,7 +17,6 @@ from reenact.actors.environment.claude.decode import MessageDecoder
 from reenact.actors.environment.claude.request import SAMPLING
 from reenact.actors.environment.claude.stream import (
     ApiError,
-    Json,
     MalformedEventError,
     SseDecoder,
     WireEvent,
@@ -90,7 +89,7 @@ class ClaudeClient:
         self._live: WeakKeyDictionary[asyncio.AbstractEventLoop, tuple[AsyncAnthropic, asyncio.Task[None]]]
         self._live = WeakKeyDictionary()
 
-    async def stream(self, request: Json, message: MessageDecoder) -> None:
+    async def stream(self, request: dict[str, object], message: MessageDecoder) -> None:
         """Send the request, let the message take in the answer, and return when that is complete.
 
         An answer that comes whole, as some proxies send it, is taken in like a stream.
@@ -123,7 +122,7 @@ class ClaudeClient:
                 else:
                     await _read(stream.response.aiter_bytes(), message)
 
-    async def count(self, request: Json) -> int:
+    async def count(self, request: dict[str, object]) -> int:
         """Return how many input tokens a request has.
 
         Raises:
@@ -192,7 +191,7 @@ class ClaudeClient:
             raise Fault(error_type, told, again=True) from error
 
 
-def _options(request: Json) -> RequestOptions:
+def _options(request: dict[str, object]) -> RequestOptions:
     """Return the options of the request; redirects are not followed, for they would take the key with them."""
     return {"headers": _SAMPLING_VERSION if request.keys() & SAMPLING else {}, "follow_redirects": False}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
@@ -14,7 +14,6 @@ from reenact.actors.environment.api import OnEvent
 from reenact.actors.environment.claude.stream import (
     Delta,
     Ending,
-    Json,
     MalformedEventError,
     Started,
     WireEvent,
@@ -33,7 +32,7 @@ from reenact.domain.events import (
     ToolCall,
 )
 from reenact.domain.messages import Block, OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from reenact.domain.plain import is_sequence
+from reenact.domain.plain import JsonDict, is_sequence
 
 PAUSED: Final = "pause_turn"
 _CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
@@ -52,7 +51,7 @@ _OF_A_CALL: Final = frozenset({"type", "id", "name", "input"})
 class _OpenBlock:
     """A content block on its way. `fields` are as they came; what deltas added stands beside them."""
 
-    def __init__(self, index: int | None, fields: Json) -> None:
+    def __init__(self, index: int | None, fields: JsonDict) -> None:
         self.index = index
         self.fields = fields
         self.type = str(fields.get("type", ""))
@@ -90,7 +89,7 @@ class _OpenBlock:
         """Whether all that is in the block is reported as it comes."""
         return self.type in _TOLD and not self.citations
 
-    def input(self) -> Json | None:
+    def input(self) -> JsonDict | None:
         """Return the input of a call, None if it is no JSON object; what deltas said replaces what stood there."""
         try:
             written = "".join(self.json) or json.dumps(self.fields.get("input") or {})
@@ -148,7 +147,7 @@ class MessageDecoder:
         self._unsaid_call: _OpenBlock | None = None
         self.published = False
         """Whether anything of the present request has been reported."""
-        self.container: Json | None = None
+        self.container: JsonDict | None = None
         self.stop_reason: str | None = None
         self._stop_sequence: str | None = None
         self._stop_details: StopDetails | None = None
@@ -244,7 +243,7 @@ class MessageDecoder:
     def _begin_block(self, event: WireEvent) -> None:
         self._open(event.index, event.content_block or {})
 
-    def _open(self, index: int | None, fields: Json) -> _OpenBlock:
+    def _open(self, index: int | None, fields: JsonDict) -> _OpenBlock:
         before = self._open_block
         if before is not None and before.is_call:
             raise MalformedEventError(f"a block begins before the call at index {before.index} has ended")
@@ -388,7 +387,7 @@ class MessageDecoder:
             self.end(self.stop_reason)
 
 
-def _merged(usage: Usage, news: Mapping[str, object] | None) -> Usage:
+def _merged(usage: Usage, news: Usage | None) -> Usage:
     """Return the usage with what is news in it; the API leaves out, or sends as null, what has not changed."""
     return {**usage, **{name: value for name, value in (news or {}).items() if value is not None}}
 

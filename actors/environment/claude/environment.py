@@ -19,7 +19,6 @@ from reenact.actors.environment.claude.decode import PAUSED, MessageDecoder
 from reenact.actors.environment.claude.messages import api_blocks
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.environment.claude.request import Question, count_request, left_out, message_request
-from reenact.actors.environment.claude.stream import Json
 from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.domain.conversation import Conversation
@@ -121,7 +120,7 @@ class ClaudeDriver(Interruptible):
             message.start_over()
             await self._converse(self._request(question, thoughts=False), message)
 
-    def _request(self, question: Question, *, thoughts: bool = True) -> Json:
+    def _request(self, question: Question, *, thoughts: bool = True) -> dict[str, object]:
         return message_request(question, self._config, now=self._now(), thoughts=thoughts)
 
     def _warn(self, question: Question) -> None:
@@ -133,7 +132,7 @@ class ClaudeDriver(Interruptible):
             what = ", ".join(names)
             _log.warning("not sent, because %s does not take them: %s; remove them from LLMConfig", model, what)
 
-    async def _converse(self, request: Json, message: MessageDecoder) -> None:
+    async def _converse(self, request: dict[str, object], message: MessageDecoder) -> None:
         """Send the request, and as long as the API pauses, what it has said so far for it to go on."""
         asked = request["messages"]
         assert is_sequence(asked)  # as `message_request` makes it

@@ -19,13 +19,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress
 from typing import Final, TypeAlias, TypedDict
 
 import msgspec
 
-from reenact.actors.environment.claude.stream import Json, is_json_object
+from reenact.actors.environment.claude.stream import is_json_object
 from reenact.domain.messages import (
     Block,
     OpaqueBlock,
@@ -49,11 +49,14 @@ _OF_THE_MODEL = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "compa
 _BESIDE_THE_MESSAGE = "container"
 
 
+ApiBlock: TypeAlias = Mapping[str, object]
+
+
 class ApiMessage(TypedDict):
     """A message as the API has it."""
 
     role: Role
-    content: list[Json]
+    content: list[ApiBlock]
 
 
 def api_messages(
@@ -71,12 +74,12 @@ def api_messages(
     return messages
 
 
-def api_blocks(blocks: Iterable[Block]) -> list[Json]:
+def api_blocks(blocks: Iterable[Block]) -> list[ApiBlock]:
     """Return the blocks as the API has them, without what it would refuse anywhere."""
     return [block for block in map(_api_block, blocks) if not _is_void(block)]
 
 
-def container_of(conversation: Sequence[Said]) -> Json | None:
+def container_of(conversation: Sequence[Said]) -> ApiBlock | None:
     """Return what the API said last of the container in which it runs code: its `id`, and when it `expires_at`."""
     for said in reversed(conversation):
         for block in reversed(said.content):
@@ -117,7 +120,7 @@ def _may_say(role: Role, kind: object) -> bool:
     return kind not in _OF_THE_USER
 
 
-def _api_block(block: Block) -> Json:
+def _api_block(block: Block) -> ApiBlock:
     match block:
         case TextBlock(text=text, citations=citations):
             cited = {} if citations is None else {"citations": list(map(_citation, citations))}
@@ -132,11 +135,11 @@ def _api_block(block: Block) -> Json:
         case OpaqueBlock(data=data):
             return data
         case _:
-            plain: Json = msgspec.to_builtins(block)
+            plain: dict[str, object] = msgspec.to_builtins(block)
             return plain
 
 
-def _result(content: str | tuple[Json, ...], *, is_error: bool) -> str | list[Json]:
+def _result(content: str | tuple[ApiBlock, ...], *, is_error: bool) -> str | list[ApiBlock]:
     """Return a result's content; a failure consists of text, and there is some."""
     if isinstance(content, str):
         return FAILED if is_error and not content.strip() else content
@@ -144,11 +147,11 @@ def _result(content: str | tuple[Json, ...], *, is_error: bool) -> str | list[Js
     return blocks or (FAILED if is_error else "")
 
 
-def _citation(citation: Json) -> Json:
+def _citation(citation: ApiBlock) -> ApiBlock:
     return {name: value for name, value in citation.items() if name != _NOT_ACCEPTED_BACK}
 
 
-def _is_void(block: Json) -> bool:
+def _is_void(block: ApiBlock) -> bool:
     """Return whether the block is refused wherever it stands: it says nothing, has no signature, or is none at all."""
     match block.get("type"):
         case "text":
@@ -161,7 +164,7 @@ def _is_void(block: Json) -> bool:
             return kind is None or kind == _BESIDE_THE_MESSAGE
 
 
-def _text(block: Json, field: str) -> str:
+def _text(block: ApiBlock, field: str) -> str:
     value = block.get(field)
     return value if isinstance(value, str) else ""
 
@@ -176,7 +179,7 @@ def _end(messages: list[ApiMessage], *, prefill: bool) -> None:
         messages[-1]["content"] = [*before, {**last, "text": _text(last, "text").rstrip()}]
 
 
-Turn: TypeAlias = tuple[Role, list[Json]]
+Turn: TypeAlias = tuple[Role, list[ApiBlock]]
 
 NO_RESULT: Final = "No result: the call was interrupted or never carried out, or its outcome was lost."
 """What the model is told of a call that nobody answered."""
@@ -242,7 +245,7 @@ def _identified(turns: Iterable[Turn]) -> Iterator[Turn]:
             yield role, list(_answers(blocks, asked))
 
 
-def _call(block: Json, asked: dict[str, list[str]], used: set[str]) -> Json:
+def _call(block: ApiBlock, asked: dict[str, list[str]], used: set[str]) -> ApiBlock:
     given, name = str(block.get("id", "")), str(block.get("name", ""))
     call_id = stem = _IMPROPER.sub("_", given) or "call"
     count = 1
@@ -255,7 +258,7 @@ def _call(block: Json, asked: dict[str, list[str]], used: set[str]) -> Json:
     return block if call_id == given and proper == name else {**block, "id": call_id, "name": proper}
 
 
-def _answers(blocks: list[Json], asked: dict[str, list[str]]) -> Iterator[Json]:
+def _answers(blocks: list[ApiBlock], asked: dict[str, list[str]]) -> Iterator[ApiBlock]:
     for block in blocks:
         if block.get("type") != "tool_result":
             yield block
@@ -269,7 +272,7 @@ def _with_answers(turns: list[Turn]) -> Iterator[Turn]:
 
     A message that says more after its calls is two: the answers come between.
     """
-    calls: list[Json] = []
+    calls: list[ApiBlock] = []
     for number, (role, blocks) in enumerate(turns):
         if role == "user":
             results = _results(blocks)
@@ -287,9 +290,9 @@ def _with_answers(turns: list[Turn]) -> Iterator[Turn]:
     yield "user", [_answer(call, {}) for call in calls]
 
 
-def _segments(blocks: list[Json]) -> list[list[Json]]:
+def _segments(blocks: list[ApiBlock]) -> list[list[ApiBlock]]:
     """Cut a message of the model where it goes on after a call with anything but calls."""
-    segments: list[list[Json]] = [[]]
+    segments: list[list[ApiBlock]] = [[]]
     for block in blocks:
         if _calls(segments[-1]) and block.get("type") not in _AFTER_A_CALL:
             segments.append([])
@@ -297,15 +300,15 @@ def _segments(blocks: list[Json]) -> list[list[Json]]:
     return segments
 
 
-def _calls(blocks: list[Json]) -> list[Json]:
+def _calls(blocks: list[ApiBlock]) -> list[ApiBlock]:
     return [block for block in blocks if block.get("type") == "tool_use"]
 
 
-def _results(blocks: list[Json]) -> dict[str, Json]:
+def _results(blocks: list[ApiBlock]) -> dict[str, ApiBlock]:
     return {str(block["tool_use_id"]): block for block in blocks if block.get("type") == "tool_result"}
 
 
-def _answer(call: Json, results: dict[str, Json]) -> Json:
+def _answer(call: ApiBlock, results: dict[str, ApiBlock]) -> ApiBlock:
     result = results.get(str(call["id"]))
     if result is None:
         result = {"type": "tool_result", "tool_use_id": call["id"], "content": NO_RESULT, "is_error": True}
@@ -338,11 +341,11 @@ def _with_server_results(turns: list[Turn], *, resumable: bool) -> Iterator[Turn
             yield role, [block for block in blocks if role == "user" or _belongs(block, stays, running, begun)]
 
 
-def _concerns_the_server(block: Json) -> bool:
+def _concerns_the_server(block: ApiBlock) -> bool:
     return block.get("type") in _SERVER_CALLS or "caller" in block or _answered(block) is not None
 
 
-def is_open(blocks: list[Json]) -> bool:
+def is_open(blocks: list[ApiBlock]) -> bool:
     """Return whether work of the API's own tools was begun in the message of the model and not finished."""
     begun = {str(block.get("id")) for block in blocks if block.get("type") in _SERVER_CALLS}
     return not begun <= {_answered(block) for block in blocks}
@@ -369,7 +372,7 @@ def _is_question(turn: Turn) -> bool:
     return turn[0] == "user" and any(block.get("type") != "tool_result" for block in turn[1])
 
 
-def _work(messages: list[list[Json]]) -> tuple[set[str], set[str]]:
+def _work(messages: list[list[ApiBlock]]) -> tuple[set[str], set[str]]:
     """Return the ids of the server's calls that are answered, and of those that still may be.
 
     A call is answered in the message that it was made in, or in the next one; unless code that it runs calls in there,
@@ -391,12 +394,12 @@ def _work(messages: list[list[Json]]) -> tuple[set[str], set[str]]:
     return finished, running
 
 
-def _calling(messages: list[list[Json]]) -> set[str | None]:
+def _calling(messages: list[list[ApiBlock]]) -> set[str | None]:
     """Return the ids of the server's calls whose code has called something."""
     return {_caller(block) for block in chain.from_iterable(messages)}
 
 
-def _belongs(block: Json, stays: set[str], running: set[str], begun: set[str]) -> bool:
+def _belongs(block: ApiBlock, stays: set[str], running: set[str], begun: set[str]) -> bool:
     """Return whether the block may stay, and note what the server has begun and what it has finished."""
     caller, answered = _caller(block), _answered(block)
     if caller is not None and caller not in running:
@@ -414,13 +417,13 @@ def _belongs(block: Json, stays: set[str], running: set[str], begun: set[str]) -
     return True
 
 
-def _answered(block: Json) -> str | None:
+def _answered(block: ApiBlock) -> str | None:
     """Return the id of the server's call that the block answers, if it is such an answer."""
     kind = block.get("type")
     return str(block.get("tool_use_id")) if isinstance(kind, str) and kind.endswith("_tool_result") else None
 
 
-def _caller(block: Json) -> str | None:
+def _caller(block: ApiBlock) -> str | None:
     """Return the id of the server's call whose code has called, if it was code; an answer goes with its own call."""
     caller = block.get("caller")
     if _answered(block) is not None or not is_json_object(caller):

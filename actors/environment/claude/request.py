@@ -10,9 +10,9 @@ from typing import Final, Literal
 import msgspec
 
 from reenact.actors.environment.api import LLMConfig
-from reenact.actors.environment.claude.messages import THOUGHTS, ApiMessage, api_messages, container_of
+from reenact.actors.environment.claude.messages import THOUGHTS, ApiBlock, ApiMessage, api_messages, container_of
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_prefill, takes_sampling, takes_thinking_budget
-from reenact.actors.environment.claude.stream import Json, is_json_object
+from reenact.actors.environment.claude.stream import is_json_object
 from reenact.domain.messages import Said
 
 SAMPLING: Final = ("temperature", "top_p", "top_k")
@@ -37,7 +37,9 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     tools: Sequence[Mapping[str, object]] = ()
 
 
-def message_request(question: Question, config: LLMConfig, *, now: datetime, thoughts: bool = True) -> Json:
+def message_request(
+    question: Question, config: LLMConfig, *, now: datetime, thoughts: bool = True
+) -> dict[str, object]:
     """Return the body of the request that lets the model answer, streaming; without `thoughts` none are sent."""
     model = question.model or config.model or DEFAULT_MODEL
     max_tokens = question.max_tokens or config.max_tokens
@@ -48,8 +50,14 @@ def message_request(question: Question, config: LLMConfig, *, now: datetime, tho
         resumable=container is not None or (bool(question.tools) and "container" in config.extra),
         thoughts=thoughts,
     )
-    request: Json = {**config.extra, "model": model, "max_tokens": max_tokens, "messages": messages, "stream": True}
-    tools: list[Json] = [dict(tool) for tool in question.tools]
+    request: dict[str, object] = {
+        **config.extra,
+        "model": model,
+        "max_tokens": max_tokens,
+        "messages": messages,
+        "stream": True,
+    }
+    tools: list[ApiBlock] = [dict(tool) for tool in question.tools]
     if tools:
         if config.tool_choice is not None:
             request["tool_choice"] = dict(config.tool_choice)
@@ -57,7 +65,7 @@ def message_request(question: Question, config: LLMConfig, *, now: datetime, tho
             request.setdefault("container", container)
     elif tools := _tools_in(messages):
         request["tool_choice"] = {"type": "none"}
-    system: list[Json] = [{"type": "text", "text": question.system}] if (question.system or "").strip() else []
+    system: list[ApiBlock] = [{"type": "text", "text": question.system}] if (question.system or "").strip() else []
     if config.cache != "off":
         _mark(config.cache, request, messages, system, tools)
     if system:
@@ -87,7 +95,7 @@ def left_out(question: Question, config: LLMConfig) -> tuple[str, ...]:
     return tuple(name for name in SAMPLING if name in given)
 
 
-def count_request(question: Question, config: LLMConfig, *, now: datetime) -> Json:
+def count_request(question: Question, config: LLMConfig, *, now: datetime) -> dict[str, object]:
     """Return the body of the request that counts the input tokens of what `message_request` would send."""
     request = message_request(question, msgspec.structs.replace(config, cache="off"), now=now)
     return {name: request[name] for name in _COUNTED if name in request}
@@ -108,7 +116,7 @@ def _thinks(config: LLMConfig) -> bool:
     return config.thinking_budget is not None or config.thinking == "adaptive"
 
 
-def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[ApiMessage]) -> Json | None:
+def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[ApiMessage]) -> dict[str, object] | None:
     """Return how the model is to think.
 
     A budget that leaves no room for an answer is made smaller, or left out, and so is one that comes in the middle of
@@ -129,7 +137,7 @@ def _thinking(config: LLMConfig, model: str, max_tokens: int, messages: list[Api
 
 def _was_begun_without_thought(messages: list[ApiMessage]) -> bool:
     """Return whether the last turn of the model, if it called tools to its end, did not begin with a thought."""
-    first: Json | None = None
+    first: ApiBlock | None = None
     for message in reversed(messages):
         if message["role"] == "user" and all(block.get("type") != "tool_result" for block in message["content"]):
             break
@@ -138,7 +146,7 @@ def _was_begun_without_thought(messages: list[ApiMessage]) -> bool:
     return first is not None and first.get("type") not in THOUGHTS
 
 
-def _tools_in(messages: list[ApiMessage]) -> list[Json]:
+def _tools_in(messages: list[ApiMessage]) -> list[ApiBlock]:
     """Return definitions of the tools that were called: the API wants some if there were calls."""
     blocks = (block for message in messages for block in message["content"])
     names = dict.fromkeys(block["name"] for block in blocks if block.get("type") == "tool_use")
@@ -146,7 +154,11 @@ def _tools_in(messages: list[ApiMessage]) -> list[Json]:
 
 
 def _mark(
-    life: Literal["5m", "1h"], request: Json, messages: list[ApiMessage], system: list[Json], tools: list[Json]
+    life: Literal["5m", "1h"],
+    request: dict[str, object],
+    messages: list[ApiMessage],
+    system: list[ApiBlock],
+    tools: list[ApiBlock],
 ) -> None:
     """Put marks for the prompt cache into the parts of the request; those that are in it already count, and stay.
 
@@ -154,7 +166,7 @@ def _mark(
     beginning in common. So the last question is marked, which is the last but one of the next request, and besides the
     system prompt and the tools, for requests that have only these in common. (platform.claude.com: "Prompt caching".)
     """
-    mark: Json = {"type": "ephemeral"} if life == "5m" else {"type": "ephemeral", "ttl": life}
+    mark: dict[str, object] = {"type": "ephemeral"} if life == "5m" else {"type": "ephemeral", "ttl": life}
     questions = _questions(messages)
     places = [*islice(questions, 1), *((system, 0) for _ in system), *islice(questions, 1)]
     told = [place for place, tool in enumerate(tools) if not tool.get("defer_loading")]  # the model finds others later
@@ -166,7 +178,7 @@ def _mark(
         siblings[place] = {**siblings[place], _MARK: mark}
 
 
-def _questions(messages: list[ApiMessage]) -> Iterator[tuple[list[Json], int]]:
+def _questions(messages: list[ApiMessage]) -> Iterator[tuple[list[ApiBlock], int]]:
     """Yield the last block that may be marked of each message of the user, the last message first."""
     for message in reversed(messages):
         blocks = message["content"]

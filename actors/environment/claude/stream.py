@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Final, TypeAlias, TypeGuard
+from typing import Final, TypeGuard
 
 import msgspec
 
 from reenact.domain.messages import StopDetails
-
-Json: TypeAlias = dict[str, object]
+from reenact.domain.plain import JsonDict
 
 
 class SseDecoder:
@@ -72,7 +71,7 @@ class Ending(msgspec.Struct):
     stop_reason: str | None = None
     stop_sequence: str | None = None
     stop_details: StopDetails | None = None
-    container: Json | None = None
+    container: JsonDict | None = None
 
 
 class Delta(Ending):
@@ -83,7 +82,7 @@ class Delta(Ending):
     thinking: str | None = None
     signature: str | None = None
     partial_json: str | None = None
-    citation: Json | None = None
+    citation: JsonDict | None = None
     content: str | None = None
     encrypted_content: str | None = None
 
@@ -93,8 +92,8 @@ class Started(Ending):
 
     id: str | None = None
     model: str | None = None
-    content: list[Json] = []
-    usage: Json | None = None
+    content: list[JsonDict] = []
+    usage: JsonDict | None = None
 
 
 class ApiError(msgspec.Struct):
@@ -110,9 +109,9 @@ class WireEvent(msgspec.Struct):
     type: str = ""
     index: int | None = None
     delta: Delta | None = None
-    content_block: Json | None = None
+    content_block: JsonDict | None = None
     message: Started | None = None
-    usage: Json | None = None
+    usage: JsonDict | None = None
     error: ApiError | None = None
 
 
@@ -135,7 +134,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _decoder = msgspec.json.Decoder(WireEvent)
 
 
-def is_json_object(value: object) -> TypeGuard[Json]:
+def is_json_object(value: object) -> TypeGuard[JsonDict]:
     """Return whether a decoded value is an object, not a list or a scalar."""
     return isinstance(value, dict)
 

@@ -35,6 +35,7 @@ from reenact.domain.events import (
     stream_event,
 )
 from reenact.domain.messages import Said
+from reenact.domain.plain import Json, JsonObject
 from reenact.domain.tools import is_array, is_object
 
 FORMAT: Final = "reenact-recording"
@@ -57,7 +58,7 @@ class ToldTool(msgspec.Struct, frozen=True):
 
     name: str
     description: str
-    input_schema: dict[str, object]
+    input_schema: JsonObject
 
 
 class Setting(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -126,8 +127,8 @@ class ToolRun(msgspec.Struct, frozen=True, tag_field="kind", tag="tool", kw_only
     exchange: _Number | None = None
     id: str
     name: str
-    input: dict[str, object]
-    result: object = None
+    input: JsonObject
+    result: Json = None
     is_error: bool = False
     seconds: _Seconds = 0.0
     complete: bool = True

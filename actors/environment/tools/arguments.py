@@ -17,7 +17,7 @@ import msgspec
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.values import is_mapping
 from reenact.domain.marks import parts_of
-from reenact.domain.plain import JSON
+from reenact.domain.plain import Json, JsonDict
 from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_property_name
 
 
@@ -36,7 +36,6 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
 
 
 AnyFunction: TypeAlias = Callable[..., object]
-Json: TypeAlias = dict[str, JSON]
 
 _UNIONS: Final = (typing.Union, types.UnionType)
 _COLLECTIONS: Final = (list, dict, set, frozenset, tuple)
@@ -147,7 +146,7 @@ class _Model(Protocol):
     """A pydantic model."""
 
     def model_validate_json(self, json_data: bytes, *, strict: bool) -> object: ...
-    def model_json_schema(self, *, ref_template: str) -> Json: ...
+    def model_json_schema(self, *, ref_template: str) -> JsonDict: ...
 
 
 class _Complaint(TypedDict):
@@ -182,7 +181,7 @@ def _told(error: _Complaint) -> str:
     return f"{where}: {error['msg']}" if where else error["msg"]
 
 
-def _model_schema(kind: object) -> Json:
+def _model_schema(kind: object) -> JsonDict:
     """Return the JSON Schema of a pydantic model; what it defines stands in its `$defs`.
 
     Raises:
@@ -282,8 +281,8 @@ def schema_of(
     struct: type[msgspec.Struct],
     texts: Mapping[str, str],
     defaults: Mapping[str, object],
-    hook: Callable[[type], Json],
-) -> Json:
+    hook: Callable[[type], JsonDict],
+) -> JsonDict:
     """Return the schema of the struct, with descriptions and defaults of its fields.
 
     A reference is replaced by what it refers to, except where that refers to itself. `hook` gives the schemas of types
@@ -293,8 +292,8 @@ def schema_of(
         TypeError, NameError: a type of the struct has no schema.
     """
     (top,), components = msgspec.json.schema_components([struct], schema_hook=hook, ref_template=f"{_PREFIX}{{name}}")
-    definitions: dict[str, Json] = {}
-    properties: dict[str, Json] = components[_referred(top)]["properties"]
+    definitions: dict[str, JsonDict] = {}
+    properties: dict[str, JsonDict] = components[_referred(top)]["properties"]
     for name, field in properties.items():
         _complete(field, texts.get(name), defaults.get(name, msgspec.UNSET))
     for name, definition in (*_inner_definitions(components), *components.items()):
@@ -311,7 +310,7 @@ def schema_of(
     return made
 
 
-def _complete(field: Json, text: str | None, default: object) -> None:
+def _complete(field: JsonDict, text: str | None, default: object) -> None:
     """Add what the signature and the docstring say of a field."""
     if text:
         field["description"] = text
@@ -323,7 +322,7 @@ def _complete(field: Json, text: str | None, default: object) -> None:
         field["default"] = value
 
 
-def _inner_definitions(node: JSON) -> Iterator[tuple[str, Json]]:
+def _inner_definitions(node: Json) -> Iterator[tuple[str, JsonDict]]:
     """Yield the definitions in a schema, and those in these."""
     if isinstance(node, dict) and isinstance(inner := node.get("$defs"), dict):
         yield from ((name, of) for name, of in inner.items() if isinstance(of, dict))
@@ -331,7 +330,7 @@ def _inner_definitions(node: JSON) -> Iterator[tuple[str, Json]]:
         yield from _inner_definitions(part)
 
 
-def _inlined(node: Json, inline: Mapping[str, Json]) -> Json:
+def _inlined(node: JsonDict, inline: Mapping[str, JsonDict]) -> JsonDict:
     """Return the schema with the references to these definitions replaced by them."""
     if (name := _referred(node)) in inline:
         return _inlined({**inline[name], **{key: value for key, value in node.items() if key != "$ref"}}, inline)
@@ -340,24 +339,24 @@ def _inlined(node: Json, inline: Mapping[str, Json]) -> Json:
     return {key: _inlined_part(value, inline) for key, value in node.items() if key not in left_out}
 
 
-def _inlined_part(node: JSON, inline: Mapping[str, Json]) -> JSON:
+def _inlined_part(node: Json, inline: Mapping[str, JsonDict]) -> Json:
     if isinstance(node, list):
         return [_inlined_part(item, inline) for item in node]
     return _inlined(node, inline) if isinstance(node, dict) else node
 
 
-def _referred(node: Json) -> str:
+def _referred(node: JsonDict) -> str:
     """Return the name of the definition that the schema refers to; empty if it refers to none."""
     reference = node.get("$ref")
     return reference.removeprefix(_PREFIX) if isinstance(reference, str) else ""
 
 
-def _references(schema: Json) -> set[str]:
+def _references(schema: JsonDict) -> set[str]:
     """Return the names of the definitions that the schema refers to."""
     return set(_REFERENCE.findall(msgspec.json.encode(schema).decode()))
 
 
-def _reachable(names: Iterable[str], definitions: Mapping[str, Json]) -> set[str]:
+def _reachable(names: Iterable[str], definitions: Mapping[str, JsonDict]) -> set[str]:
     """Return the names, and those of the definitions that they refer to, directly or through others."""
     found: set[str] = set()
     left = set(names)
@@ -425,7 +424,7 @@ def _problems(parameters: Parameters, arguments: Mapping[str, object]) -> Iterat
             yield f"argument `{name}` is missing"
 
 
-def _problem(name: str, value: object, schema: Json, message: str) -> str:
+def _problem(name: str, value: object, schema: JsonDict, message: str) -> str:
     found = _WHERE.fullmatch(message)
     what, where = found.groups() if found else (message, "")
     steps: list[Step] = [name]
@@ -439,7 +438,7 @@ def _problem(name: str, value: object, schema: Json, message: str) -> str:
     return f"{who} {_rule(what, steps, schema)}{_got(value, steps[1:])}"
 
 
-def _rule(what: str, steps: Sequence[Step], schema: Json) -> str:
+def _rule(what: str, steps: Sequence[Step], schema: JsonDict) -> str:
     if expected := _EXPECTED.fullmatch(what):
         return f"must be of type {' | '.join(_JSON_NAMES.get(kind, kind) for kind in expected[1].split(' | '))}"
     allowed = [value for node in _schemas_at(steps, schema, schema) for value in _listed(node, "enum")]
@@ -473,7 +472,7 @@ def _shown(value: object) -> str:
     return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}…"
 
 
-def _schemas_at(steps: Sequence[Step], node: JSON, whole: Json) -> Iterator[Json]:
+def _schemas_at(steps: Sequence[Step], node: Json, whole: JsonDict) -> Iterator[JsonDict]:
     """Yield the parts of the whole schema that describe what is at the end of the steps from the node."""
     if not isinstance(node, dict):
         return
@@ -497,6 +496,6 @@ def _schemas_at(steps: Sequence[Step], node: JSON, whole: Json) -> Iterator[Json
     yield from _schemas_at(rest, inner, whole)
 
 
-def _listed(node: Json, key: str) -> list[JSON]:
+def _listed(node: JsonDict, key: str) -> list[Json]:
     found = node.get(key)
     return found if isinstance(found, list) else []

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Final, TypeAlias, TypeGuard
+from typing import Final, TypeGuard
 
 import msgspec
 
@@ -15,6 +15,7 @@ from reenact.domain.content import check_result_content
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import BLOCK_TYPES, Content, json_text
 from reenact.domain.loop.values import is_mapping
+from reenact.domain.plain import Json, JsonDict
 from reenact.domain.tools import is_array, is_object
 
 MAX_OUTPUT: Final = 1_000_000
@@ -22,7 +23,6 @@ MAX_OUTPUT: Final = 1_000_000
 MAX_BLOCK: Final = 10_000_000
 """Bytes, as JSON, of an image or a document in a result; a larger one is left out."""
 
-_Block: TypeAlias = dict[str, object]
 _BYTES: Final = (bytes, bytearray, memoryview)
 _BEYOND_64_BITS: Final = re.compile(r"\d{19}")
 
@@ -37,7 +37,7 @@ class ToolOutcome(msgspec.Struct, frozen=True):
 
     content: Content = ""
     is_error: bool = False
-    result: object = None
+    result: Json = None
     duration: float = 0.0
 
 
@@ -78,8 +78,8 @@ def told(error: BaseException) -> str:
     return f"{kind}: {message}" if message else kind
 
 
-def _outcome(value: object, limit: int) -> ToolOutcome:
-    found = [one for one in value if _is_block(one)] if is_array(value) else []
+def _outcome(value: Json, limit: int) -> ToolOutcome:
+    found = [one for one in value if _is_block(one)] if isinstance(value, list) else []
     if found and found == value:
         blocks = tuple(_cut_blocks(found, limit))
         check_result_content(blocks)  # or else the API would refuse the rest of the conversation for ever
@@ -90,7 +90,7 @@ def _outcome(value: object, limit: int) -> ToolOutcome:
     return ToolOutcome(content, result=value if recorded else content)
 
 
-def _as_json(result: object) -> object:
+def _as_json(result: object) -> Json:
     """Return the result as JSON has it, in copies of its own.
 
     Raises:
@@ -100,13 +100,14 @@ def _as_json(result: object) -> object:
         if isinstance(result, str):
             result.encode()
             return result
-        return msgspec.json.decode(_dumped(result))
+        copy: Json = msgspec.json.decode(_dumped(result))
     except UnicodeEncodeError as error:
         raise _UnfitError(f"a lone surrogate stands in its text, at index {error.start}") from None
     except RecursionError:
         raise _UnfitError("it contains itself, or is nested too deeply") from None
     except (TypeError, ValueError) as error:
         raise _UnfitError(str(error)) from None
+    return copy
 
 
 def _dumped(result: object) -> str:
@@ -171,7 +172,7 @@ def _looks_like_blocks(value: object) -> bool:
     return is_array(value) and all(is_object(item) and item.get("type") in BLOCK_TYPES for item in value)
 
 
-def _is_block(value: object) -> TypeGuard[_Block]:
+def _is_block(value: object) -> TypeGuard[JsonDict]:
     """Return whether the Messages API takes the value as a part of a result."""
     if not is_object(value):
         return False
@@ -187,7 +188,7 @@ def _is_block(value: object) -> TypeGuard[_Block]:
             return False
 
 
-def _cut_blocks(blocks: Sequence[_Block], limit: int) -> Iterator[_Block]:
+def _cut_blocks(blocks: Sequence[JsonDict], limit: int) -> Iterator[JsonDict]:
     """Yield the blocks, without those of blank text, which the API refuses, and with no more text than may be."""
     left = limit
     for block in blocks:

@@ -214,7 +214,7 @@ Runnable: TypeAlias = AnyTool | RemoteTool | _Absent
 class ToolRegistry:
     """The functions behind the tools that images name: those of one image, and those for all. Thread-safe."""
 
-    def __init__(self, tools: Sequence[AnyTool | Callable[..., object]] = ()) -> None:
+    def __init__(self, tools: Sequence[object] = ()) -> None:
         """Take the tools that all images may name.
 
         Raises:

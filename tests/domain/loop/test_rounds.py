@@ -27,6 +27,7 @@ from reenact.domain.loop.events import (
 from reenact.domain.loop.rounds import Call, Round, RoundEvent
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import ToolResultBlock
+from reenact.domain.plain import Json
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import call_digest
 from tests.domain.policies import (
@@ -104,7 +105,7 @@ def test_a_denied_call_is_answered_and_nobody_is_asked() -> None:
     (told,) = events
     assert isinstance(told, ToolResult)
     assert (told.id, told.name, told.is_error, told.ran) == ("b", "pay", True, False)
-    assert told.result.startswith("pay was not run: ")
+    assert str(told.result).startswith("pay was not run: ")
     assert round_.is_answered
 
 
@@ -140,7 +141,7 @@ def test_a_call_that_asks_nothing_is_answered_with_what_is_wrong() -> None:
     (told,) = events
     assert isinstance(told, ToolResult)
     assert (told.is_error, told.ran) == (True, False)
-    assert "`prompt`" in told.result
+    assert "`prompt`" in str(told.result)
     assert round_.is_answered
 
 
@@ -189,7 +190,7 @@ def test_an_edited_call_that_is_denied_does_not_run() -> None:
     assert isinstance(edited, ToolEdited)
     assert isinstance(told, ToolResult)
     assert (told.is_error, told.ran) == (True, False)
-    assert told.result.startswith("pay was not run with the edited arguments: ")
+    assert str(told.result).startswith("pay was not run with the edited arguments: ")
 
 
 @pytest.mark.parametrize("digest_", ["", "0" * 64])
@@ -249,7 +250,7 @@ def test_only_what_waits_can_be_rejected() -> None:
 
 
 @pytest.mark.parametrize(("call", "value"), [(ASK, "that one"), (SELECT, ["y"]), (SELECT, [])])
-def test_a_question_is_answered_with_what_a_person_says(call: Call, value: object) -> None:
+def test_a_question_is_answered_with_what_a_person_says(call: Call, value: Json) -> None:
     round_ = waiting(ANYTHING_GOES, call)
 
     events = rounds.responded(round_, call.id, value, by="ann")
@@ -357,7 +358,7 @@ def test_after_a_crash_only_what_is_idempotent_runs_again() -> None:
     assert again == ToolStarted(id="a", name="look", attempt=2)
     assert isinstance(lost, ToolResult)
     assert (lost.id, lost.is_error, lost.ran) == ("b", True, True)
-    assert "it is not known whether it took effect" in lost.result
+    assert "it is not known whether it took effect" in str(lost.result)
     assert rounds.fold(round_, (lost, again)).call("a") == msgspec.structs.replace(LOOK, stage="running", attempts=2)
 
 
@@ -393,7 +394,7 @@ def test_after_a_crash_policies_that_have_changed_are_asked_before_anything_runs
     assert stages(rounds.fold(round_, asked_again)) == {"b": "waiting", "a": "waiting"}
     lost = [event for event in denied if isinstance(event, ToolResult)]
     assert [(told.id, told.is_error, told.ran) for told in lost] == [("b", True, True), ("a", True, True)]
-    assert "it was not run again" in lost[0].result
+    assert "it was not run again" in str(lost[0].result)
 
 
 def test_after_a_crash_people_are_asked_again_about_what_waited_if_the_policies_have_changed() -> None:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.loop.events import Custom, Done, Failed, StepCompleted
+from reenact.domain.loop.events import Custom, Done, Failed, HumanResponded, HumanSelectRequired, Option, StepCompleted
 from reenact.domain.loop.faults import ErrorInfo, info_of
 from reenact.domain.loop.folding import evolve
+from reenact.domain.loop.people import response
 from reenact.domain.loop.state import AgentState, built_in, event_from_json, from_json, state_from_json, to_json
 from reenact.domain.loop.values import Frozen, Growing
 
@@ -123,3 +124,10 @@ def test_what_is_nothing_of_its_kind_is_refused_also_when_it_is_empty(name: str)
     for nothing in nothings:
         with pytest.raises(InvalidInputError, match=f"{name} is a "):
             STATE.replace(**{name: nothing})
+
+
+def test_a_question_that_waits_is_answered_by_its_options_also_when_the_state_was_read() -> None:
+    asked = HumanSelectRequired(session_id="s", prompt="Which?", options=(Option("One", "a"), Option("Two", "b")))
+    state = state_from_json(to_json(evolve(AgentState("s"), asked)))
+
+    assert response(state, "Two") == (HumanResponded(value="b"),)

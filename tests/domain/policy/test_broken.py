@@ -31,7 +31,7 @@ BROKEN: list[Any] = [
     Command(""),
     Command("a | b | c | d"),
     Exact(float("nan")),
-    Exact({1, 2}),
+    Exact({1, 2}),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     object,
     b"bytes",
     {"type": "exact", "value": 1},

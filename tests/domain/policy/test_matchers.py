@@ -12,6 +12,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.plain import Json
 from reenact.domain.policy.expressions import Expression
 from reenact.domain.policy.matchers import Matcher, exact, glob, prefix, ready, regex
 from reenact.domain.policy.patterns import Match, Sight, alternatives, fits, is_one, part, parts
@@ -62,7 +63,7 @@ def match(matcher: Matcher, value: object) -> Match:
         ({"a": 1}, [["a", 1]], NO),
     ],
 )
-def test_a_value_is_equal_as_json_is(wanted: object, value: object, found: Match) -> None:
+def test_a_value_is_equal_as_json_is(wanted: Json, value: object, found: Match) -> None:
     assert match(exact(wanted), value) is found
 
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError
+from reenact.domain.plain import made
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
 from reenact.domain.policy.matchers import command, exact, glob, path, prefix, regex
@@ -200,7 +201,7 @@ def test_a_revision_is_the_same_in_every_version() -> None:
 
 def test_the_revision_of_what_json_cannot_say_is_refused() -> None:
     with pytest.raises(InvalidInputError):
-        _ = Policies(tools={"t": Policy(rules=(Rule({"a": exact(object())}, "never"),))}).revision
+        _ = Policies(tools={"t": Policy(rules=(Rule({"a": made(exact, object())}, "never"),))}).revision
 
 
 REFUSED: list[tuple[Any, str]] = [
@@ -262,7 +263,7 @@ REFUSED: list[tuple[Any, str]] = [
         {"t": {"rules": [{"when": {"a": float("nan")}, "mode": "deny"}]}},
         "policies.t.rules[0].when.a: nan is no JSON value",
     ),
-    ({"t": {"rules": [{"when": {"a": exact({1: {2}})}, "mode": "deny"}]}}, "is no JSON value"),
+    ({"t": {"rules": [{"when": {"a": made(exact, {1: {2}})}, "mode": "deny"}]}}, "is no JSON value"),
     ({"allow": "bash"}, "policies.allow is a list of entries, not 'bash'"),
     (
         {"allow": [5]},

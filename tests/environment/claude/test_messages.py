@@ -15,12 +15,12 @@ from reenact.actors.environment.claude.messages import (
     FAILED,
     GO_ON,
     NO_RESULT,
+    ApiBlock,
     ApiMessage,
     api_blocks,
     api_messages,
     container_of,
 )
-from reenact.actors.environment.claude.stream import Json
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.messages import (
     Block,
@@ -32,8 +32,10 @@ from reenact.domain.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from reenact.domain.plain import Json, JsonObject
 from reenact.testing.fake_rules import refusal
 from tests.environment.histories import histories, open_histories, plain_histories
+from tests.jsons import at
 
 HEADERS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 TOOLS = [{"name": "bash", "input_schema": {"type": "object"}}]
@@ -47,11 +49,11 @@ def user(text: str = "Hi") -> Said:
     return said("user", TextBlock(text))
 
 
-def call(call_id: str, name: str = "bash", **extra: object) -> ToolUseBlock:
+def call(call_id: str, name: str = "bash", **extra: Json) -> ToolUseBlock:
     return ToolUseBlock(call_id, name, {}, extra or None)
 
 
-def server(call_id: str, **fields: object) -> OpaqueBlock:
+def server(call_id: str, **fields: Json) -> OpaqueBlock:
     return OpaqueBlock({"type": "server_tool_use", "id": call_id, "name": "web_search", "input": {}, **fields})
 
 
@@ -68,7 +70,7 @@ def sent(*conversation: Said, **how: bool) -> list[tuple[str, list[object]]]:
 
 def complaint(messages: list[ApiMessage], model: str = "m", *, container: bool = True) -> str | None:
     """Return what the API would say against a request with these messages."""
-    body: Json = {"model": model, "max_tokens": 1, "messages": messages, "tools": TOOLS}
+    body: dict[str, object] = {"model": model, "max_tokens": 1, "messages": messages, "tools": TOOLS}
     refused = refusal(HEADERS, {**body, "container": "c"} if container else body, None)
     return None if refused is None else refused.message
 
@@ -240,7 +242,7 @@ def test_ids_and_names_that_the_api_does_not_take_are_replaced_in_call_and_answe
     ],
 )
 def test_a_failure_says_something_and_says_it_in_words(
-    content: str | tuple[Json, ...],
+    content: str | tuple[JsonObject, ...],
     is_error: bool,  # noqa: FBT001 - a case of the table
     expected: object,
 ) -> None:
@@ -336,7 +338,7 @@ def test_a_search_that_the_next_message_does_not_answer_is_lost() -> None:
 
 
 def test_code_that_waits_for_its_calls_goes_on_over_several_messages_as_long_as_its_container_lives() -> None:
-    code: Json = {"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {}}
+    code: JsonObject = {"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {}}
     caller = {"type": "code_execution_20250825", "tool_id": "s"}
     running = [
         user(),
@@ -398,10 +400,10 @@ def test_no_history_that_ends_in_the_middle_does_either(history: list[Said], pre
 def test_all_that_may_be_sent_is_sent_and_in_order(history: list[Said]) -> None:
     messages = api_messages(history)
 
-    blocks: list[dict[str, Any]] = [block for message in messages for block in message["content"]]
+    blocks = [block for message in messages for block in message["content"]]
     texts = [block["text"] for block in blocks if block["type"] == "text"]
-    calls = [block["input"]["n"] for block in blocks if block["type"] == "tool_use"]
-    signed = [block["signature"] for block in blocks if block["type"] == "thinking"]
+    calls = [at(str, block, "input", "n") for block in blocks if block["type"] == "tool_use"]
+    signed = [at(str, block, "signature") for block in blocks if block["type"] == "thinking"]
     answers = [block["content"] for block in blocks if block["type"] == "tool_result"]
     attached = [block for block in blocks if block["type"] in {"image", "document"}]
     wanted = Wanted(history)
@@ -436,7 +438,7 @@ class Wanted:
             case ImageBlock() | DocumentBlock() if said.role == "user":
                 self.attached.append(block)
             case ToolUseBlock() if said.role == "assistant" and block.id.startswith("toolu_") and not by_code(block):
-                self.calls.append(block.input["n"])
+                self.calls.append(at(str, block.input, "n"))
                 self.answers += [*first_answer(block, after)]
             case ThinkingBlock(signature=str(signature)) if said.role == "assistant" and signature:
                 if any(isinstance(later, TextBlock) and later.text.strip() for later in said.content[place:]):
@@ -465,7 +467,7 @@ def speaks(block: Block) -> bool:
 
 
 def by_code(block: ToolUseBlock) -> bool:
-    return "tool_id" in (block.extra or {}).get("caller", {})
+    return "tool_id" in at(dict, {"caller": {}, **(block.extra or {})}, "caller")
 
 
 def first_answer(block: ToolUseBlock, after: Said | None) -> Iterator[str]:
@@ -526,5 +528,5 @@ def ends_of_requests(history: Sequence[Said]) -> list[int]:
     ]
 
 
-def flat(messages: list[ApiMessage]) -> list[tuple[str, Json]]:
+def flat(messages: list[ApiMessage]) -> list[tuple[str, ApiBlock]]:
     return [(message["role"], block) for message in messages for block in message["content"]]

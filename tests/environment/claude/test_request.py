@@ -25,7 +25,7 @@ from reenact.actors.environment.claude.models import (
 from reenact.actors.environment.claude.request import MOST_MARKS, Question, count_request, message_request
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.plain import JsonObject, is_mapping, is_sequence
 from reenact.testing.fake_rules import refusal
 from tests.environment.claude.test_messages import ends_of_requests
 from tests.environment.histories import histories, plain_histories
@@ -280,7 +280,12 @@ def test_a_block_that_cannot_be_marked_is_passed_over() -> None:
 
 
 def test_marking_alters_nothing_that_is_kept() -> None:
-    found = {"type": "search_result", "source": "s", "title": "t", "content": [{"type": "text", "text": "x"}]}
+    found: JsonObject = {
+        "type": "search_result",
+        "source": "s",
+        "title": "t",
+        "content": [{"type": "text", "text": "x"}],
+    }
     conversation = [Said("user", (OpaqueBlock(found),))]
 
     request = asked(messages=conversation)

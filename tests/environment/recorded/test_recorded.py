@@ -30,7 +30,22 @@ from reenact.domain.errors import RecordingError
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider, RecordedEnvironment, wait_until
 from tests.environment.recorded.conftest import Open
-from tests.environment.recorded.stage import HOUR, IMAGE, Step, Turn, call, cuts, heard_of, mock_of, play, text
+from tests.environment.recorded.stage import (
+    HOUR,
+    IMAGE,
+    Step,
+    Turn,
+    call,
+    cuts,
+    echo,
+    fail,
+    hang,
+    heard_of,
+    mock_of,
+    play,
+    text,
+)
+from tests.jsons import at
 from tests.runtime.test_environments import ScriptedFactory
 from tests.runtime.witness import PATIENCE, Ears
 
@@ -125,8 +140,7 @@ def say(runtime: Runtime, question: str, image: Image | None = None) -> str:
     if runtime.images.get("i") is None:
         runtime.images.register(image or Image(id="i"))
     response = runtime.request("message_send_request", {"image_id": "i", "content": question})
-    turn_id: str = response.data.result["turn_id"]
-    return turn_id
+    return at(str, response.data.result, "turn_id")
 
 
 def test_what_was_answered_is_on_the_disk_before_anybody_hears_that_it_is_complete(path: Path, opened: Open) -> None:
@@ -361,7 +375,7 @@ def slow(path: Path) -> Path:
 
 
 def _tools() -> bytes:
-    specs = Toolbox(IMAGE.tools).specs()
+    specs = Toolbox((echo, fail, hang)).specs()
     return msgspec.json.encode([ToldTool(spec.name, spec.description, spec.input_schema) for spec in specs])
 
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from reenact.actors.environment.tools.tool import tool
 from reenact.domain.tools import InvalidArgumentsError
 from tests.environment.tools.support import fits
+from tests.jsons import at
 
 
 class Unit(Enum):
@@ -74,7 +75,7 @@ def look(
     model: Model | None = None,
     text: Annotated[str, msgspec.Meta(max_length=3)] = "",
 ) -> Given:
-    return {name: value for name, value in locals().items() if look.spec.input_schema["properties"][name]}
+    return {name: value for name, value in locals().items() if at(object, look.spec.input_schema, "properties", name)}
 
 
 @tool
@@ -82,7 +83,7 @@ def need(city: str, unit: Unit) -> str:
     return f"{city} {unit}"
 
 
-NAMES = ", ".join(f"`{name}`" for name in look.spec.input_schema["properties"])
+NAMES = ", ".join(f"`{name}`" for name in at(dict, look.spec.input_schema, "properties"))
 
 
 def run(arguments: object) -> Given:
@@ -296,7 +297,9 @@ REQUIRED: dict[str, st.SearchStrategy[Any]] = {
     "flag": st.booleans(),
 }
 FITTING = st.fixed_dictionaries(REQUIRED, optional=OPTIONAL)
-STRANGE = st.dictionaries(st.sampled_from([*store.spec.input_schema["properties"], "other"]), VALUES, max_size=4)
+STRANGE = st.dictionaries(
+    st.sampled_from([*at(dict, store.spec.input_schema, "properties"), "other"]), VALUES, max_size=4
+)
 
 
 @given(FITTING, STRANGE)

@@ -24,6 +24,7 @@ from reenact.actors.environment.tools.tool import tool
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import ConfigurationError, MissingExtraError
+from reenact.domain.plain import JsonObject
 from reenact.domain.policy.reading import policies_of
 from reenact.domain.tools import MCPServer, MCPServerError, ToolSpec
 from reenact.testing import wait_until
@@ -555,7 +556,7 @@ def test_what_the_api_would_refuse_of_a_tool_is_mended_and_the_server_sees_its_o
         "anyOf": [{"required": ["filter[id]"]}],
     }
 
-    async def go(box: Toolbox) -> tuple[Json, object]:
+    async def go(box: Toolbox) -> tuple[JsonObject, object]:
         (spec,) = box.specs()
         given = {"_top": 1, "filter_id__2": "a", "filter_id_": "b", "ok": None}
         return spec.input_schema, (await box.call("mcp__rough__echo", given)).content

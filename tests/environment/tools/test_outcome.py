@@ -30,6 +30,7 @@ from reenact.actors.environment.tools.outcome import (
 )
 from reenact.domain.loop.calls import content_of
 from reenact.domain.messages import TextBlock
+from reenact.domain.plain import JsonDict
 
 
 class Unit(Enum):
@@ -62,7 +63,7 @@ class Strange:
 
 NOON = datetime(2020, 1, 2, 12, tzinfo=UTC)
 PNG = {"type": "base64", "media_type": "image/png", "data": "aGVsbG8="}
-IMAGE: dict[str, object] = {"type": "image", "source": PNG}
+IMAGE: JsonDict = {"type": "image", "source": PNG}
 TEXT = {"type": "text", "text": "Hello"}
 CYCLE: list[Any] = []
 CYCLE.append(CYCLE)

@@ -18,6 +18,7 @@ from jsonschema import Draft202012Validator
 from reenact.actors.environment.tools.tool import Tool, tool
 from reenact.domain.errors import ConfigurationError
 from tests.environment.tools.support import fits
+from tests.jsons import at
 
 
 class Unit(Enum):
@@ -83,8 +84,7 @@ def schema_of(annotation: object) -> dict[str, Any]:
     look.__annotations__["value"] = annotation
     whole = tool(look).spec.input_schema
     Draft202012Validator.check_schema(whole)
-    found: dict[str, Any] = whole["properties"]["value"]
-    return found
+    return at(dict, whole, "properties", "value")
 
 
 NULL = {"type": "null"}
@@ -170,7 +170,7 @@ def test_a_parameter_may_be_named_like_what_alternatives_are_told_apart_by() -> 
     @tool
     def look(discriminator: str, pet: Cat | Dog) -> None: ...
 
-    assert look.spec.input_schema["properties"]["discriminator"] == {"type": "string"}
+    assert at(object, look.spec.input_schema, "properties", "discriminator") == {"type": "string"}
 
 
 def test_a_type_that_holds_itself_is_defined_once_and_referred_to() -> None:
@@ -180,8 +180,8 @@ def test_a_type_that_holds_itself_is_defined_once_and_referred_to() -> None:
     schema = plant.spec.input_schema
 
     Draft202012Validator.check_schema(schema)
-    assert schema["properties"]["tree"] == {"$ref": "#/$defs/Tree"}
-    assert list(schema["$defs"]) == ["Tree"]
+    assert at(object, schema, "properties", "tree") == {"$ref": "#/$defs/Tree"}
+    assert list(at(dict, schema, "$defs")) == ["Tree"]
     assert fits(schema, {"tree": {"value": 1, "left": {"value": 2}}, "others": []})
     assert not fits(schema, {"tree": {"value": 1, "left": {"value": "2"}}, "others": []})
 
@@ -192,7 +192,7 @@ def test_types_that_hold_each_other_are_both_defined() -> None:
 
     schema = store.spec.input_schema
 
-    assert list(schema["$defs"]) == ["File", "Folder"]
+    assert list(at(dict, schema, "$defs")) == ["File", "Folder"]
     cases: list[tuple[Any, bool]] = [(None, True), ({"files": []}, True), ({"files": 5}, False)]
     for inside, fit in cases:
         assert fits(schema, {"folder": {"files": [{"linked": inside}]}}) == fit
@@ -213,13 +213,13 @@ def test_a_pydantic_model_is_a_type_too() -> None:
     schema = look.spec.input_schema
 
     Draft202012Validator.check_schema(schema)
-    assert schema["properties"]["model"]["properties"]["number"] == {
+    assert at(object, schema, "properties", "model", "properties", "number") == {
         "type": "integer",
         "minimum": 1,
         "description": "Any number.",
         "title": "Number",
     }
-    assert list(schema["$defs"]) == ["Node"]
+    assert list(at(dict, schema, "$defs")) == ["Node"]
 
 
 def test_two_types_of_one_name_are_refused() -> None:
@@ -275,7 +275,7 @@ def test_a_tool_may_take_nothing() -> None:
 def test_a_default_is_shown_as_json(default: object, shown: object) -> None:
     def look(value: Any = default) -> None: ...  # noqa: ANN401 - any JSON value
 
-    assert tool(look).spec.input_schema["properties"]["value"] == {"default": shown}
+    assert at(object, tool(look).spec.input_schema, "properties", "value") == {"default": shown}
 
 
 @pytest.mark.parametrize("default", [object(), float("nan"), ...], ids=["object", "nan", "ellipsis"])
@@ -298,7 +298,7 @@ def test_what_an_annotation_says_of_a_parameter_comes_before_the_docstring() -> 
             days: How many.
         """
 
-    described = {name: of.get("description") for name, of in look.spec.input_schema["properties"].items()}
+    described = {name: of.get("description") for name, of in at(dict, look.spec.input_schema, "properties").items()}
     assert described == {"city": "A city.", "days": "How many.", "unit": None}
     assert look.spec.description == "Look."
 
@@ -317,7 +317,7 @@ def test_classes_that_are_local_to_a_function_are_found() -> None:
         return local.name
 
     for one in (look, look_again, tool(look_again, name="peek")):
-        assert one.spec.input_schema["properties"]["local"]["title"] == "Local"
+        assert at(object, one.spec.input_schema, "properties", "local", "title") == "Local"
 
 
 def test_types_in_quotes_are_found_and_what_is_returned_need_not_be() -> None:

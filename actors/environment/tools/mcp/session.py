@@ -27,6 +27,7 @@ from reenact.actors.environment.tools.mcp.stdio import MAX_LINE, StdioTransport
 from reenact.actors.environment.tools.outcome import ToolOutcome, failure, told
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.calls import json_text
+from reenact.domain.plain import JsonObject
 from reenact.domain.tools import MCPServer, ToolSpec, check_spec, is_array, is_object, is_property_name, remote_name
 
 IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
@@ -229,7 +230,7 @@ def outcome_of_result(result: types.CallToolResult) -> ToolOutcome:
     return ToolOutcome(tuple(blocks), is_error=result.is_error)
 
 
-def _blocks(item: types.ContentBlock) -> Iterator[dict[str, object]]:
+def _blocks(item: types.ContentBlock) -> Iterator[JsonObject]:
     match item:
         case types.TextContent(text=text):
             yield _text(text)
@@ -242,17 +243,17 @@ def _blocks(item: types.ContentBlock) -> Iterator[dict[str, object]]:
             yield _text(f"[resource {name}: {uri}{f' ({description})' if description else ''}]")
 
 
-def _resource(resource: types.TextResourceContents | types.BlobResourceContents) -> dict[str, object]:
+def _resource(resource: types.TextResourceContents | types.BlobResourceContents) -> JsonObject:
     if isinstance(resource, types.TextResourceContents):
         return _text(resource.text)
     return _binary(resource.mime_type or "", resource.blob)
 
 
-def _text(text: str) -> dict[str, object]:
+def _text(text: str) -> JsonObject:
     return {"type": "text", "text": text}
 
 
-def _binary(kind: str, data: str) -> dict[str, object]:
+def _binary(kind: str, data: str) -> JsonObject:
     """Return an image or a document; a note in the place of what a model cannot be shown."""
     kind = kind.partition(";")[0].strip().lower()
     if (kind in IMAGES or kind == PDF) and _is_base64(data):
