@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final
 
 import msgspec
 from rich.cells import cell_len
@@ -18,6 +18,7 @@ from reenact.cli.output.exact import MARGIN, SHOWN, escaped, on_one_line, plain_
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import harmless
 from reenact.domain.people import PendingCall, check_arguments
+from reenact.domain.plain import Json, JsonObject
 
 _ALWAYS: Final = "earlier, with [a]lways"
 """What is recorded of who approved a call without being asked about it."""
@@ -26,8 +27,6 @@ _APPROVED: Final = "(approved for this chat)"
 _DECLINES: Final = "/no"
 _NONE: Final = "none"
 _NUMBER: Final = re.compile(r"[0-9]{1,6}")
-
-_Arguments: TypeAlias = dict[str, object]
 
 
 @dataclass
@@ -102,13 +101,13 @@ class Person:
                 case _:
                     self._say("Type y, n, a, e or q, or v to see all of the arguments; Ctrl+C decides nothing.")
 
-    def _edited(self, arguments: _Arguments) -> _Arguments:
+    def _edited(self, arguments: JsonObject) -> JsonObject:
         """Return the arguments as the person wants them."""
         text = on_one_line(arguments)
         self._say("Change the JSON and press Enter; an empty line changes nothing.")
         while text := read_line(self._editor, "Arguments: ", text):
             try:
-                return {**check_arguments(msgspec.json.decode(text))}
+                return check_arguments(msgspec.json.decode(text))
             except (msgspec.DecodeError, InvalidInputError) as error:
                 self._say(f"That cannot be used: {harmless(str(error))}", "red")
             except RecursionError:
@@ -132,7 +131,7 @@ class Person:
             except InvalidInputError as error:
                 self._say(str(error))
 
-    def _show(self, arguments: _Arguments, most: int | None) -> None:
+    def _show(self, arguments: JsonObject, most: int | None) -> None:
         show(arguments, self._screen.width, most, write=self._screen.print, say=self._say)
 
     def _say(self, line: str, style: str | None = None) -> None:
@@ -152,7 +151,7 @@ def _how_to_answer(call: PendingCall) -> str:
     return f"A number, or {_DECLINES} [REASON]: "
 
 
-def _answer(call: PendingCall, said: str) -> object:
+def _answer(call: PendingCall, said: str) -> Json:
     """Return the answer that was typed, or raise `InvalidInputError` saying what to type."""
     if call.options is None:
         if not said:

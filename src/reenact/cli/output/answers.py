@@ -30,6 +30,7 @@ from reenact.domain.loop.calls import content_of
 from reenact.domain.loop.ledger import sum_of
 from reenact.domain.messages import StopDetails, ToolUseBlock, Usage
 from reenact.domain.people import PendingCall
+from reenact.domain.plain import JsonObject
 from reenact.domain.session_state import REFUSAL, plus_cost
 from reenact.domain.tools import is_object
 from reenact.domain.turns import COST_LIMIT, MAX_STEPS, REJECTED, REPEATED
@@ -264,7 +265,7 @@ class CallMade(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     name: str
-    input: dict[str, object]
+    input: JsonObject
     result: object = None
     is_error: bool = False
 
