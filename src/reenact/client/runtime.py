@@ -160,7 +160,7 @@ class Caller:
             self._link.check_open()
         sound = checked(request)
         if sound is None:
-            absent: R = request.absent
+            absent: R = msgspec.convert(request.absent, request.result)
             return absent
         given = given_fields(sound)
         image = sound.get("image")

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from urllib.parse import urlsplit
 
-from reenact.actors.envelopes import enveloped
+from reenact.actors.envelopes import enveloped, is_response
 from reenact.actors.journal.api import Entry
 from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.requests import context_of
@@ -294,7 +294,8 @@ class Service:
 def _refusal(kind: type[Response], data: Mapping[str, object], error: CommandError) -> Envelope[Response]:
     response = kind(request_id=str(data["request_id"]), error=error)
     context = context_of(data, response.request_id)
-    refusal: Envelope[Any] = enveloped(Entry(kind.event_type, microseconds(), response), context, None, None, str)
+    refusal = enveloped(Entry(kind.event_type, microseconds(), response), context, None, None, str)
+    assert is_response(refusal)  # as it was made of one
     return refusal
 
 
