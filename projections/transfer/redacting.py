@@ -256,12 +256,12 @@ class Redactor:
             if entry.type in DELTAS:
                 first = cursor
                 if left and left[-1].type == COMPACTED:
-                    first = left.pop().data["first_cursor"]
+                    first = msgspec.convert(left.pop().data, heard.DeltasCompacted).first_cursor
                 left.append(Entry(COMPACTED, entry.at, {"first_cursor": first, "last_cursor": cursor}))
                 changed = True
             else:
                 if entry.type == COMPACTED:
-                    cursor = entry.data["last_cursor"]
+                    cursor = msgspec.convert(entry.data, heard.DeltasCompacted).last_cursor
                 data = self._said(entry)
                 changed = changed or data is not entry.data
                 left.append(Entry(entry.type, entry.at, data))
