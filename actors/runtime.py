@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NoReturn, Self
+from typing import Final, NoReturn, Self
 
 import msgspec
 
@@ -23,7 +23,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Retention, Sweeper
 from reenact.actors.journal.api import Journal
 from reenact.actors.journal.lock import StreamLocks
-from reenact.actors.kernel import ActorSystem, PooledFuture
+from reenact.actors.kernel import ActorSystem
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.actors.loop.config import here
 from reenact.actors.operations import WAKE, LiveAgents, Log, RuntimeOperations
@@ -95,8 +95,8 @@ class Settings:
     environment: EnvironmentFactory | None
     llm: LLMConfig | None
     base_path: str | os.PathLike[str] | None
-    tools: Sequence[Any]
-    policies: Policies | Mapping[str, Any] | None
+    tools: Sequence[object]
+    policies: Policies | Mapping[str, object] | None
     prices: Mapping[str, Price] | None
     recovery: Recovery
     clock: Callable[[], int]
@@ -169,12 +169,12 @@ class _Ports:
         else:
             session.ask_future(command).add_done_callback(lambda _: then())
 
-    def request(self, type: str, data: Mapping[str, Any], timeout: float) -> Envelope[Response]:  # noqa: A002
+    def request(self, type: str, data: Mapping[str, object], timeout: float) -> Envelope[Response]:  # noqa: A002
         if self.requests is None:
             raise ConfigurationError("the runtime is not open yet")
         return self.requests.request(type, data, timeout)
 
-    def spawn(self, work: Coroutine[Any, Any, None]) -> object:
+    def spawn(self, work: Coroutine[object, object, None]) -> object:
         return self.outside.spawn(work)
 
     def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
@@ -198,11 +198,11 @@ class _Ports:
         await asyncio.sleep(delay)
         with contextlib.suppress(RuntimeClosedError):
             woken = self.system.actor(SessionActor, session_id).ask_future(WAKE)
-            woken.add_done_callback(lambda future: self._woken(session_id, future))
+            woken.add_done_callback(lambda future: self._woken(session_id, future.get))
 
-    def _woken(self, session_id: str, future: PooledFuture[Any]) -> None:
+    def _woken(self, session_id: str, wait: Callable[[], object]) -> None:
         try:
-            future.get()
+            wait()
         except RuntimeClosedError:
             pass  # the next start finds out how things stand
         except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again

@@ -32,7 +32,7 @@ _FIELD = re.compile(r"`\$\[1\]\[(\d+)\]")
 _PAIR = b"\x92"
 """What the bytes of an event begin with in MessagePack: a list of when it was recorded, and of the event."""
 
-_Decode: TypeAlias = Callable[[bytes], tuple[int, Any]]
+_Decode: TypeAlias = Callable[[bytes], tuple[int, object]]
 
 
 class _Unchanging(msgspec.StructMeta):
@@ -42,7 +42,7 @@ class _Unchanging(msgspec.StructMeta):
         mcs,
         name: str,
         bases: tuple[type, ...],
-        namespace: dict[str, Any],
+        namespace: dict[str, object],
         **config: Any,  # noqa: ANN401 - msgspec's
     ) -> _Unchanging:
         made = super().__new__(mcs, name, bases, namespace, **config)
@@ -117,7 +117,7 @@ class EventCodec:
             raise TypeError(message) from error
         return topic, state
 
-    def decode(self, topic: str, state: bytes) -> tuple[int, Any]:
+    def decode(self, topic: str, state: bytes) -> tuple[int, object]:
         """Return when the event was recorded, and the event as today's type.
 
         Raises:
@@ -247,7 +247,7 @@ class EventCodec:
         fields_of = msgspec.msgpack.Decoder(tuple[int, Fields]).decode
         decode, encode = self._decoders[form.topic], self._encode
 
-        def upcasting(state: bytes) -> tuple[int, Any]:
+        def upcasting(state: bytes) -> tuple[int, object]:
             recorded_at, fields = fields_of(state)
             for upcast in upcasts:
                 fields = upcast(fields)
@@ -266,7 +266,7 @@ def _is_packed(state: bytes) -> bool:
 
 def _decoder_of(event_type: type[msgspec.Struct]) -> _Decode:
     # The type is a value here, known only when the table is given.
-    decoder: msgspec.msgpack.Decoder[tuple[int, Any]] = msgspec.msgpack.Decoder(
+    decoder: msgspec.msgpack.Decoder[tuple[int, object]] = msgspec.msgpack.Decoder(
         tuple[int, event_type]  # type: ignore[valid-type]  # as above
     )
     return decoder.decode
