@@ -114,7 +114,7 @@ def after(state: AgentState, events: Iterable[LoopEvent]) -> AgentState:
     draft = made(_Draft, **vars(state))
     for event in events:
         _apply(draft, event)
-    return made(AgentState, **draft)
+    return AgentState(**draft)
 
 
 def recorded(state: AgentState, before: AgentState, events: Sequence[LoopEvent]) -> AgentState:
