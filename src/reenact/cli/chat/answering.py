@@ -18,7 +18,7 @@ from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import ServeOptions, TalkOptions
-from reenact.cli.settings.configuration import Offered, load_tools, read_policies, read_servers
+from reenact.cli.settings.configuration import load_tools, read_policies, read_servers
 from reenact.cli.settings.environment import given, home_directory, is_on
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.history import UsageInfo
@@ -124,7 +124,7 @@ def answering(
     return Answering(MockEnvironmentFactory(scenario), mock=words, model=model, system_prompt=system_prompt), llm
 
 
-def image_of(options: TalkOptions | ServeOptions, tools: tuple[Offered, ...] | None = None) -> Image:
+def image_of(options: TalkOptions | ServeOptions, tools: tuple[object, ...] | None = None) -> Image:
     """Return what a new session is created with; of one that goes on, only the functions of its tools are needed.
 
     If the `tools` are given they are not loaded again.

@@ -24,6 +24,7 @@ from reenact.domain.events import Envelope
 from reenact.domain.image import Definition, Image, define
 from reenact.domain.messages import Block, TextBlock, check_message
 from reenact.domain.people import PendingCall
+from reenact.domain.plain import Json, JsonObject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +32,7 @@ class Approved:
     """The call may run, with these arguments if there are any."""
 
     call: PendingCall
-    arguments: dict[str, object] | None = None
+    arguments: JsonObject | None = None
     by: str | None = None
 
 
@@ -50,7 +51,7 @@ class Answered:
     """This is the answer to the question that the call asks."""
 
     call: PendingCall
-    value: object
+    value: Json
     by: str | None = None
 
 

@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 import traceback
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeAlias, TypeGuard
@@ -264,7 +264,7 @@ Offered: TypeAlias = Function | ToolSpec
 """A function that a model can call; or `ask_user`, which needs none."""
 
 
-def functions_of(tools: Sequence[Offered]) -> list[Function]:
+def functions_of(tools: Iterable[object]) -> list[Function]:
     """Return the tools behind which there is a function."""
     return [tool for tool in tools if _is_function(tool)]
 
