@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import islice
-from typing import Final, Protocol, TypeAlias
+from typing import ClassVar, Final, Protocol, TypeAlias
 
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.session import SessionBranched
@@ -36,10 +36,8 @@ class Store(Protocol):
         """Which generation it is."""
         ...
 
-    @property
-    def faults(self) -> type[Exception]:
-        """What the connections raise when something is wrong."""
-        ...
+    faults: ClassVar[type[Exception]]
+    """What the connections raise when something is wrong."""
 
     def connect(self) -> Connection:
         """Return a connection, to be closed."""
