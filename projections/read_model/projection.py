@@ -138,7 +138,7 @@ class Readers:
                 try:
                     is_asked = True
                     found = lent[0].execute(question, values)
-                    return [str(name) for name, *_ in found.description or ()], found.fetchall()
+                    return [str(column[0]) for column in found.description or ()], found.fetchall()
                 finally:
                     self._give_back(lent)
             except store.faults as error:
