@@ -211,6 +211,22 @@ def test_a_writer_that_is_kept_waiting_gives_up_and_loses_nothing(log: Log, monk
         commit(journal, step("s1", 0, Added(1)))
 
 
+def test_whoever_has_written_alone_for_long_notices_the_other_one_too(
+    journal: StoredJournal, other: StoredJournal, log: Log
+) -> None:
+    for version in range(20):
+        commit(journal, step("s1", version, Added(version), kept=[said("mine")]))
+    commit(other, step("s1", 20, Added(20), kept=[said("other")]))
+
+    commit(journal, step("s1", None, kept=[said("mine")]))
+    (late,) = settle(journal, step("s1", 20, Added(21)))
+
+    assert isinstance(late, ConflictError)
+    assert (late.expected, late.actual) == (20, 21)
+    assert list(words_of(journal, "s1").values()) == ["mine"] * 20 + ["other", "mine"]
+    assert log.verify() == []
+
+
 def test_whoever_is_always_overtaken_gives_up_in_the_end(
     journal: StoredJournal, other: StoredJournal, log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:

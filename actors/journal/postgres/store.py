@@ -28,6 +28,7 @@ from reenact.domain.errors import StorageError
 _TRIES = 100
 """How often a batch is decided because others write the same streams at the same time, before it is refused."""
 _TRIES_FOR_LOCKS = 3
+_QUIET = 10
 
 _LOOK = "SELECT number, position, writer FROM log FOR SHARE"
 _ENDS = f"""
@@ -76,6 +77,8 @@ class PostgresStore:
         # What the row of the log said when it was opened.
         self._found: tuple[int, int, str] | None = None
         self._tries = 0
+        # How many batches have found the log where the last one had left it.
+        self._quiet = 0
         self._is_in_reach = True
         # What the open batch follows from, and does, beside what `commit` is given.
         self._read: Sequence[Row] = ()
@@ -176,6 +179,8 @@ class PostgresStore:
         }
         meanwhile()
         knows, self._knows = self._knows, False
+        # Where others have not written for a while, they most likely have not: the ends are left out, and given if so.
+        with_ends = not knows or (self._locks.is_shared and self._quiet < _QUIET)
         try:
             written = self._procedure.run(
                 self._ready(),
@@ -184,7 +189,7 @@ class PostgresStore:
                 presence=self._key,
                 end=self._end,
                 knows=knows,
-                with_ends=self._locks.is_shared or not knows,
+                with_ends=with_ends,
                 replaced=self._replaced,
                 before=before,
             )
@@ -198,8 +203,10 @@ class PostgresStore:
             if written.what == "locks":
                 self._locks.doubt(self._key)
                 self._decide_again("the locks were lost", tries=_TRIES_FOR_LOCKS)
+            self._quiet = 0
             self._decide_again("others write the same streams at the same time, again and again")
         else:
+            self._quiet = self._quiet + 1 if written[1] == changes.position else 0
             self._end = changes.number, changes.position = written
             self._knows, self._tries = True, 0
 
