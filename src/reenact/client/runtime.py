@@ -6,6 +6,7 @@ import math
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Self, TypeVar
 
 import msgspec
@@ -40,6 +41,7 @@ from reenact.domain.plain import is_mapping, is_sayable, seconds_of
 from reenact.domain.request_checks import checked
 
 
+@dataclass(eq=False)
 class RemoteEvents(Observable[RemoteListener]):
     """What happens, as it becomes durable, told by the server.
 
@@ -49,12 +51,13 @@ class RemoteEvents(Observable[RemoteListener]):
     then, and also when handlers are 10,000 events behind: `subscribe` misses nothing.
     """
 
-    def __init__(self, link: Link, handlers: Handlers, client_id: str | None, timeout: float | None) -> None:
-        self._link = link
-        self._handlers = handlers
-        self._client_id = client_id
-        self._timeout = timeout
-        self._late = f"the server did not answer within {timeout} s"
+    _link: Link
+    _handlers: Handlers
+    _client_id: str | None
+    _timeout: float | None
+
+    def __post_init__(self) -> None:
+        self._late = f"the server did not answer within {self._timeout} s"
 
     def register(self, type: str | None, handler: Handler, session_id: str | None) -> RemoteListener:  # noqa: A002 - as there
         """See `Observable.register`.
@@ -141,15 +144,15 @@ class RemoteEvents(Observable[RemoteListener]):
 R = TypeVar("R")
 
 
+@dataclass(eq=False)
 class Caller:
     """Asks, and waits for the answer, over as many connections as it takes. Thread-safe.
 
     `timeout`, in seconds, is that of what says nothing else; None waits as long as it takes.
     """
 
-    def __init__(self, link: Link, timeout: float | None) -> None:
-        self._link = link
-        self._timeout = timeout
+    _link: Link
+    _timeout: float | None
 
     def __call__(self, request: Request[R]) -> R:
         """Return the result of the request, or raise the error that it was answered with.
