@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.tools import is_array, is_object
 
 T = TypeVar("T")
 
@@ -20,3 +21,17 @@ def at(kind: type[T], value: object, *steps: str | int) -> T:
             value = value[step]
     assert isinstance(value, kind)
     return value
+
+
+def object_at(value: object, *steps: str | int) -> dict[str, Any]:
+    """Return the object that stands there."""
+    found = at(object, value, *steps)
+    assert is_object(found)
+    return found
+
+
+def array_at(value: object, *steps: str | int) -> list[Any]:
+    """Return the array that stands there."""
+    found = at(object, value, *steps)
+    assert is_array(found)
+    return found

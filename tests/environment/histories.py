@@ -23,7 +23,7 @@ from reenact.domain.messages import (
     ToolUseBlock,
 )
 from reenact.domain.plain import JsonObject
-from tests.jsons import at
+from tests.jsons import object_at
 
 Kind: TypeAlias = Callable[[Iterator[str]], st.SearchStrategy[Block]]
 IDS = st.sampled_from("ab")
@@ -213,5 +213,5 @@ def beside(draw: st.DrawFn, fresh: Iterator[str]) -> Block:
 
 def _is_plain(block: Block) -> bool:
     if isinstance(block, ToolUseBlock):
-        return "tool_id" not in at(dict, {"caller": {}, **(block.extra or {})}, "caller")
+        return "tool_id" not in object_at({"caller": {}, **(block.extra or {})}, "caller")
     return not (isinstance(block, OpaqueBlock) and "tool" in str(block.data.get("type")))

@@ -32,7 +32,7 @@ from reenact.domain.errors import StorageError
 from reenact.events import Envelope, TurnCompleted
 from reenact.testing import FaultyJournal, ManualClock
 from tests.examples import examples
-from tests.jsons import at as within
+from tests.jsons import object_at
 from tests.reliability.wire import PATIENCE
 
 SESSIONS: Final = ("a", "b")
@@ -404,4 +404,4 @@ TestDelivery.settings = settings(max_examples=examples(80), stateful_step_count=
 
 
 def _data_of(entry: Entry) -> dict[str, Any]:
-    return within(dict, entry.data)
+    return object_at(entry.data)

@@ -15,7 +15,7 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
 from reenact.domain import frames
-from tests.jsons import at
+from tests.jsons import object_at
 
 PATIENCE: Final = 60.0
 """Seconds without a frame, after which what was waited for is not going to come."""
@@ -180,4 +180,4 @@ def cursors(events: list[Event]) -> list[int]:
 
 
 def _event(told: object) -> Event:
-    return at(dict, told)
+    return object_at(told)

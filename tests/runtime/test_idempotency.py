@@ -32,7 +32,7 @@ from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.session import Session
 from reenact.events import REQUESTS, Envelope
 from reenact.testing import wait_until
-from tests.jsons import at
+from tests.jsons import array_at, at
 from tests.logs import copy_log, execute, log_at
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.deciding import RULES, Answer, Desk, agent_of, check
@@ -435,7 +435,7 @@ def test_a_reading_is_carried_out_each_time(runtime: Runtime) -> None:
 
     again = runtime.request("container_list_request", asked)
 
-    assert [len(at(list, response.data.result)) for response in (first, again)] == [1, 2]
+    assert [len(array_at(response.data.result)) for response in (first, again)] == [1, 2]
 
 
 def test_what_bears_no_id_of_the_askers_is_not_remembered(runtime: Runtime) -> None:

@@ -35,7 +35,7 @@ from reenact.domain.messages import (
 from reenact.domain.plain import Json, JsonObject
 from reenact.testing.fake_rules import refusal
 from tests.environment.histories import histories, open_histories, plain_histories
-from tests.jsons import at
+from tests.jsons import at, object_at
 
 HEADERS = {"x-api-key": "k", "anthropic-version": "2023-06-01"}
 TOOLS = [{"name": "bash", "input_schema": {"type": "object"}}]
@@ -467,7 +467,7 @@ def speaks(block: Block) -> bool:
 
 
 def by_code(block: ToolUseBlock) -> bool:
-    return "tool_id" in at(dict, {"caller": {}, **(block.extra or {})}, "caller")
+    return "tool_id" in object_at({"caller": {}, **(block.extra or {})}, "caller")
 
 
 def first_answer(block: ToolUseBlock, after: Said | None) -> Iterator[str]:

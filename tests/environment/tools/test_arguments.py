@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from reenact.actors.environment.tools.tool import tool
 from reenact.domain.tools import InvalidArgumentsError
 from tests.environment.tools.support import fits
-from tests.jsons import at
+from tests.jsons import at, object_at
 
 
 class Unit(Enum):
@@ -83,7 +83,7 @@ def need(city: str, unit: Unit) -> str:
     return f"{city} {unit}"
 
 
-NAMES = ", ".join(f"`{name}`" for name in at(dict, look.spec.input_schema, "properties"))
+NAMES = ", ".join(f"`{name}`" for name in object_at(look.spec.input_schema, "properties"))
 
 
 def run(arguments: object) -> Given:
@@ -298,7 +298,7 @@ REQUIRED: dict[str, st.SearchStrategy[Any]] = {
 }
 FITTING = st.fixed_dictionaries(REQUIRED, optional=OPTIONAL)
 STRANGE = st.dictionaries(
-    st.sampled_from([*at(dict, store.spec.input_schema, "properties"), "other"]), VALUES, max_size=4
+    st.sampled_from([*object_at(store.spec.input_schema, "properties"), "other"]), VALUES, max_size=4
 )
 
 

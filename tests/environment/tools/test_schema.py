@@ -18,7 +18,7 @@ from jsonschema import Draft202012Validator
 from reenact.actors.environment.tools.tool import Tool, tool
 from reenact.domain.errors import ConfigurationError
 from tests.environment.tools.support import fits
-from tests.jsons import at
+from tests.jsons import at, object_at
 
 
 class Unit(Enum):
@@ -84,7 +84,7 @@ def schema_of(annotation: object) -> dict[str, Any]:
     look.__annotations__["value"] = annotation
     whole = tool(look).spec.input_schema
     Draft202012Validator.check_schema(whole)
-    return at(dict, whole, "properties", "value")
+    return object_at(whole, "properties", "value")
 
 
 NULL = {"type": "null"}
@@ -181,7 +181,7 @@ def test_a_type_that_holds_itself_is_defined_once_and_referred_to() -> None:
 
     Draft202012Validator.check_schema(schema)
     assert at(object, schema, "properties", "tree") == {"$ref": "#/$defs/Tree"}
-    assert list(at(dict, schema, "$defs")) == ["Tree"]
+    assert list(object_at(schema, "$defs")) == ["Tree"]
     assert fits(schema, {"tree": {"value": 1, "left": {"value": 2}}, "others": []})
     assert not fits(schema, {"tree": {"value": 1, "left": {"value": "2"}}, "others": []})
 
@@ -192,7 +192,7 @@ def test_types_that_hold_each_other_are_both_defined() -> None:
 
     schema = store.spec.input_schema
 
-    assert list(at(dict, schema, "$defs")) == ["File", "Folder"]
+    assert list(object_at(schema, "$defs")) == ["File", "Folder"]
     cases: list[tuple[Any, bool]] = [(None, True), ({"files": []}, True), ({"files": 5}, False)]
     for inside, fit in cases:
         assert fits(schema, {"folder": {"files": [{"linked": inside}]}}) == fit
@@ -219,7 +219,7 @@ def test_a_pydantic_model_is_a_type_too() -> None:
         "description": "Any number.",
         "title": "Number",
     }
-    assert list(at(dict, schema, "$defs")) == ["Node"]
+    assert list(object_at(schema, "$defs")) == ["Node"]
 
 
 def test_two_types_of_one_name_are_refused() -> None:
@@ -298,7 +298,7 @@ def test_what_an_annotation_says_of_a_parameter_comes_before_the_docstring() -> 
             days: How many.
         """
 
-    described = {name: of.get("description") for name, of in at(dict, look.spec.input_schema, "properties").items()}
+    described = {name: of.get("description") for name, of in object_at(look.spec.input_schema, "properties").items()}
     assert described == {"city": "A city.", "days": "How many.", "unit": None}
     assert look.spec.description == "Look."
 

@@ -15,7 +15,7 @@ import pytest
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.tool import Tool, tool
 from reenact.domain.errors import ConfigurationError
-from tests.jsons import at
+from tests.jsons import object_at
 
 CONTEXT = ToolContext(session_id="ses_1", agent_id="agt_1", turn_id="trn_1", call_id="toolu_1", idempotency_key="key")
 WHERE = contextvars.ContextVar("WHERE", default="nowhere")
@@ -168,7 +168,7 @@ def test_a_method_is_a_tool_of_its_instance() -> None:
 
     assert (run(one.count, number=5), run(ten.count, number=5), run(ten.count_later, number=5)) == (6, 15, 15)
     assert one.count(5) == 6
-    assert list(at(dict, one.count.spec.input_schema, "properties")) == ["number"]
+    assert list(object_at(one.count.spec.input_schema, "properties")) == ["number"]
     assert one.count.spec.description == "Count on."
 
 
@@ -218,7 +218,7 @@ def test_what_a_partial_function_has_been_given_is_hidden_from_the_model() -> No
     made = tool(functools.partial(greet, "Hello", end="."))
 
     assert (made.spec.name, made.spec.description) == ("greet", "Greet.")
-    assert list(at(dict, made.spec.input_schema, "properties")) == ["name"]
+    assert list(object_at(made.spec.input_schema, "properties")) == ["name"]
     assert run(made, name="you") == "Hello you."
 
 
@@ -265,7 +265,7 @@ def test_a_tool_that_wants_to_know_whose_call_it_runs_is_told() -> None:
     for one in (who, who_later, who_perhaps):
         assert run(one, CONTEXT) == CONTEXT
         assert run(one) == ToolContext()
-        assert not set(at(dict, one.spec.input_schema, "properties")) - {"number"}
+        assert not set(object_at(one.spec.input_schema, "properties")) - {"number"}
 
 
 def test_a_list_of_contexts_is_given_by_the_model() -> None:
@@ -273,7 +273,7 @@ def test_a_list_of_contexts_is_given_by_the_model() -> None:
     def look(past: list[ToolContext]) -> int:
         return len(past)
 
-    assert list(at(dict, look.spec.input_schema, "properties")) == ["past"]
+    assert list(object_at(look.spec.input_schema, "properties")) == ["past"]
     assert run(look, past=[{"call_id": "toolu_1"}]) == 1
 
 
