@@ -64,7 +64,7 @@ class Moving:
 
     def __init__(self, log: Log, number: int) -> None:
         self._log = log
-        self.number = number
+        self.number: int = number
         """Which generation it is."""
         self.position = 0
         """The position of the last event that is in them."""

@@ -107,7 +107,7 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
         runtime = Path(running.enter_context(tempfile.TemporaryDirectory()))
         where = running.enter_context(running_server(runtime)).url
     if where not in ("sqlite", "postgresql"):
-        os.environ[DATABASE] = where
+        os.environ[DATABASE] = str(where)
     yield
 
 

@@ -154,6 +154,8 @@ class Batch:
             case Intake():
                 return self._take_in(request)
             case Recovery(stream=stream):
+                if isinstance(self.refused, Distrust):
+                    self.refused.trust(stream)
                 self.refused.pop(stream, None)
                 return Committed(max(0, self._heads.get(stream)[0]), self.position)
             case Purge():
@@ -391,10 +393,9 @@ class Distrust(dict[str, StorageError]):
         """Return why they are."""
         return self._error
 
-    def pop(self, stream: str, default: object = None) -> object:  # type: ignore[override]
+    def trust(self, stream: str) -> None:
         """Accept steps of the stream again."""
         self._recovered.add(stream)
-        return super().pop(stream, default)
 
     def copy(self) -> Distrust:
         """Return a copy."""

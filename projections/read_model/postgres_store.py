@@ -7,7 +7,7 @@ tables: the row that says how far these are is moved first, so that one of them 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -37,7 +37,7 @@ _IDLE_TIMEOUT: Final = 60_000
 """Milliseconds after which the server ends the transaction of a process that has been stopped in it."""
 
 _KEYS: Final = re.compile(r"(\w+\.(\w+)) IN \(SELECT anon_1\.value FROM json_each\(\?\) AS anon_1\)")
-_SPELLINGS: Final = (
+_SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"ON CONFLICT \(session, kind, name\)"), lambda _: f"ON CONFLICT (session, kind, {DIGEST_OF_NAME})"),
     (_KEYS, lambda found: f"{found[1]} = ANY(%s::{'text' if found[2] == 'stream' else 'bigint'}[])"),
     # A limit below 0 is one of 0 in SQLite's text, too, and none is none.

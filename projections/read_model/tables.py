@@ -125,7 +125,7 @@ USAGE: Final = _table("usage", UsageRow, "session", "kind", "name")
 
 # The names of models and tools are of whatever length: PostgreSQL knows them by a digest, for its B-trees take some
 # 2,700 bytes.
-USAGE.primary_key.ddl_if(callable_=lambda *_, dialect, **__: dialect.name != "postgresql")
+USAGE.primary_key.ddl_if(dialect="sqlite")
 DIGEST_OF_NAME: Final = r"sha256(decode(replace(name, '\', '\\'), 'escape'))"
 
 

@@ -265,10 +265,13 @@ def test_a_log_that_another_had_and_did_not_write_is_as_it_was(log: Log, server:
 def test_an_append_that_finds_the_locks_gone_is_refused_by_the_server(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def held(_locks: PostgresLocks) -> tuple[int, int]:
+        return 12345, 0
+
     with log.open(shared=False) as journal:
         commit(journal, step("s1", 0, Added(1)))
         with monkeypatch.context() as patch:
-            patch.setattr(PostgresLocks, "hold", lambda _: (12345, 0))
+            patch.setattr(PostgresLocks, "hold", held)
             refused, behind = settle(journal, step("s1", 1, Added(2)), step("s1", 2, Added(3)))
         assert isinstance(refused, StorageError)
         assert "the locks were lost" in str(refused)
@@ -277,8 +280,12 @@ def test_an_append_that_finds_the_locks_gone_is_refused_by_the_server(
 
         holds = iter([(12345, 0)])
         hold = PostgresLocks.hold
+
+        def held_once(locks: PostgresLocks) -> tuple[int, int]:
+            return next(holds, None) or hold(locks)
+
         with monkeypatch.context() as patch:
-            patch.setattr(PostgresLocks, "hold", lambda locks: next(holds, None) or hold(locks))
+            patch.setattr(PostgresLocks, "hold", held_once)
             commit(journal, step("s1", 1, Added(4)))
 
 

@@ -201,7 +201,7 @@ def test_whoever_is_stopped_at_any_point_keeps_nobody_waiting(
     there = nth()
     asked, answered = valve.passed("to_server"), valve.passed("to_client")
     places: list[tuple[Direction, int]] = [("to_server", place) for place in places_in(asked)]
-    places += [("to_client", place) for place in {0, 1, len(answered) // 2, len(answered) - 1}]
+    places.extend(("to_client", place) for place in {0, 1, len(answered) // 2, len(answered) - 1})
     for direction, place in places:
         stopped.recover("s1")
         commit(stopped, Append("warm", None, 0))

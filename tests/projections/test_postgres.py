@@ -170,7 +170,7 @@ def test_the_server_takes_the_text_of_every_statement(store: PostgresStore, name
     statement = STATEMENTS[name]
     places = statement.count("?")
     is_about_keys = "json_each" in statement
-    values: Any = [[1]] if is_about_keys else [None] * places if places else defaultdict(lambda: None)
+    values: Any = [[1]] if is_about_keys else [None] * places if places else defaultdict[str, None](lambda: None)
     if "sessions.stream IN" in statement:
         values = [["a"]]
 

@@ -10,15 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from operator import itemgetter
 from typing import Final, TypeAlias
 
 import msgspec
 import psycopg
+from msgspec.structs import asdict
 
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import Connection, channel_of, spell
 from reenact.actors.journal.store import LAST, LAST_OF_ALL, STEP, Changes, Values
 from reenact.domain.chain import BEGINNING, End, Row
+from reenact.domain.tools import is_array
 
 _Column: TypeAlias = Sequence[int | str | bytes | None] | None
 
@@ -343,12 +346,10 @@ def _rows(changes: Changes) -> Sequence[_Column]:
             return _no(len(_COLUMNS))
         written: dict[str, _Column] = {name: steps[column::width] for column, name in enumerate(STEP)}
         return [written.get(name) for name in _COLUMNS]
-    given = [(row.number, *(getattr(row, name) for name in _COLUMNS)) for row in changes.rows]
-    for start in range(0, len(steps), width):
-        cells = dict(zip(STEP, steps[start : start + width], strict=True))
-        given.append((cells["number"], *(cells.get(name) for name in _COLUMNS)))
-    given.sort(key=lambda cells: cells[0])
-    return [[cells[column] for cells in given] for column in range(1, len(_COLUMNS) + 1)]
+    given: list[dict[str, int | str | bytes | None]] = [asdict(row) for row in changes.rows]
+    given += [dict(zip(STEP, steps[start : start + width], strict=True)) for start in range(0, len(steps), width)]
+    given.sort(key=itemgetter("number"))
+    return [[cells.get(name) for cells in given] for name in _COLUMNS]
 
 
 def _timers(due: Mapping[str, int | None]) -> Sequence[_Column]:
@@ -366,4 +367,4 @@ def _readers(tracking: Mapping[str, int], before: Mapping[str, int | None]) -> S
 
 
 def _length(column: object) -> int:
-    return sum(len(each) for each in column if isinstance(each, str | bytes)) if isinstance(column, list) else 0
+    return sum(len(each) for each in column if isinstance(each, str | bytes)) if is_array(column) else 0

@@ -118,7 +118,8 @@ class PostgresStore:
         self._assumes = False
         if losses != self._losses:
             self._see_what_became(losses)
-        return *self._end, True
+        number, position = self._end
+        return number, position, True
 
     def stream_ends(self, streams: Sequence[str]) -> list[tuple[str, End]]:
         """Return streams with where they end."""

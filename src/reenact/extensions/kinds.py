@@ -218,5 +218,5 @@ def image_of(agent: Agent, session: Definition, skills: Sequence[Skill]) -> Imag
 
 def missing_tools(agent: Agent, session: Definition) -> list[str]:
     """Return the tools that the agent names and the session does not have."""
-    there = {spec.name for spec in session.tools} | {one.get("name") for one in session.api_tools}
+    there = {*(spec.name for spec in session.tools), *(str(one.get("name")) for one in session.api_tools)}
     return [name for name in agent.tools or () if name not in there]

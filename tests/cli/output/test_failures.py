@@ -109,7 +109,7 @@ def test_requirement_8_4_a_line_without_an_answer_in_time_makes_the_code_5(
         ["-p", "x", "--resume", ""],
         ["-p", "x", "--continue"],
         ["-p", "x", "--model", ""],
-        ["-p", "x", "--db", "postgresql://host/base"],
+        ["-p", "x", "--db", "mysql://host/base"],
         ["-p", "x", "--db", "missing/directory/log.db"],
         ["-p", "x", "--db", "."],
         ["-p", "x", "--db", "not-a-log"],
