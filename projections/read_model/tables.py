@@ -21,6 +21,7 @@ from sqlalchemy import (
     BindParameter,
     Column,
     Connection,
+    Dialect,
     Float,
     Index,
     Integer,
@@ -123,9 +124,14 @@ TURNS: Final = _table("turns", TurnRow, "position", "session", without="counted"
 CALLS: Final = _table("calls", CallRow, "position", "number", "session", without="asked")
 USAGE: Final = _table("usage", UsageRow, "session", "kind", "name")
 
+
+def _is_not_postgresql(*_: object, dialect: Dialect, **__: object) -> bool:
+    return dialect.name != "postgresql"
+
+
 # The names of models and tools are of whatever length: PostgreSQL knows them by a digest, for its B-trees take some
 # 2,700 bytes.
-USAGE.primary_key.ddl_if(dialect="sqlite")
+USAGE.primary_key.ddl_if(callable_=_is_not_postgresql)
 DIGEST_OF_NAME: Final = r"sha256(decode(replace(name, '\', '\\'), 'escape'))"
 
 
