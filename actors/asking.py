@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Final, ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 from reenact.actors.facades import Agents, Containers, Execute, Images, Sessions
 from reenact.actors.feed.handlers import Handler, check_handler
@@ -33,7 +33,7 @@ from reenact.domain.plain import made, seconds_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
-DEFAULT_IMAGE: Final = "chat"
+DEFAULT_IMAGE = "chat"
 """The image of a new session for which nobody has named another; made when it is needed."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -14,8 +14,8 @@ from reenact.domain.branching import before_last_message
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.domain.session import SessionBranched, SessionCreated
 
-_NOW: Final = sys.maxsize
-_TAIL: Final = 64
+_NOW = sys.maxsize
+_TAIL = 64
 """So many events are looked through first for the last message, and then more and more."""
 
 

@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -54,9 +54,9 @@ from reenact.domain.session import (
 )
 
 Found = TypeVar("Found")
-PATIENCE: Final = 60.0
+PATIENCE = 60.0
 """How long, in seconds, a get or list waits for the tables to reach what the log held when it was called."""
-DEFAULT_CONTAINER: Final = "default"
+DEFAULT_CONTAINER = "default"
 """Where a message goes for which nobody has named a container; made when it is needed."""
 
 

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, NoReturn, Self
+from typing import NoReturn, Self
 
 import msgspec
 
@@ -41,12 +41,12 @@ from reenact.domain.policy.reading import policies_of
 from reenact.domain.session import Session, SessionCommand, Stop
 
 logger = logging.getLogger("reenact.runtime")
-SHORTEST: Final = 0.25
-LONGEST: Final = 30.0
+SHORTEST = 0.25
+LONGEST = 30.0
 """Seconds after which a session that could not be recorded is tried again, the first time and at the most."""
-IDLE: Final = 120.0
+IDLE = 120.0
 """Seconds after which a container, an image or a session without a live agent leaves memory."""
-MOST_LIVE: Final = 10_000
+MOST_LIVE = 10_000
 """How many of them may be in memory, live agents too, before idle ones without an agent have to leave."""
 
 

@@ -58,7 +58,7 @@ _ALIKE: Final[Mapping[type, type[heard.EventData]]] = {
     loop.Warning: heard.Warned,
 }
 """What is heard of events with the fields that they have themselves."""
-_OF_TURN: Final = (
+_OF_TURN = (
     *(AnswerRecorded, ToolsRequested, ResultsRecorded, StepStarted),
     *(ContextCompressed, TurnInterrupted, TurnFailed, TurnCompleted),
 )
@@ -170,9 +170,9 @@ class Version(NamedTuple):
     announce: Callable[..., Iterable[Announced]]
 
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-_NOTHING: Final = msgspec.structs.astuple(Needs())
-TODAY: Final = 1
+_encode = msgspec.msgpack.Encoder().encode
+_NOTHING = msgspec.structs.astuple(Needs())
+TODAY = 1
 """The version that new steps are announced by."""
 VERSIONS: Final[Mapping[int, Version]] = {
     1: Version(msgspec.msgpack.Decoder(Needs).decode, needed, announce),

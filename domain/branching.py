@@ -8,7 +8,6 @@ wait there are accepted anew, under ids of their own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
@@ -26,8 +25,8 @@ from reenact.domain.session_commands import BranchSession
 from reenact.domain.session_state import Session, SessionBranched, SessionEvent, calls_of
 from reenact.domain.turns import Story
 
-_LAST: Final = (1 << 63) - 1
-BRANCHED: Final = "branched"
+_LAST = (1 << 63) - 1
+BRANCHED = "branched"
 """Why the turn that was under way at the branch point ends in the branch."""
 
 

@@ -58,11 +58,11 @@ from reenact.domain.session_state import SessionBranched, SessionCreated, Sessio
 from reenact.domain.structs import Frozen
 
 AnyCommand: TypeAlias = SessionCommand | CreateContainer | RegisterImage
-_ANSWER: Final = "so_far"
-_RULES: Final = "rules"
-_TOOLS: Final = "runs_tools"
-_TOOLS_RUN: Final = True
-_ONCE: Final = "once"
+_ANSWER = "so_far"
+_RULES = "rules"
+_TOOLS = "runs_tools"
+_TOOLS_RUN = True
+_ONCE = "once"
 
 
 class Reference(NamedTuple):
@@ -83,18 +83,18 @@ class Reference(NamedTuple):
 
 
 _Places: TypeAlias = Mapping[str, tuple[Reference, ...]]
-_AT: Final = tuple(
+_AT = tuple(
     Reference(event, "at")
     for event in (
         *(MessageAccepted, AnswerRecorded, ResultsRecorded, StepStarted),
         *(TurnStarted, TurnContinued, ContextCompressed),
     )
 )
-_TURN_ID: Final = tuple(
+_TURN_ID = tuple(
     Reference(event, "turn_id")
     for event in (AnswerRecorded, TurnFailed, TurnCompleted, StepStarted, ResultsRecorded, ContextCompressed)
 )
-_RESULTS_ID: Final = (Reference(ResultsRecorded, "message_id"),)
+_RESULTS_ID = (Reference(ResultsRecorded, "message_id"),)
 _ENDS: Final[_Places] = {
     "at": _AT,
     "results_id": _RESULTS_ID,
@@ -128,7 +128,7 @@ def _of_call(*events: type[msgspec.Struct]) -> _Places:
     }
 
 
-_NEW: Final = ("session_id", "container_id", "image_id", "image_revision")
+_NEW = ("session_id", "container_id", "image_id", "image_revision")
 FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
     "create-container:1": (CreateContainer, _same(ContainerCreated, "container_id", "name")),
     "register-image:1": (RegisterImage, _same(ImageRegistered, "image_id", "definition")),
@@ -335,6 +335,6 @@ def _first(events: Sequence[object]) -> dict[type, object]:
     return {type(event): event for event in reversed(events)}
 
 
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw]).decode
-_NAMES: Final = {kind: name for name, (kind, _) in FORMS.items()}
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(tuple[str, msgspec.Raw]).decode
+_NAMES = {kind: name for name, (kind, _) in FORMS.items()}

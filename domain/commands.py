@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from types import NoneType
-from typing import ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
+from typing import ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -26,7 +26,7 @@ from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import MCPServer
 
 R_co = TypeVar("R_co", covariant=True)
-_IN_PATH: Final = re.compile(r"{(\w+)}")
+_IN_PATH = re.compile(r"{(\w+)}")
 
 
 class CommandError(FrozenByName, omit_defaults=True):

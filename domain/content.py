@@ -20,9 +20,9 @@ from reenact.domain.plain import Json, JsonDict, check_unicode, is_mapping, is_s
 
 Content: TypeAlias = str | Sequence[Block | Mapping[str, object]]
 """What may be handed in as a message: text, or content blocks, or their plain mappings."""
-IMAGE_TYPES: Final = ("image/jpeg", "image/png", "image/gif", "image/webp")
-DOCUMENT_TYPES: Final = ("application/pdf",)
-MAX_CONTENT_BYTES: Final = 20 * 1024 * 1024
+IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+DOCUMENT_TYPES = ("application/pdf",)
+MAX_CONTENT_BYTES = 20 * 1024 * 1024
 """The largest content accepted, in bytes of JSON; the Messages API itself refuses requests above 32 MB."""
 
 _Check: TypeAlias = Callable[[str, JsonDict], None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, TypeAlias, overload
+from typing import TypeAlias, overload
 
 from reenact.domain.messages import Said, TextBlock, ToolResultBlock
 
@@ -125,9 +125,9 @@ class _Beginning:
         return said
 
 
-LEAST: Final = 2
+LEAST = 2
 """So many messages have to be replaced, for a summary to be worth its price."""
-_INTRODUCTION: Final = "This is a summary of the conversation so far, which had become too long to be kept whole:\n\n"
+_INTRODUCTION = "This is a summary of the conversation so far, which had become too long to be kept whole:\n\n"
 
 
 def introduced(summary: str) -> Said:

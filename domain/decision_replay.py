@@ -31,11 +31,11 @@ from reenact.domain.structs import FrozenByName
 
 Decide: TypeAlias = Callable[[Session, SessionCommand], tuple[SessionEvent, ...]]
 Evolve: TypeAlias = Callable[[Session, SessionEvent], Session]
-_OF_CALLS: Final = (ToolUseBlock, ToolResultBlock)
-_OUTCOMES: Final = (ToolEdited, ToolRejected, HumanResponded, ToolResult, RulesRecorded)
+_OF_CALLS = (ToolUseBlock, ToolResultBlock)
+_OUTCOMES = (ToolEdited, ToolRejected, HumanResponded, ToolResult, RulesRecorded)
 """Of what a step follows from, what decides how it goes on; all else is only passed on."""
-_BEGINNING: Final = Session()
-_BY_DEFAULT: Final = RulesRecorded()
+_BEGINNING = Session()
+_BY_DEFAULT = RulesRecorded()
 _NAMES: Final[dict[type, str]] = {kind: name for name, kind in STORED.items()}
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite
-from typing import ClassVar, Final, TypeGuard
+from typing import ClassVar, TypeGuard
 
-_NEAR: Final = 0.5
+_NEAR = 0.5
 """How much of two names must be the same pairs of letters for one to be meant by the other."""
 
 

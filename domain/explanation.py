@@ -8,7 +8,7 @@ followed from what is for the ids in the events, and the rules of `turns`, to sa
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Literal, TypeAlias, assert_never
+from typing import Literal, TypeAlias, assert_never
 
 from reenact.domain.agent import (
     AgentStarted,
@@ -54,8 +54,8 @@ AnyEvent: TypeAlias = SessionEvent | ContainerCreated | ImageRegistered
 OutsideKind: TypeAlias = Literal["message", "person", "caller", "model", "tool", "environment", "crash", "shutdown"]
 
 _Kind: TypeAlias = type[AnyCommand] | None
-_EXCERPT: Final = 60
-_ENDING: Final = (Interrupt, Stop, Delete)
+_EXCERPT = 60
+_ENDING = (Interrupt, Stop, Delete)
 _Decided: TypeAlias = ToolEdited | ToolApproved | ToolRejected | HumanResponded
 
 

@@ -70,13 +70,13 @@ class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
     needs: msgspec.Raw = msgspec.Raw()
 
 
-_TYPES: Final = (TextDelta, ThinkingDelta)
-_NAMES: Final = frozenset(kind.event_type for kind in _TYPES)
+_TYPES = (TextDelta, ThinkingDelta)
+_NAMES = frozenset(kind.event_type for kind in _TYPES)
 _FIELDS: Final[set[object]] = {"text"}
-_ABOUT: Final = Context.__struct_fields__
-_encode: Final = msgspec.msgpack.Encoder().encode
-_decode: Final = msgspec.msgpack.Decoder(_StoredPart).decode
-_SHORT: Final = 8
+_ABOUT = Context.__struct_fields__
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_StoredPart).decode
+_SHORT = 8
 """Bytes up to which a text is shorter than where it stands."""
 
 

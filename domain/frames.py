@@ -5,23 +5,23 @@ The client's frames ask, the server's frames tell. What is about a subscription 
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
 from reenact.domain.plain import Encodable, JsonObject
 from reenact.domain.structs import FrozenByName
 
-PROTOCOL: Final = 1
+PROTOCOL = 1
 """The version of the protocol; both sides say theirs first, and do not go on if they differ."""
 
-SUBPROTOCOL: Final = "reenact.v1"
+SUBPROTOCOL = "reenact.v1"
 """What the handshake calls it, `Sec-WebSocket-Protocol`. Whoever asks for none gets it all the same."""
 
-BAD_FRAME: Final = 4400
-NOT_ALLOWED: Final = 4401
-NO_HELLO: Final = 4408
-TOO_SLOW: Final = 4429
+BAD_FRAME = 4400
+NOT_ALLOWED = 4401
+NO_HELLO = 4408
+TOO_SLOW = 4429
 """Codes with which the server closes a connection, besides those of RFC 6455: 1001 when it ends, 1009 for too much."""
 
 

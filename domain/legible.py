@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterator
-from typing import Final
 
-_SHORT: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
-_UNSEEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
-_UNSEEN: Final = frozenset(
+_SHORT = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\b": "\\b", "\f": "\\f"}
+_UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp", "Zs"})
+_UNSEEN = frozenset(
     map(chr, (0x034F, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x2800, 0x3164, 0xFFA0, *range(0x180B, 0x1810)))
 ) | frozenset(map(chr, (*range(0xFE00, 0xFE10), *range(0xE0000, 0xE1000))))
 """Letters, marks and symbols that show nothing all the same."""
-_STRUCK_THROUGH: Final = frozenset(map(chr, range(0x0334, 0x0339)))
-_MOST_MARKS: Final = 3
+_STRUCK_THROUGH = frozenset(map(chr, range(0x0334, 0x0339)))
+_MOST_MARKS = 3
 """Marks over and under one letter; more of them would reach into other lines."""
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, TypeGuard
+from typing import TypeGuard
 
 import msgspec
 
 from reenact.domain.plain import is_mapping
 
-REDACTED: Final = "redacted"
+REDACTED = "redacted"
 """Under this name the mark stands that is in the place of a whole object."""
 
-_MARK: Final = re.compile(r"\[redacted: [^\[\]]*\]")
-_WITHOUT_MARK: Final = frozenset({"original", "extra", "citations", "signature"})
+_MARK = re.compile(r"\[redacted: [^\[\]]*\]")
+_WITHOUT_MARK = frozenset({"original", "extra", "citations", "signature"})
 """Fields that are missing when they were taken out."""
 
 

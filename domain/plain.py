@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Final, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
@@ -26,9 +26,9 @@ else:  # msgspec takes no type that is defined by itself, and decodes `object` m
     Json = Encodable = typing.Any
     JsonObject = JsonDict = dict[str, Json]
 
-DEEPEST: Final = 100
+DEEPEST = 100
 """How deep a value may be nested."""
-LONGEST_PAGE: Final = 1000
+LONGEST_PAGE = 1000
 """So many sessions are listed at a time, at the most."""
 _LEAST, _GREATEST = -(2**63), 2**64 - 1
 
@@ -120,7 +120,7 @@ def _key(where: str, name: object) -> str:
     raise InvalidInputError(f"{where} has the key {name!r}, which is not text")
 
 
-LONGEST: Final = 1e9
+LONGEST = 1e9
 """What is more seconds than these, 31 years, is for ever: no clock is asked to wait so long."""
 
 

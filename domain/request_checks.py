@@ -37,7 +37,7 @@ from reenact.domain.people import check_arguments, check_json, check_reason
 from reenact.domain.plain import check_page, is_sayable
 
 Q = TypeVar("Q", bound=Request[object])
-_TEXTS: Final = {"name": "the container's name", "digest": "the digest", "by": "who decides"}
+_TEXTS = {"name": "the container's name", "digest": "the digest", "by": "who decides"}
 _NAMED: Final[Mapping[str, Callable[[str], ReenactError]]] = {
     "container_id": ContainerNotFoundError,
     "image_id": ImageNotFoundError,

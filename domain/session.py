@@ -7,7 +7,7 @@ who decide about them, stands in `turns`; how a session branches off from anothe
 
 from __future__ import annotations
 
-from typing import Final, assert_never
+from typing import assert_never
 
 from reenact.domain import branching, turns
 from reenact.domain.agent import (
@@ -77,7 +77,7 @@ __all__ = [
     "evolve",
 ]
 
-_NONE_RECORDED: Final = RulesRecorded()
+_NONE_RECORDED = RulesRecorded()
 
 
 def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -39,10 +39,10 @@ from reenact.domain.messages import Block, Said, ToolUseBlock
 from reenact.domain.policy.rules import call_digest
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 
-SNAPSHOT_VERSION: Final = 1
+SNAPSHOT_VERSION = 1
 """To be raised when what a snapshot keeps has another form, or means something else: earlier ones are skipped then."""
 
-REFUSAL: Final = "refusal"
+REFUSAL = "refusal"
 """The stop reason of an answer that the API refused to give, or to finish."""
 
 
@@ -225,8 +225,8 @@ def _unread(_type: type, length: object) -> Conversation:
     return Conversation.unread(length)
 
 
-_pack: Final = msgspec.msgpack.Encoder(enc_hook=len).encode
-_unpack: Final = msgspec.msgpack.Decoder(Session, dec_hook=_unread).decode
+_pack = msgspec.msgpack.Encoder(enc_hook=len).encode
+_unpack = msgspec.msgpack.Decoder(Session, dec_hook=_unread).decode
 
 
 def calls_of(content: Sequence[Block]) -> tuple[Call, ...]:

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Final, Literal, Self, TypeAlias, TypeGuard, TypeVar
+from typing import Literal, Self, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
@@ -15,23 +15,23 @@ from reenact.domain.errors import ConfigurationError, InvalidInputError, Reenact
 from reenact.domain.plain import JsonObject, is_sayable
 from reenact.domain.structs import FrozenByName
 
-MAX_NAME: Final = 64
+MAX_NAME = 64
 """Characters of a tool's name."""
-MOST: Final = 1e15
+MOST = 1e15
 """No price and no cost of a call is higher, so that sums of them stay numbers that JSON has."""
 
 _Checked = TypeVar("_Checked", bound=msgspec.Struct)
 Intervention: TypeAlias = Literal["never", "required", "first", "always"]
 
-_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_PROPERTY: Final = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_REFUSED_AT_THE_TOP: Final = ("oneOf", "anyOf", "allOf")
-_URL: Final = re.compile(r"https?://[^/?#\s]+[^\s]*")
-_HEADER: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_SHORTEST_SECRET: Final = 6
-_DIGEST: Final = 8
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
+_UNFIT = re.compile(r"[^a-zA-Z0-9_-]")
+_REFUSED_AT_THE_TOP = ("oneOf", "anyOf", "allOf")
+_URL = re.compile(r"https?://[^/?#\s]+[^\s]*")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_SHORTEST_SECRET = 6
+_DIGEST = 8
 
 
 def is_amount(value: object, most: float = MOST) -> TypeGuard[float]:

@@ -7,7 +7,6 @@ is valid for every model, whatever happened in the conversation.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import msgspec
 
@@ -23,13 +22,13 @@ from reenact.domain.messages import (
 from reenact.domain.plain import JsonObject
 from reenact.domain.tools import is_array, is_object
 
-INSTRUCTIONS: Final = (
+INSTRUCTIONS = (
     "Sum up the conversation above for yourself, so that you can go on with it from your summary alone. Keep what was "
     "asked for and why, what was decided, what was done with which result, names, numbers, paths and identifiers as "
     "they are, what failed, and what is still to be done. Write nothing but the summary."
 )
 """What the model is told to do, unless somebody says it better."""
-LONGEST: Final = 20_000
+LONGEST = 20_000
 """How many characters of a single text go into the transcript; of a longer one the middle is left out."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from itertools import count as counting
-from typing import Final, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 import msgspec
 
@@ -53,13 +53,13 @@ from reenact.domain.session_commands import (
 )
 from reenact.domain.session_state import Session, SessionEvent, calls_of, evolve, plus_cost
 
-TOOL_USE: Final = "tool_use"
-MAX_STEPS: Final = "max_steps_exceeded"
-COST_LIMIT: Final = "cost_limit_exceeded"
-REPEATED: Final = "repeated_tool_calls"
-REJECTED: Final = "rejected"
+TOOL_USE = "tool_use"
+MAX_STEPS = "max_steps_exceeded"
+COST_LIMIT = "cost_limit_exceeded"
+REPEATED = "repeated_tool_calls"
+REJECTED = "rejected"
 """Stop reasons of the loop's own, beside those of the Messages API."""
-NO_TOOLS: Final = Failure(
+NO_TOOLS = Failure(
     "environment_error", "this environment runs no tools, so that the model cannot be given their results"
 )
 

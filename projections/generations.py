@@ -13,7 +13,7 @@ from collections.abc import Generator, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from glob import escape
 from pathlib import Path
-from typing import ClassVar, Final, Literal, Protocol, TypeAlias
+from typing import ClassVar, Literal, Protocol, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -62,7 +62,7 @@ def failure_of(error: ReadModelError) -> ProjectionFailure:
     return ProjectionFailure(reason=str(error))
 
 
-_POSTGRES: Final = ("postgresql://", "postgres://")
+_POSTGRES = ("postgresql://", "postgres://")
 
 
 def is_postgres(place: str) -> bool:
@@ -70,23 +70,23 @@ def is_postgres(place: str) -> bool:
     return place.startswith(_POSTGRES)
 
 
-NAME: Final = "reenact"
+NAME = "reenact"
 """What the runtime's own tables are called."""
 
-BUSY_TIMEOUT: Final = 5.0
-CHECKPOINT_PAGES: Final = 4000
+BUSY_TIMEOUT = 5.0
+CHECKPOINT_PAGES = 4000
 """Pages that the write-ahead log grows to before it goes home; most are written again and again until then."""
 
-SMALL: Final = 1024 * 1024
+SMALL = 1024 * 1024
 """Bytes up to which a file is looked through at each opening; a larger one only if there is a reason to."""
 
-SUSPECT: Final = "-suspect"
+SUSPECT = "-suspect"
 """What an empty file beside another has behind that one's name, to be looked through when it is opened next."""
 
-OF_RUNTIME: Final = "SELECT position, mark, version, '', NULL, NOT closed FROM progress WHERE name = 'reenact'"
+OF_RUNTIME = "SELECT position, mark, version, '', NULL, NOT closed FROM progress WHERE name = 'reenact'"
 """How far the runtime's own tables are; those whose last writer did not close them are to be looked through."""
 
-OF_USERS: Final = "SELECT position, mark, version, shape, failure, 0 FROM reenact_progress"
+OF_USERS = "SELECT position, mark, version, shape, failure, 0 FROM reenact_progress"
 
 
 class TableProgress(msgspec.Struct, frozen=True):
@@ -340,8 +340,8 @@ def sync_directory(path: Path) -> None:
         os.close(descriptor)
 
 
-_FILE: Final = re.compile(r"([a-z][a-z0-9_]*)\.db(\.[1-9][0-9]*)?")
-_TRIES: Final = 10
+_FILE = re.compile(r"([a-z][a-z0-9_]*)\.db(\.[1-9][0-9]*)?")
+_TRIES = 10
 
 
 def files_in(directory: Path) -> Iterator[tuple[str, Generations]]:

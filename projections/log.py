@@ -67,7 +67,7 @@ class Log(Protocol):
 RowT = TypeVar("RowT", bound="Row")
 _NAMES: Final[Mapping[type, str]] = {kind: name for name, kind in STORED.items()}
 
-STRETCH: Final = 20_000
+STRETCH = 20_000
 """So many positions are looked through in one go."""
 
 

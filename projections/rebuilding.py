@@ -24,16 +24,16 @@ from reenact.projections.generations import (
 from reenact.projections.log import Log, OnProgress, Progress
 from reenact.projections.runner import FOR_GOOD, GRACE, PAUSES, Moving, Runner
 
-NEAR: Final = 1000
+NEAR = 1000
 """So many positions behind the log's end, tables are near enough to stop the live ones for the rest."""
 
-ROUNDS: Final = 8
+ROUNDS = 8
 """How often the end of the log is gone after; then the live ones are stopped however far it is."""
 
-_LOOK: Final = 0.05
+_LOOK = 0.05
 """Seconds between two looks whether tables of this version are there by now."""
 
-_log: Final = logging.getLogger("reenact.projections")
+_log = logging.getLogger("reenact.projections")
 
 
 class Followed:

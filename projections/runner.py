@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Self
 
 import msgspec
 
@@ -23,23 +23,23 @@ from reenact.projections.errors import (
 from reenact.projections.generations import Health
 from reenact.projections.log import Log, Row
 
-PAUSES: Final = 0.25, 5.0
+PAUSES = 0.25, 5.0
 """Seconds until what has failed is tried again: the first time, and at most; each failure doubles it."""
 
-HELP: Final = 6.0
+HELP = 6.0
 """A waiter with fewer seconds left leaves the work to the thread: to wait for a locked file takes nearly as long."""
 
-MOMENT: Final = 0.25
+MOMENT = 0.25
 """Seconds after which a transaction takes up no further event."""
 
-GRACE: Final = 1.0
+GRACE = 1.0
 """Seconds that closing waits for what does not come to an end."""
 
-FOR_GOOD: Final = (ProjectionFailedError, ProjectionReplacedError)
+FOR_GOOD = (ProjectionFailedError, ProjectionReplacedError)
 """What does not go away by trying again."""
 
-_NEVER: Final = sys.maxsize
-_log: Final = logging.getLogger("reenact.projections")
+_NEVER = sys.maxsize
+_log = logging.getLogger("reenact.projections")
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +53,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     """How many of them there are."""
 
 
-PACE: Final = Pace()
+PACE = Pace()
 
 
 class Moving:

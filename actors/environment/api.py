@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Final, Literal, Protocol, Self, TypeAlias, runtime_checkable
+from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -195,7 +195,7 @@ class LLMConfig(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
         return [("base_url", self.base_url), ("model", self.model), ("max_tokens", self.max_tokens)]
 
 
-RESERVED: Final = frozenset(
+RESERVED = frozenset(
     {"model", "messages", "system", "tools", "stream", *(f for f in LLMConfig.__struct_fields__ if f != "extra")}
 )
 """What `LLMConfig.extra` may not hold, for it comes from elsewhere or has a field of its own."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Final
 
 from reenact.domain.events import Envelope, StreamData, StreamError, ToolResult, ToolStarted
 
-RETRYABLE: Final = frozenset(
+RETRYABLE = frozenset(
     {
         "rate_limit_error",
         "rate_limit_exceeded",
@@ -20,7 +19,7 @@ RETRYABLE: Final = frozenset(
 )
 """The types of failure that may be gone when the same message is sent again."""
 
-_TYPES: Final = {
+_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
     402: "billing_error",
@@ -33,8 +32,8 @@ _TYPES: Final = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-_KNOWN: Final = RETRYABLE | frozenset(_TYPES.values())
-_OF_KEYS: Final = frozenset({"authentication_error", "permission_error"})
+_KNOWN = RETRYABLE | frozenset(_TYPES.values())
+_OF_KEYS = frozenset({"authentication_error", "permission_error"})
 _SERVER_ERROR = 500
 _LONGEST_MESSAGE = 2000
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Final
 
 import msgspec
 
@@ -13,16 +12,16 @@ from reenact.actors.journal.api import Entry, FeedRow, Segment
 from reenact.domain.errors import LogUnusableError, reading
 from reenact.domain.events import DeltasCompacted, InputJsonDelta, TextDelta, ThinkingDelta, TurnCompleted
 
-MOST_ENTRIES: Final = 1000
-MOST_BYTES: Final = 256 * 1024
+MOST_ENTRIES = 1000
+MOST_BYTES = 256 * 1024
 """What a row that takes the place of others holds, about."""
-REMEMBERED: Final = 10_000
+REMEMBERED = 10_000
 """Of so many topics it is remembered how far they were looked at."""
-PAGE: Final = 256
+PAGE = 256
 
-_DELTAS: Final = frozenset(kind.event_type for kind in (TextDelta, ThinkingDelta, InputJsonDelta))
-_COMPACTED: Final = DeltasCompacted.event_type
-_COMPLETED: Final = TurnCompleted.event_type
+_DELTAS = frozenset(kind.event_type for kind in (TextDelta, ThinkingDelta, InputJsonDelta))
+_COMPACTED = DeltasCompacted.event_type
+_COMPLETED = TurnCompleted.event_type
 _measure = msgspec.msgpack.Encoder().encode
 _logger = logging.getLogger("reenact.feed")
 

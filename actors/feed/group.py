@@ -22,15 +22,15 @@ from reenact.domain.events import SessionDeleted
 
 P = ParamSpec("P")
 R = TypeVar("R")
-SHARE: Final = 8
+SHARE = 8
 """One subscription takes at most this part of a batch before the next has its turn; what is left is shared again."""
-AT_ONCE: Final = 64
+AT_ONCE = 64
 """About how many of the events just published a subscription looks at when it has its turn."""
-PAGES: Final = 8
+PAGES = 8
 """So many subscriptions of a group may hold, or wait for, a page of the log at a time; others wait for theirs."""
 
 
-_LAST: Final = SessionDeleted.event_type
+_LAST = SessionDeleted.event_type
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
@@ -27,12 +27,12 @@ from reenact.domain.messages import check_text
 
 logger = logging.getLogger("reenact.events")
 Handler: TypeAlias = Callable[[Envelope[Any, Any]], object]
-GRACE: Final = 0.25
+GRACE = 0.25
 """How long, in seconds, a handler may hold up the handlers of others."""
-PATIENCE: Final = 5.0
+PATIENCE = 5.0
 """How long, in seconds, closing waits for handlers that do not return."""
 
-_ALL: Final = frozenset(CATALOGUE)
+_ALL = frozenset(CATALOGUE)
 
 
 class Registration:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 from itertools import islice
-from typing import Final
 
 from reenact.actors.feed.replay import Pages, Replay, fitting
 from reenact.actors.feed.topic import Chunk, Need
@@ -17,10 +16,10 @@ from reenact.actors.feed.waking import Awaited, Waiter, Waker, Woken
 from reenact.actors.journal.api import Publication, Segment
 from reenact.domain.commands import CATALOGUE
 
-MOST_EVENTS: Final = 8192
-MOST_BYTES: Final = 16 * 1024 * 1024
+MOST_EVENTS = 8192
+MOST_BYTES = 16 * 1024 * 1024
 """What is kept at the most for listeners that lag."""
-LISTENED_TO: Final = frozenset(type_ for type_, kind in CATALOGUE.items() if kind.category != "command")
+LISTENED_TO = frozenset(type_ for type_, kind in CATALOGUE.items() if kind.category != "command")
 """What listeners may be given: commands are between a client and the server."""
 
 

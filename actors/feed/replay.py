@@ -7,7 +7,7 @@ import threading
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -17,24 +17,24 @@ from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNo
 from reenact.domain.events import Context, DeltasCompacted, Envelope, SessionDeleted
 from reenact.domain.messages import check_text
 
-FIRST_ROWS: Final = 16
-MOST_ROWS: Final = 256
-ENOUGH_BYTES: Final = 64 * 1024
-ENOUGH_EVENTS: Final = 512
+FIRST_ROWS = 16
+MOST_ROWS = 256
+ENOUGH_BYTES = 64 * 1024
+ENOUGH_EVENTS = 512
 """How many rows make a page: at first, and at the most; what they ought to take in the log, and hold."""
-MOST_BYTES: Final = 256 * 1024
+MOST_BYTES = 256 * 1024
 """A page that holds as much takes no further row."""
-STEP: Final = 32
+STEP = 32
 """So many rows are read at a time: nobody knows before how much they hold."""
-SHARED_BYTES: Final = 1024 * 1024
-SHARED_PAGES: Final = 16
+SHARED_BYTES = 1024 * 1024
+SHARED_PAGES = 16
 """So many pages, those read last of all topics, are kept for others who come to the same place."""
-AT_A_TIME: Final = 16
+AT_A_TIME = 16
 """So many topics at the most are read at the same time."""
 
-_COMPACTED: Final = DeltasCompacted.event_type
+_COMPACTED = DeltasCompacted.event_type
 _measure = msgspec.msgpack.Encoder().encode
-to_json: Final = msgspec.json.Encoder().encode
+to_json = msgspec.json.Encoder().encode
 """Encodes an envelope as it travels."""
 
 

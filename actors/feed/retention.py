@@ -7,7 +7,6 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Final
 
 import msgspec
 
@@ -17,7 +16,7 @@ from reenact.actors.kernel.timetable import Entry, Timetable
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError
 
 _logger = logging.getLogger("reenact.feed")
-_MICROSECOND: Final = timedelta(microseconds=1)
+_MICROSECOND = timedelta(microseconds=1)
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,14 +21,14 @@ from reenact.domain.events import Envelope, SessionDeleted
 from reenact.domain.plain import seconds_of
 
 _logger = logging.getLogger("reenact.feed")
-GATHERED: Final = 100
+GATHERED = 100
 """So many events are acknowledged together, if that is done by itself; fewer when there is nothing else to do."""
-AT_ONCE: Final = 256
+AT_ONCE = 256
 """About how many events of those just published a subscription takes at a time."""
-REST: Final = 1024
+REST = 1024
 """After so many events without a pause, one that is awaited lets other tasks of the loop go on."""
 
-_LAST: Final = SessionDeleted.event_type
+_LAST = SessionDeleted.event_type
 
 
 class Subscription:

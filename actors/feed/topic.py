@@ -7,7 +7,6 @@ import weakref
 from bisect import bisect_right
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Final
 
 import msgspec
 
@@ -18,18 +17,18 @@ from reenact.actors.feed.waking import Awaited, Waiter, Waker, Woken
 from reenact.actors.journal.api import Publication
 from reenact.domain.events import Context, Envelope, SessionDeleted
 
-MOST_EVENTS: Final = 2048
-MOST_BYTES: Final = 2 * 1024 * 1024
+MOST_EVENTS = 2048
+MOST_BYTES = 2 * 1024 * 1024
 """What of a topic is kept at the most; who is further behind reads the log."""
-FEW_EVENTS: Final = 128
-FEW_BYTES: Final = 256 * 1024
+FEW_EVENTS = 128
+FEW_BYTES = 256 * 1024
 """What of a topic may be kept although all who follow it have had it."""
-ALL_BYTES: Final = 64 * 1024 * 1024
+ALL_BYTES = 64 * 1024 * 1024
 """What of all topics together is kept, about, at the most; then the one that grows keeps only its newest."""
-ENVELOPE: Final = 1024
+ENVELOPE = 1024
 """Bytes that the envelope of an event and its JSON take, about, besides what it says."""
 
-NOW: Final = -1
+NOW = -1
 """Stands for the cursor of one who follows a topic from now on, until something is published."""
 
 _measure = msgspec.msgpack.Encoder().encode

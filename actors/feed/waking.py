@@ -15,9 +15,9 @@ from reenact.domain.errors import RuntimeClosedError
 
 P = ParamSpec("P")
 R = TypeVar("R")
-THREADS: Final = 4
+THREADS = 4
 """How many threads read the log for those who wait on event loops."""
-CLOSED: Final = "the runtime is closed; open it again to follow its sessions"
+CLOSED = "the runtime is closed; open it again to follow its sessions"
 
 Waiter: TypeAlias = Callable[[], object]
 """Called when there may be more, or nothing more comes; must return at once."""
@@ -46,7 +46,7 @@ class _Threads:
 ANY_THREAD: Final[Waker] = _Threads()
 
 
-_GLANCE: Final = 1.0
+_GLANCE = 1.0
 """Seconds after which the main thread looks whether there was a signal."""
 
 

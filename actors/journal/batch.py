@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -45,9 +45,9 @@ from reenact.domain.chain import Row, header_of, part_digest, row_digest
 from reenact.domain.errors import ConflictError, LogLockedError, RequestReusedError, StorageError
 from reenact.domain.feed import pack_feed, pack_segments
 
-MOST_PACKED: Final = 500
+MOST_PACKED = 500
 """Announcements without events that are so many are a row: whoever reads one has all of it in memory."""
-MOST_BYTES: Final = 256 * 1024
+MOST_BYTES = 256 * 1024
 """Those that would be longer become several rows, as long as each has more than one of them."""
 _encode = msgspec.msgpack.Encoder().encode
 _Open: TypeAlias = list[tuple[dict[str, str], list[Entry]]]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -16,7 +16,7 @@ from reenact.actors.journal.examination import Examination, Report
 from reenact.domain.chain import DIGEST_SIZE
 from reenact.domain.errors import CheckpointError, LogUnusableError
 
-FORMAT: Final = 1
+FORMAT = 1
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +56,8 @@ class _Foot(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="
 
 _Line: TypeAlias = _Head | _Ended | _Foot
 
-_encode: Final = msgspec.json.Encoder().encode
-_decode: Final = msgspec.json.Decoder(_Head | _Ended | _Foot).decode
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(_Head | _Ended | _Foot).decode
 
 
 def write_checkpoint(

@@ -6,16 +6,15 @@ import sys
 from array import array
 from hashlib import blake2b
 from struct import Struct
-from typing import Final
 
 import msgspec
 
 from reenact.domain.chain import DIGEST_SIZE
 
-_TOGETHER: Final = 4096
+_TOGETHER = 4096
 """So many positions are digested at once."""
 
-_PART: Final = Struct(">qqI").pack
+_PART = Struct(">qqI").pack
 
 
 class End(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -23,15 +23,15 @@ from reenact.domain.errors import LogTooNewError, LogUnusableError
 Fault: TypeAlias = tuple[str, str]
 """What something is wrong with, "" for all of it, and what."""
 
-_COLUMNS: Final = ", ".join(name for name in Row.__struct_fields__ if name != "stream")
-ROWS: Final = f"SELECT stream, {_COLUMNS} FROM steps ORDER BY stream, number"  # noqa: S608 - ours
+_COLUMNS = ", ".join(name for name in Row.__struct_fields__ if name != "stream")
+ROWS = f"SELECT stream, {_COLUMNS} FROM steps ORDER BY stream, number"  # noqa: S608 - ours
 """The rows by stream, in the order in which they were written."""
 # The keys alone are put in order, without what is long. The limit keeps SQLite from taking the two queries for one.
-_ROWS_BY_KEY: Final = f"""
+_ROWS_BY_KEY = f"""
     SELECT stream, {_COLUMNS} FROM (SELECT number AS next FROM steps ORDER BY stream, number LIMIT -1)
     CROSS JOIN steps ON number = next
 """  # noqa: S608 - ours
-_ASIDE: Final = {
+_ASIDE = {
     "stored_snapshots": """
         SELECT originator_id, originator_version, topic, state FROM stored_snapshots
         ORDER BY originator_id, originator_version
@@ -42,27 +42,27 @@ _ASIDE: Final = {
     "consumers": "SELECT topic, client_id, cursor, seen_at, {end} FROM consumers ORDER BY topic, client_id",
 }
 """What stands beside the rows, each in the order of its key; consumers with where their topic ends."""
-_END: Final = """
+_END = """
     (
         SELECT steps.cursor + heard - 1 FROM steps
         WHERE stream = topic ORDER BY version DESC, steps.cursor DESC LIMIT 1
     )
 """
-_ROW_OF: Final = f"""
+_ROW_OF = f"""
     SELECT version + count - 1, digest FROM steps WHERE stream = ? AND version <= ? {NEWEST_FIRST} LIMIT 1
 """  # noqa: S608 - ours
-_ANY: Final = "SELECT 1 FROM steps WHERE stream = ? AND count > 0 LIMIT 1"
-_SAME: Final = "SELECT 1 FROM steps WHERE stream = ? AND digest = ? LIMIT 1"
-_FIRST_HOLE: Final = """
+_ANY = "SELECT 1 FROM steps WHERE stream = ? AND count > 0 LIMIT 1"
+_SAME = "SELECT 1 FROM steps WHERE stream = ? AND digest = ? LIMIT 1"
+_FIRST_HOLE = """
     SELECT expected FROM (
         SELECT number, position, lag(position + count, 1, CAST(1 AS bigint)) OVER (ORDER BY number) AS expected
         FROM steps
     ) AS each_row WHERE position <> expected ORDER BY number LIMIT 1
 """
-_COUNTS: Final = """
+_COUNTS = """
     SELECT count(*), CAST(total(count) AS INTEGER), max(position + count - 1), NULL FROM steps NOT INDEXED
 """
-_MOST_FAULTS: Final = 10
+_MOST_FAULTS = 10
 
 
 class Counts(msgspec.Struct, frozen=True):

@@ -99,7 +99,7 @@ Report: TypeAlias = Callable[[str, int, int | None], None]
 
 _Counted: TypeAlias = Callable[[Iterator[Cells]], Iterator[Cells]]
 
-_STEP: Final = 0x3FFF
+_STEP = 0x3FFF
 
 
 class Examination:

@@ -12,20 +12,20 @@ import threading
 from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
-from typing import Final, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
 from reenact.domain.errors import LogLockedError
 
 _held: WeakSet[WriterLock] = WeakSet()
 
-_OPENING: Final = 0
+_OPENING = 0
 """The byte that is locked while a process opens the log."""
-_WRITING: Final = 1
+_WRITING = 1
 """The byte on which each process has a lock that others can share, for as long as it writes."""
-_STREAMS: Final = 2
+_STREAMS = 2
 """The first byte of those that stand for streams."""
-_FLOCK: Final = "hhqqi4x" if sys.platform == "linux" else "qqihh8x"
+_FLOCK = "hhqqi4x" if sys.platform == "linux" else "qqihh8x"
 """How the system lays out what it says about a lock: on Linux, and on the BSDs, of which macOS is one."""
 
 _sharing: set[tuple[int, str]] = set()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from operator import index
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
@@ -16,10 +16,10 @@ Cells: TypeAlias = tuple[Any, ...]
 Of an event: stream, version, position, topic, state, and what caused it.
 """
 
-EVENTS: Final = "SELECT stream, version, position, cause, events FROM steps"
+EVENTS = "SELECT stream, version, position, cause, events FROM steps"
 """Reads the rows that hold events, for `cells_of`."""
 
-unpack: Final = msgspec.msgpack.Decoder(Annotated[list[tuple[str, bytes]], msgspec.Meta(min_length=1)]).decode
+unpack = msgspec.msgpack.Decoder(Annotated[list[tuple[str, bytes]], msgspec.Meta(min_length=1)]).decode
 
 
 def cells_of(rows: Iterable[Cells]) -> Iterator[Cells]:
@@ -42,12 +42,12 @@ Parameters: TypeAlias = tuple[str | int | bytes, ...]
 Select: TypeAlias = Callable[[str, Parameters], list[Cells]]
 """Returns the rows of a query in SQLite's words."""
 
-PAGE: Final = 96
+PAGE = 96
 """So many rows are read at a time."""
-MOST: Final = 2**63 - 1
+MOST = 2**63 - 1
 
 # `key` rises from row to row, and so does `value`: each round halves where the last row can be that begins up to it.
-_BISECTION: Final = """(
+_BISECTION = """(
     WITH RECURSIVE halves (low, size) AS (
         SELECT CAST(0 AS bigint), (SELECT max({key}) FROM steps WHERE {of})
         UNION ALL
@@ -58,10 +58,10 @@ _BISECTION: Final = """(
     )
     SELECT max(low) FROM halves
 )"""
-NUMBER_AT: Final = _BISECTION.format(key="number", value="position", of="true", order="number")
+NUMBER_AT = _BISECTION.format(key="number", value="position", of="true", order="number")
 """The number of the last row that begins up to a position, the only parameter; 0 if none does."""
-_VERSION_AT: Final = _BISECTION.format(key="version", value="cursor", of="stream = ?", order="version, cursor")
-HEARD_AT: Final = f"""(
+_VERSION_AT = _BISECTION.format(key="version", value="cursor", of="stream = ?", order="version, cursor")
+HEARD_AT = f"""(
     SELECT coalesce(max(version), 0), coalesce(max(cursor), 0) FROM steps
     WHERE stream = ? AND version = {_VERSION_AT} AND cursor <= ?
 )"""  # noqa: S608 - ours
@@ -73,8 +73,8 @@ def heard_at(stream: str, cursor: int) -> Parameters:
     return (stream, stream, stream, cursor, cursor)
 
 
-_BEHIND: Final = f"{EVENTS} WHERE count > 0 AND number >= {NUMBER_AT}"
-_OF_STREAM: Final = f"""
+_BEHIND = f"{EVENTS} WHERE count > 0 AND number >= {NUMBER_AT}"
+_OF_STREAM = f"""
     {EVENTS} WHERE stream = ? AND count > 0
     AND version >= coalesce((SELECT max(version) FROM steps WHERE stream = ? AND version <= ?), 0) AND version <= ?
 """  # noqa: S608 - ours

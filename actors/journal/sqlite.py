@@ -10,7 +10,6 @@ import logging
 import os
 import sqlite3
 from contextlib import ExitStack
-from typing import Final
 
 from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
@@ -23,7 +22,7 @@ from reenact.actors.journal.stored import FIRST_EVENTS, StoredJournal, check_own
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
-PAGE_SIZE: Final = 8192
+PAGE_SIZE = 8192
 """Bytes. A step has 1 to 3 kB: two or three on a page of SQLite's own 4,096 would leave a third of the file empty."""
 _WAL_SIZE_LIMIT = 64 * 1024 * 1024
 

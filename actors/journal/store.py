@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -36,22 +36,22 @@ Values: TypeAlias = list[int | str | bytes | None]
 A row of its own for each record, a tuple, would be one more thing for the garbage collector to look after.
 """
 
-NEWEST_FIRST: Final = "ORDER BY version DESC, cursor DESC"
+NEWEST_FIRST = "ORDER BY version DESC, cursor DESC"
 """The order of a stream's rows, from its last one on."""
-LAST: Final = f"""
+LAST = f"""
     SELECT version + count - 1, cursor + heard - 1, digest FROM steps WHERE stream = ? {NEWEST_FIRST} LIMIT 1
 """  # noqa: S608 - ours
 """Where a stream ends."""
-LAST_OF_ALL: Final = "SELECT number, position + count - 1 FROM steps ORDER BY number DESC LIMIT 1"
+LAST_OF_ALL = "SELECT number, position + count - 1 FROM steps ORDER BY number DESC LIMIT 1"
 """Where the log ends."""
-ROWS: Final = f"""
+ROWS = f"""
     SELECT {{cells}} FROM steps
     WHERE stream = ? AND (version, cursor) >= {HEARD_AT} AND (version, cursor) <= {HEARD_AT}
     ORDER BY version, cursor
 """  # noqa: S608 - likewise
 """A stream's rows from the one with one cursor to that with another; see `rows_between`."""
 
-STEP: Final = (
+STEP = (
     *("number", "stream", "recorded_at", "version", "position", "count", "cursor", "heard", "digest"),
     *("cause", "events", "feed"),
 )

@@ -24,9 +24,9 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "requests": ("id", "digest", "note", "at", "proof"),
 }
 """What is read of each table."""
-_BY_SQLITE: Final = "sqlite_"
+_BY_SQLITE = "sqlite_"
 """What the names of SQLite's own tables and indexes begin with."""
-_INDEXED: Final = {"timers_by_due": "timers", "steps_by_stream": "steps"}
+_INDEXED = {"timers_by_due": "timers", "steps_by_stream": "steps"}
 """What has a name of its own, and goes with a table."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -23,8 +23,8 @@ Kind: TypeAlias = Literal[
 Decode: TypeAlias = Callable[[str, bytes], tuple[int, object]]
 """Returns when an event was recorded, and the event, or raises `LogUnusableError`."""
 
-_NO_ROW: Final = "the row holds what no row holds"
-_CHANGED: Final = "the row or the one before it was changed"
+_NO_ROW = "the row holds what no row holds"
+_CHANGED = "the row or the one before it was changed"
 
 
 class Finding(msgspec.Struct, frozen=True):

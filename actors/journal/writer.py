@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Sequence
 from itertools import islice
 from queue import SimpleQueue
-from typing import Final
 
 from reenact.actors.journal.api import Done, Listener, Outcome, Publication
 from reenact.actors.journal.batch import Batch, Distrust, refused_again
@@ -307,7 +306,7 @@ class _Pile:
         return stream in self._streams or None in self._streams
 
 
-_NOTHING: Final = _Pile()
+_NOTHING = _Pile()
 
 
 def _publish(listener: Listener, publications: list[Publication]) -> None:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
@@ -17,19 +17,19 @@ from reenact.domain.errors import ReenactError
 
 Command = TypeVar("Command")
 
-RETRY: Final = 1.0
+RETRY = 1.0
 """Seconds after which a stream is woken again whose actor could not start, or could not record what it did.
 
 Twice as many each time, up to a minute, as long as it cannot start.
 """
 
-_LONGEST: Final = 60.0
+_LONGEST = 60.0
 """Seconds after which the clock is looked at again, since it may have been set forward."""
 
-_PAGE: Final = 1000
-_ALL: Final = 1_000_000_000
-_LIMIT: Final = 2**63
-_BEGINNING: Final = -_LIMIT
+_PAGE = 1000
+_ALL = 1_000_000_000
+_LIMIT = 2**63
+_BEGINNING = -_LIMIT
 
 _log = logging.getLogger("reenact.kernel")
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Final
 
-PATIENCE: Final = 5.0
+PATIENCE = 5.0
 """Seconds that closing one thing may take at exit."""
 
-_NAME: Final = "reenact-at-exit"
+_NAME = "reenact-at-exit"
 _log = logging.getLogger("reenact.exit")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, TypeGuard
+from typing import TypeGuard
 
 import msgspec
 
@@ -13,7 +13,7 @@ from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.persistent import AnyActor, EventSourcedActor
 from reenact.actors.kernel.profile import AnyProfile
 
-_PAGE: Final = 256
+_PAGE = 256
 
 
 class Mismatch(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, Generic, ParamSpec, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeAlias
 
 import pykka
 
@@ -45,7 +45,7 @@ PlainActor = TypeVar("PlainActor", bound=pykka.Actor)
 Key: TypeAlias = tuple[type, str]
 """An identity: a class of actors and an id."""
 
-_LOOKS: Final = 2
+_LOOKS = 2
 """How many older children are looked at when another one is added."""
 
 _log = logging.getLogger("reenact.kernel")

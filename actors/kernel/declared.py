@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from types import FunctionType, MappingProxyType, NoneType
-from typing import Any, ClassVar, Final, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -21,7 +21,7 @@ from reenact.actors.kernel.snapshots import SnapshotForm
 from reenact.actors.kernel.supervision import Supervision
 from reenact.domain.errors import ReenactError
 
-_FUNCTIONS: Final = (
+_FUNCTIONS = (
     *("decide", "evolve", "timers", "origin", "to_snapshot", "from_snapshot"),
     *("on_start", "on_restored", "on_recovered", "prepare", "announce", "cause", "remember", "on_committed", "reply"),
     "can_passivate",

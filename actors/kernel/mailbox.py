@@ -16,7 +16,7 @@ from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.pool import Place, here
 from reenact.domain.errors import DeadlockError, MailboxFullError
 
-STOP: Final = _ActorStop()
+STOP = _ActorStop()
 
 
 class Signal(msgspec.Struct, frozen=True):
@@ -44,12 +44,12 @@ class Escalated(Signal, frozen=True):
     error: Exception
 
 
-PASSIVATE: Final = Passivate()
-DUE: Final = Due()
-SIGNALS: Final = frozenset({_ActorStop, Passivate, Due, ChildFailed, Escalated})
+PASSIVATE = Passivate()
+DUE = Due()
+SIGNALS = frozenset({_ActorStop, Passivate, Due, ChildFailed, Escalated})
 """The types of all of them."""
 
-DEPTH: Final = 16
+DEPTH = 16
 """Asks that may be answered inside each other on one thread; a deeper one waits for a worker."""
 
 
@@ -78,10 +78,10 @@ class Occupant(Protocol):
         """Handle the one message, or, given none, some of those that wait; then let go."""
 
 
-_FEW: Final = 32
+_FEW = 32
 """Messages out of which the first is taken while the others move up; of more, many are taken at once."""
 
-_RARE: Final = threading.Lock()
+_RARE = threading.Lock()
 _NONE: Final[list[Envelope]] = []
 """Stands where there was no message yet: many actors wait for their first. Always empty."""
 
@@ -314,4 +314,4 @@ class _Nobody:
         pass
 
 
-_NOBODY: Final = _Nobody()
+_NOBODY = _Nobody()

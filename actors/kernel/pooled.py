@@ -13,7 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import pykka
 from pykka.messages import ProxyCall, ProxyGetAttr, ProxySetAttr
@@ -25,15 +25,15 @@ from reenact.actors.kernel.mailbox import STOP, Envelope, Mailbox
 from reenact.actors.kernel.pool import Place, WorkerPool, default_pool, refuse_on_loop
 from reenact.actors.kernel.supervision import Restarts, Supervision
 
-SLICE: Final = 64
+SLICE = 64
 """Messages that an actor handles before others get their turn."""
 
-PYKKAS_OWN: Final = frozenset({type(STOP), ProxyCall, ProxyGetAttr, ProxySetAttr})
+PYKKAS_OWN = frozenset({type(STOP), ProxyCall, ProxyGetAttr, ProxySetAttr})
 
-_KERNEL: Final = "reenact.actors.kernel."
-_RESERVED: Final = frozenset({"ask_to_leave", "begin", "go", "hurry", "touched"})
+_KERNEL = "reenact.actors.kernel."
+_RESERVED = frozenset({"ask_to_leave", "begin", "go", "hurry", "touched"})
 """What the parts of the kernel call, or look at, in an actor."""
-_OWN_STATE: Final = ("_begun", "_broke", "_departed", "_keeper", "_letters", "_over")
+_OWN_STATE = ("_begun", "_broke", "_departed", "_keeper", "_letters", "_over")
 """What an actor has from the moment on at which it goes to work; its constructor must not have set it."""
 
 _log = logging.getLogger("pykka")

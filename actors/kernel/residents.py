@@ -6,17 +6,17 @@ import heapq
 import threading
 from collections import OrderedDict
 from operator import attrgetter
-from typing import Final, Protocol
+from typing import Protocol
 
 from reenact.actors.kernel.timetable import SECOND, Timetable
 
-_LOOKS: Final = 8
+_LOOKS = 8
 """How many residents are looked at, at most, when another one comes in."""
 
-_RELIEF: Final = 1.0
+_RELIEF = 1.0
 """Seconds after which it is looked again whether too many live; twice as many each time, while those do not leave."""
 
-_LONGEST: Final = 60.0
+_LONGEST = 60.0
 
 
 class Resident(Protocol):

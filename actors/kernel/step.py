@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
-from typing import Final, Generic
+from typing import Generic
 
 import msgspec
 
@@ -15,7 +15,7 @@ from reenact.actors.kernel.lineage import Command, Event, State
 from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.timers import Waiting, earliest
 
-RETRIES: Final = 3
+RETRIES = 3
 """How often a command is decided again because another writer was faster."""
 
 

@@ -7,7 +7,7 @@ import math
 import zlib
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -17,7 +17,7 @@ from reenact.domain.errors import ReenactError
 Strategy: TypeAlias = Literal["restart", "stop", "escalate"]
 OnLimit: TypeAlias = Literal["stop", "escalate"]
 
-_SPREAD: Final = 1 << 32
+_SPREAD = 1 << 32
 
 _log = logging.getLogger("reenact.kernel")
 

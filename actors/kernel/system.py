@@ -45,12 +45,12 @@ from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
 from reenact.domain.errors import InvalidInputError, MailboxFullError, RuntimeClosedError
 
-ROUNDS: Final = 16
+ROUNDS = 16
 """How often, while closing, actors that others have woken up again are heard out."""
 
-_NAMED: Final = 5
+_NAMED = 5
 """How many of the actors that have not ended in time are named."""
-_LONGEST_ID: Final = 1024
+_LONGEST_ID = 1024
 
 P = ParamSpec("P")
 Command = TypeVar("Command")

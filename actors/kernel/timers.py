@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic
+from typing import Any, Generic
 
 import msgspec
 
@@ -13,7 +13,7 @@ from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.lineage import Command, State
 from reenact.actors.kernel.mailbox import DUE, Envelope
 
-_LOOKS: Final = 100
+_LOOKS = 100
 """Streams with the same time among which one is looked for; if there are more, it is rather said once more."""
 
 

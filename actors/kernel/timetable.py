@@ -8,11 +8,11 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from typing import Final, Protocol, TypeAlias, runtime_checkable
+from typing import Protocol, TypeAlias, runtime_checkable
 
 from reenact.actors.kernel.pool import here
 
-SECOND: Final = 1_000_000
+SECOND = 1_000_000
 """Microseconds."""
 
 Clock: TypeAlias = Callable[[], int]
@@ -20,10 +20,10 @@ Clock: TypeAlias = Callable[[], int]
 
 Act: TypeAlias = Callable[[], object]
 
-_NEVER: Final = 1_000_000_000.0
+_NEVER = 1_000_000_000.0
 """Seconds that nobody lives to see; a condition does not wait for much longer."""
 
-_ENOUGH: Final = 64
+_ENOUGH = 64
 """Entries among which those that are called off are not worth looking for."""
 
 _log = logging.getLogger("reenact.kernel")

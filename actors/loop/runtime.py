@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, S
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Final, overload
+from typing import overload
 
 import msgspec
 
@@ -126,7 +126,7 @@ class Step:
 
 
 _log = logging.getLogger("reenact.loop")
-_OVER: Final = frozenset({"waiting_for_human_input", "interrupted", "done", "error"})
+_OVER = frozenset({"waiting_for_human_input", "interrupted", "done", "error"})
 
 
 class AgentRuntime:

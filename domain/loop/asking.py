@@ -13,7 +13,7 @@ from reenact.domain.loop.events import Option
 from reenact.domain.plain import Json, JsonObject, is_sequence
 from reenact.domain.tools import ToolSpec
 
-ASK_USER: Final = "ask_user"
+ASK_USER = "ask_user"
 """The tool by which a model asks a person; nothing runs, the person's answer is the result."""
 ASK_USER_SCHEMA: Final[JsonObject] = {
     "type": "object",
@@ -31,7 +31,7 @@ ASK_USER_SCHEMA: Final[JsonObject] = {
 }
 
 
-ask_user: Final = ToolSpec(
+ask_user = ToolSpec(
     name=ASK_USER,
     description=(
         "Ask the person you work for a question, and wait for the answer. Ask only what you cannot find out yourself. "

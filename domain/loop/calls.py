@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Final, NoReturn, TypeAlias, TypeGuard
+from typing import NoReturn, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -15,7 +15,7 @@ from reenact.domain.loop.values import Frozen, compact, frozen, frozen_object, i
 from reenact.domain.plain import JsonObject
 
 Arguments: TypeAlias = str | Mapping[str, object]
-_TOOL_USE: Final = "tool_use"
+_TOOL_USE = "tool_use"
 
 
 class ToolCall(Frozen):
@@ -135,7 +135,7 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 Content: TypeAlias = str | tuple[JsonObject, ...]
-BLOCK_TYPES: Final = frozenset({"text", "image", "document", "search_result"})
+BLOCK_TYPES = frozenset({"text", "image", "document", "search_result"})
 """The content blocks that the Messages API takes in the answer to a call."""
 
 

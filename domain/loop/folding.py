@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Final, TypedDict, get_args
+from typing import TypedDict, get_args
 
 import msgspec
 
@@ -283,7 +283,7 @@ def _spend_on_tool(draft: _Draft, name: str, cost: float | None) -> None:
     draft["cost"] += cost or 0.0
 
 
-KNOWN: Final = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AgentEvent)) - {"custom"}
+KNOWN = frozenset(str(kind.__struct_config__.tag) for kind in get_args(AgentEvent)) - {"custom"}
 """The types of the events that have a meaning here."""
 
 

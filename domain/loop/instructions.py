@@ -15,7 +15,7 @@ from reenact.domain.loop.faults import InvalidInstructionError
 from reenact.domain.loop.values import Fields, FrozenList, frozen, frozen_object, is_list, is_mapping
 from reenact.domain.plain import Encodable, JsonObject
 
-SUMMARIZE: Final = (
+SUMMARIZE = (
     "Summarize the conversation so far for somebody who is to go on with it: what was asked, what was found out and "
     "decided, what is still to be done. Keep names, numbers and paths exactly. Answer with the summary only."
 )
@@ -115,9 +115,9 @@ Instruction: TypeAlias = (
 )
 KINDS: Final[Mapping[str, type[Instruction]]] = {kind.type: kind for kind in get_args(Instruction)}
 """The built-in instructions by their types."""
-ASKING: Final = frozenset({"request_human_approve", "request_human_prompt", "request_human_select"})
+ASKING = frozenset({"request_human_approve", "request_human_prompt", "request_human_select"})
 """The instructions that ask a person, and so cost nothing."""
-_ALIASES: Final = {
+_ALIASES = {
     "tool_calling": "tool_call",
     "tools_calling": "tool_calls",
     "pending_tools_calling": "pending_tool_calls",

@@ -5,21 +5,21 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_amount
 
-MILLION: Final = 1_000_000
-MOST_TOKENS: Final = 1 << 40
+MILLION = 1_000_000
+MOST_TOKENS = 1 << 40
 """No answer has so many; what claims to is not counted, so that sums stay far from what a log can hold."""
-MOST_COST: Final = 1e300
+MOST_COST = 1e300
 """No sum of costs, and no limit of one, is higher."""
-SMALLEST: Final = 1e-9
+SMALLEST = 1e-9
 """Amounts that differ by no more than this are the same."""
-_DATED: Final = re.compile(r"[-@]\d{8}$")
+_DATED = re.compile(r"[-@]\d{8}$")
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
 
 

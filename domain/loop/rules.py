@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import cached_property
-from typing import Final
 
 import msgspec
 
@@ -12,8 +11,8 @@ from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.rules import Verdict
 
-MAX_STEPS: Final = 100
-MAX_REPEATS: Final = 3
+MAX_STEPS = 100
+MAX_REPEATS = 3
 
 
 class Held(msgspec.Struct, frozen=True, array_like=True):
@@ -28,7 +27,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     cost_limit: CostLimit | None = None
 
 
-BY_DEFAULT: Final = Held()
+BY_DEFAULT = Held()
 """What holds where nobody has said anything."""
 
 

@@ -44,8 +44,8 @@ Status: TypeAlias = Literal["idle", "running", "waiting_for_human_input", "done"
 Phase: TypeAlias = Literal[
     "init", "user_input", "llm_result", "tool_result", "tools_batch_result", "human_response", "error"
 ]
-MAX_STEPS_EXCEEDED: Final = "max_steps_exceeded"
-COST_LIMIT_EXCEEDED: Final = "cost_limit_exceeded"
+MAX_STEPS_EXCEEDED = "max_steps_exceeded"
+COST_LIMIT_EXCEEDED = "cost_limit_exceeded"
 
 
 class PendingPrompt(Fields, frozen=True, eq=False):
@@ -363,9 +363,9 @@ def sealed(event: LoopEvent) -> LoopEvent:
     return _expected(_sealed(event), LoopEvent)
 
 
-_OWN: Final = frozenset({"events", "messages", "step_count", "last_modified", "round"})
+_OWN = frozenset({"events", "messages", "step_count", "last_modified", "round"})
 """What is not compared field by field: the loop keeps it itself, or it is told in another way."""
-_COMPARED: Final = tuple(each.name for each in fields(AgentState) if each.name not in _OWN)
+_COMPARED = tuple(each.name for each in fields(AgentState) if each.name not in _OWN)
 
 
 def difference(expected: AgentState, actual: AgentState) -> Frozen | None:

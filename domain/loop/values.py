@@ -10,16 +10,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Generic, NoReturn, Self, TypeGuard, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, NoReturn, Self, TypeGuard, TypeVar, overload
 
 import msgspec
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.plain import Json, JsonDict
 
-DEEPEST: Final = 100
+DEEPEST = 100
 """How deep JSON values may be nested; deeper ones would exhaust the stack of whoever compares or writes them."""
-MOST_BITS: Final = 2126
+MOST_BITS = 2126
 """Bits of an integer: those of 640 digits, which Python reads and writes under any settings."""
 T = TypeVar("T")
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.plain import is_sequence
@@ -38,9 +37,9 @@ from reenact.domain.policy.patterns import (
 from reenact.domain.policy.programs import HOLE, SHELLS, TAKING_TEXTS, Word
 from reenact.domain.policy.shell import Command, Script, read_arguments
 
-MAX_PATTERN: Final = 2_000
+MAX_PATTERN = 2_000
 """Characters."""
-MAX_STAGES: Final = 3
+MAX_STAGES = 3
 
 _BETWEEN_WORDS = re.compile(r"(?<!\\)\s+")
 _OPEN = re.compile(rf"[*?{HOLE}]+")

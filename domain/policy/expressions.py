@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Final, NamedTuple, TypeAlias, assert_never
+from typing import NamedTuple, TypeAlias, assert_never
 
 from reenact.domain.errors import ConfigurationError
 
-MAX_NODES: Final = 2_000
-MAX_WORK: Final = 5_000_000
+MAX_NODES = 2_000
+MAX_WORK = 5_000_000
 """Nodes times characters: a few seconds at the worst."""
-_MAX_KNOWN: Final = 5_000
-_END: Final = 0
+_MAX_KNOWN = 5_000
+_END = 0
 """The state that ends a match."""
 
 _ATOM = re.compile(
@@ -32,7 +32,7 @@ _REPEAT = re.compile(r"([*+?]|\{(\d*),(\d*)\}|\{(\d+)\})([?+]?)")
 _GROUP = re.compile(r"\((?!\?)|\(\?P<\w+>|\(\?([is]*)(?:-([is]+))?:")
 _PLAIN = re.compile(r"[^\\.\[\](){}|*+?^$]|\\([^\w\s])", re.DOTALL)
 _GLOBAL = re.compile(r"\(\?([is]+)\)")
-_LOOKS: Final = ("\\A", "\\Z", "\\z", "\\b", "\\B", "^", "$")
+_LOOKS = ("\\A", "\\Z", "\\z", "\\b", "\\B", "^", "$")
 
 
 class One(NamedTuple):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Final, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import msgspec
 
@@ -34,10 +34,10 @@ from reenact.domain.policy.rules import (
 )
 
 _RUN, _FIRST, _REQUIRED, _ALWAYS = range(4)
-_STRICTNESS: Final = {"never": _RUN, "allow": _RUN, "first": _FIRST, "required": _REQUIRED, "always": _ALWAYS}
-_DECISIONS: Final = ("run", "ask", "deny")
+_STRICTNESS = {"never": _RUN, "allow": _RUN, "first": _FIRST, "required": _REQUIRED, "always": _ALWAYS}
+_DECISIONS = ("run", "ask", "deny")
 """The later, the stricter."""
-_NO_POLICY: Final = Verdict("run", "no policy is set for it")
+_NO_POLICY = Verdict("run", "no policy is set for it")
 
 
 class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):

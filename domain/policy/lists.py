@@ -11,7 +11,7 @@ from typing import Final
 from reenact.domain.policy.matchers import Matcher, command, glob, path
 from reenact.domain.policy.rules import Entry
 
-COMMAND_PARAMETERS: Final = (
+COMMAND_PARAMETERS = (
     "command",
     "commands",
     "cmd",
@@ -25,7 +25,7 @@ COMMAND_PARAMETERS: Final = (
 )
 """Under these names tools take commands."""
 
-PATH_PARAMETERS: Final = (
+PATH_PARAMETERS = (
     "path",
     "paths",
     "file",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -83,7 +83,7 @@ Matcher: TypeAlias = Exact | Prefix | Glob | Regex | Path | Command
 Wanted: TypeAlias = Matcher | str | int | float | bool | list[Json] | None
 """A matcher, or a JSON value that is no object and must be equal."""
 
-MATCHERS: Final = (Exact, Prefix, Glob, Regex, Path, Command)
+MATCHERS = (Exact, Prefix, Glob, Regex, Path, Command)
 
 
 exact, prefix, glob, regex, path, command = Exact, Prefix, Glob, Regex, Path, Command
@@ -94,7 +94,7 @@ class _Absent:
     """What a call does not have."""
 
 
-ABSENT: Final = _Absent()
+ABSENT = _Absent()
 """Stands for the value of a parameter that a call leaves out. It equals nothing; whether it matches is not known."""
 
 

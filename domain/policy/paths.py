@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.plain import is_sequence
@@ -39,9 +39,9 @@ from reenact.domain.policy.patterns import (
     unknown,
 )
 
-MAX_PATTERN: Final = 4_096
+MAX_PATTERN = 4_096
 """Characters."""
-MAX_PATH: Final = 4_096
+MAX_PATH = 4_096
 """Characters; no system takes more, and to bring their Unicode into one form may take the square of their time."""
 
 _ANYWHERE = "**"

@@ -12,13 +12,13 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum
 from functools import cache
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.policy.shell import read_script
 
-MAX_ALTERNATIVES: Final = 256
-ANY: Final = None
+MAX_ALTERNATIVES = 256
+ANY = None
 Part: TypeAlias = str | re.Pattern[str] | None
 """What one part must be: this text, what fits the pattern, or, if it is `ANY`, any number of any parts."""
 
@@ -129,13 +129,13 @@ def _set(negated: str | None, members: str) -> str:
     return f"[{'^' if negated else ''}{escaped}]"
 
 
-ROOT: Final = "/"
-HOME: Final = "~"
-HERE: Final = ""
-SOMEWHERE: Final = "?"
+ROOT = "/"
+HOME = "~"
+HERE = ""
+SOMEWHERE = "?"
 """Where a path may begin; the letter of a Windows drive with its colon is one as well."""
 
-DRIVE: Final = re.compile(r"[A-Za-z]:(?:[/\\]|$)")
+DRIVE = re.compile(r"[A-Za-z]:(?:[/\\]|$)")
 
 
 class Place(NamedTuple):
@@ -229,7 +229,7 @@ def _place(base: str, rest: str) -> Place:
     return Place(base, tuple(names), tuple(name.casefold() for name in names))
 
 
-MAX_TEXT: Final = 100_000
+MAX_TEXT = 100_000
 """Characters; a longer text is not judged."""
 
 
@@ -253,9 +253,9 @@ class Found(NamedTuple):
     why: str = ""
 
 
-YES: Final = Found(Match.YES)
-PARTLY: Final = Found(Match.PARTLY)
-NO: Final = Found(Match.NO)
+YES = Found(Match.YES)
+PARTLY = Found(Match.PARTLY)
+NO = Found(Match.NO)
 
 
 def unknown(why: str) -> Found:
@@ -263,7 +263,7 @@ def unknown(why: str) -> Found:
     return Found(Match.UNKNOWN, why)
 
 
-TOO_LONG: Final = unknown(f"it has more than {MAX_TEXT:,} characters")
+TOO_LONG = unknown(f"it has more than {MAX_TEXT:,} characters")
 
 
 def any_of(found: Iterable[Found]) -> Found:

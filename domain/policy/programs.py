@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-MAX_DEPTH: Final = 12
+MAX_DEPTH = 12
 """How often commands may stand within one another."""
 
-HOLE: Final = "\ufffc"
+HOLE = "\ufffc"
 """Stands in a word for what only the shell will know."""
 
 _OWN = "! [[ and begin case do elif else for function if not or select then until while { }"
-OWN_WORDS: Final = frozenset(_OWN.split())
+OWN_WORDS = frozenset(_OWN.split())
 """Words of shells; a program may follow."""
 
 _OPEN = re.compile(f"[*?{HOLE}]")
@@ -55,21 +55,21 @@ _LAUNCHERS = """
     rlwrap runuser rye screen script setsid ssh stdbuf strace su sudo systemd-run taskset time timeout tmux toybox trap
     unbuffer unshare uv uvx valgrind watch xargs
 """
-LAUNCHERS: Final = frozenset(_LAUNCHERS.split())
+LAUNCHERS = frozenset(_LAUNCHERS.split())
 """Programs that start another one, which stands among their arguments."""
 
 _TEXTS = """
     alias bind cmd compgen complete entr eval expect fc flock hyperfine mapfile nix-shell parallel powershell pwsh
     readarray runuser screen script ssh su tmux trap watch
 """
-TAKING_TEXTS: Final = frozenset(_TEXTS.split())
+TAKING_TEXTS = frozenset(_TEXTS.split())
 """Programs that have a text among their arguments run by a shell."""
 
 _SHELLS = "ash bash csh dash fish ksh mksh rbash sh source tcsh zsh ."
-SHELLS: Final = frozenset(_SHELLS.split())
+SHELLS = frozenset(_SHELLS.split())
 """Programs that run the commands in a text, in a file, or those that they read."""
 
-EVALUATING: Final = {
+EVALUATING = {
     "[": re.compile("-[vR]"),
     "[[": re.compile("-[vR]"),
     "declare": None,
@@ -87,7 +87,7 @@ EVALUATING: Final = {
 
 With a pattern, only the word is such a name that comes behind the option, or the rest of the option itself.
 """
-COMPARING: Final = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
+COMPARING = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge"})
 """Operators of `[[`, and in some shells of `test`, whose operands are evaluated as arithmetic."""
 _EVALUATED = re.compile(r"(?:(?:PS[0-4]|OPTIND|S?RANDOM|HISTCMD|SECONDS|LINENO)|[A-Za-z_]\w*\[.*\])\+?=", re.DOTALL)
 """Assignments whose value or subscript a shell evaluates."""
@@ -96,9 +96,9 @@ _RUN_BY_SHELLS = re.compile(r"(?:BASH_ENV|PROMPT_COMMAND)(?:\[.*\])?\+?=")
 _LATENT = re.compile(r"`|\$\(")
 _SPLITTING = re.compile(r"(?:-\w*S|--s[a-z-]*=)(.+)", re.DOTALL)
 
-COPYING: Final = frozenset({"cp", "install", "ln", "mv"})
+COPYING = frozenset({"cp", "install", "ln", "mv"})
 
-MAX_STARTS: Final = 100
+MAX_STARTS = 100
 """How many words of one command may be programs."""
 
 Source: TypeAlias = Literal["commands", "file", "unseen"]

@@ -27,11 +27,11 @@ from reenact.domain.policy.rules import (
     tool_parts,
 )
 
-BUILT_IN: Final = "@built-in"
+BUILT_IN = "@built-in"
 """Stands in a list of what is denied for the entries of `BUILT_IN_DENY_LIST`."""
 
 _KINDS: Final[dict[str, type[msgspec.Struct]]] = {str(one.__struct_config__.tag): one for one in MATCHERS}
-_WHOLE: Final = {"tools", "allow", "deny"}
+_WHOLE = {"tools", "allow", "deny"}
 
 
 def policies_of(value: object) -> Policies:

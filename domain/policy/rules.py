@@ -24,7 +24,7 @@ MODES: Final[tuple[Mode, ...]] = get_args(Mode)
 RULE_MODES: Final[tuple[RuleMode, ...]] = get_args(RuleMode)
 
 
-_COULD_BE: Final = re.compile(r"[^\s@]+")
+_COULD_BE = re.compile(r"[^\s@]+")
 
 
 class Rule(msgspec.Struct, frozen=True):

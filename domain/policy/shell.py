@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reenact.domain.policy.programs import (
     COPYING,
@@ -30,11 +30,11 @@ from reenact.domain.policy.programs import (
     with_starts,
 )
 
-MAX_WORDS: Final = 10_000
+MAX_WORDS = 10_000
 """In all commands of a text together."""
-MAX_COMMANDS: Final = 2_000
-_UNSEEN: Final = "it makes a shell run what is not to be seen"
-_EVALUATED: Final = "a shell may evaluate a text in it, and run a command in that"
+MAX_COMMANDS = 2_000
+_UNSEEN = "it makes a shell run what is not to be seen"
+_EVALUATED = "a shell may evaluate a text in it, and run a command in that"
 
 _SIMPLE = re.compile(r"[\w@%+=:,./-]+(?: [\w@%+=:,./-]+){0,30}", re.ASCII)
 """What is read by splitting it: it saves two thirds of the time."""

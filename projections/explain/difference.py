@@ -6,7 +6,7 @@ import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -21,17 +21,17 @@ Document: TypeAlias = dict[str, object]
 Pair: TypeAlias = tuple[int, int]
 """The places of an item in the left and in the right list."""
 
-_SIDES: Final = frozenset({"session_id", "origin", "created_at", "last", "events"})
+_SIDES = frozenset({"session_id", "origin", "created_at", "last", "events"})
 """Fields that say which session it is, and when: those of the two sides, not what is different in them."""
-_OF_THE_SIDE: Final = frozenset({"session_id", "agent_id"})
+_OF_THE_SIDE = frozenset({"session_id", "agent_id"})
 """The same in calls."""
-_SUMS: Final = frozenset({"session_id", "usage"})
+_SUMS = frozenset({"session_id", "usage"})
 """Fields of the usage that say of all models what each says of itself."""
-_LISTS: Final = ("messages", "queue", "calls", "pending")
+_LISTS = ("messages", "queue", "calls", "pending")
 """Lists whose items have an id."""
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_-]+")
-_LINE: Final = 200
-_LINES: Final = 40
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+")
+_LINE = 200
+_LINES = 40
 
 
 class Side(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import Final, TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict
 
 import msgspec
 
@@ -23,11 +23,11 @@ Fields: TypeAlias = dict[str, object]
 Streams: TypeAlias = Sequence[tuple[str, int | None]]
 """Streams, each up to a version, that included, or to its end."""
 
-_LIVES: Final = frozenset({"agent-started", "agent-stopped"})
-_SESSION: Final = "session"
-_PAGE: Final = 1000
+_LIVES = frozenset({"agent-started", "agent-stopped"})
+_SESSION = "session"
+_PAGE = 1000
 """So many events are held at once."""
-_KNOWN: Final = 10_000
+_KNOWN = 10_000
 """So many streams are remembered with the agent that is live in them."""
 
 

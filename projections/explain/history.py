@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import reduce
-from typing import Final, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import msgspec
 
@@ -17,7 +17,7 @@ from reenact.projections.log import Log, Row, shared_before, stream_of
 
 History: TypeAlias = Sequence[Row]
 _BEGINNING = Session()
-SESSION_EVENTS: Final = frozenset(STORED.values()) - {ContainerCreated, ImageRegistered}
+SESSION_EVENTS = frozenset(STORED.values()) - {ContainerCreated, ImageRegistered}
 """The types of events that streams of sessions hold."""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -36,11 +35,11 @@ from reenact.projections.explain.history import History, believe, history_of
 from reenact.projections.log import AuditedLog, InMemoryLog, Row
 from reenact.projections.read_model.queries import ReadModel
 
-_LINE: Final = 400
+_LINE = 400
 """So many columns of a line are shown."""
-_LINES: Final = 60
+_LINES = 60
 """So many lines of a block are shown."""
-_MARGIN: Final = "    "
+_MARGIN = "    "
 
 
 class LastEvent(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import Final, TypeGuard
+from typing import TypeGuard
 
 import msgspec
 
@@ -18,10 +18,10 @@ from reenact.projections.explain.entries import place_of, row_at, session_of
 from reenact.projections.explain.history import event_of, history_of, steps_of
 from reenact.projections.log import STRETCH, AuditedLog, Row, name_of, stretches
 
-_WIDTH: Final = 80
-_SHOWN: Final = 50
+_WIDTH = 80
+_SHOWN = 50
 """So many events are told on each side for people; JSON has them all."""
-_KNOWN: Final = tuple(STORED.values())
+_KNOWN = tuple(STORED.values())
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import Final
 
-VERSION: Final = 4
-TABLES: Final = (
+VERSION = 4
+TABLES = (
     """
         CREATE TABLE agents ( position INTEGER NOT NULL, id TEXT NOT NULL, session INTEGER NOT NULL,
         session_id TEXT NOT NULL, container_id TEXT NOT NULL, image_id TEXT NOT NULL, started_at INTEGER NOT
@@ -80,38 +80,38 @@ TABLES: Final = (
         name) ) WITHOUT ROWID
     """,
 )
-CONTAINER: Final = """
+CONTAINER = """
     SELECT containers.id, containers.name, containers.created_at FROM containers WHERE containers.id =
     :id
 """
-ALL_CONTAINERS: Final = """
+ALL_CONTAINERS = """
     SELECT containers.id, containers.name, containers.created_at FROM containers WHERE
     containers.position > coalesce((SELECT containers.position FROM containers WHERE containers.id =
     :after LIMIT 1 OFFSET 0), 0) ORDER BY containers.position LIMIT coalesce(max(:limit, 0), -1) OFFSET
     0
 """
-IMAGE: Final = """
+IMAGE = """
     SELECT images.id AS image_id, images.revision, images.created_at, revisions.definition FROM images
     JOIN revisions ON revisions.image_id = images.id AND revisions.revision = images.revision WHERE
     images.id = :id
 """
-ALL_IMAGES: Final = """
+ALL_IMAGES = """
     SELECT images.id AS image_id, images.revision, images.created_at, revisions.definition FROM images
     JOIN revisions ON revisions.image_id = images.id AND revisions.revision = images.revision WHERE
     images.position > coalesce((SELECT images.position FROM images WHERE images.id = :after LIMIT 1
     OFFSET 0), 0) ORDER BY images.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
 """
-IMAGE_REVISION: Final = """
+IMAGE_REVISION = """
     SELECT revisions.definition FROM revisions WHERE revisions.image_id = :id AND revisions.revision =
     :which
 """
-SESSION: Final = """
+SESSION = """
     SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
     sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
     sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
     sessions.deleted_at IS NULL AND sessions.id = :id
 """
-SESSIONS_OF_CONTAINER: Final = """
+SESSIONS_OF_CONTAINER = """
     SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
     sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
     sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
@@ -173,30 +173,30 @@ NEWEST_SESSIONS: Final[dict[tuple[bool, bool | None], str]] = {
         sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
 }
-SESSION_EVER: Final = "SELECT sessions.id FROM sessions WHERE sessions.id = :id"
-AGENT: Final = """
+SESSION_EVER = "SELECT sessions.id FROM sessions WHERE sessions.id = :id"
+AGENT = """
     SELECT agents.id, agents.session_id, agents.container_id, agents.image_id, agents.started_at,
     agents.turn_id, agents.activity, agents.failed, agents.waits, agents.queued FROM agents WHERE
     agents.stopped_at IS NULL AND agents.id = :id
 """
-LIVE_AGENTS: Final = """
+LIVE_AGENTS = """
     SELECT agents.id, agents.session_id, agents.container_id, agents.image_id, agents.started_at,
     agents.turn_id, agents.activity, agents.failed, agents.waits, agents.queued FROM agents WHERE
     agents.stopped_at IS NULL AND agents.position > coalesce((SELECT agents.position FROM agents WHERE
     agents.id = :after LIMIT 1 OFFSET 0), 0) ORDER BY agents.position LIMIT coalesce(max(:limit, 0), -1)
     OFFSET 0
 """
-ORIGIN_OF_SESSION: Final = """
+ORIGIN_OF_SESSION = """
     SELECT sessions.origin FROM sessions WHERE sessions.id = :id AND sessions.deleted_at IS NULL
 """
-MESSAGES_OF_SESSION: Final = """
+MESSAGES_OF_SESSION = """
     SELECT messages.id, messages.role, messages.content, messages.created_at, messages.turn_id,
     messages.stop_reason, messages.partial, messages.usage, messages.stop_sequence,
     messages.stop_details FROM sessions JOIN messages ON messages.session = sessions.position WHERE
     sessions.id = :id AND sessions.deleted_at IS NULL AND (messages.asked, messages.position) > (:asked,
     :position) ORDER BY messages.asked, messages.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
 """
-MESSAGES_OF_BRANCH: Final = """
+MESSAGES_OF_BRANCH = """
     WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
     9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = :id AND
     sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
@@ -208,13 +208,13 @@ MESSAGES_OF_BRANCH: Final = """
     lineage.until WHERE (messages.asked, messages.position) > (:asked, :position) ORDER BY
     messages.asked, messages.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
 """
-PLACE_OF_MESSAGE: Final = """
+PLACE_OF_MESSAGE = """
     SELECT messages.asked, messages.position FROM turns JOIN messages ON messages.session =
     turns.session AND messages.asked = turns.asked WHERE turns.id = :turn AND messages.id = :id AND
     messages.turn_id = turns.id AND messages.created_at = :at ORDER BY messages.asked, messages.position
     LIMIT 1 OFFSET 0
 """
-PLACE_OF_MESSAGE_OF_NO_TURN: Final = """
+PLACE_OF_MESSAGE_OF_NO_TURN = """
     WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
     9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = :id AND
     sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
@@ -224,7 +224,7 @@ PLACE_OF_MESSAGE_OF_NO_TURN: Final = """
     messages.position <= lineage.until WHERE messages.id = :message AND messages.turn_id IS NULL AND
     messages.created_at = :at ORDER BY messages.asked, messages.position LIMIT 1 OFFSET 0
 """
-TURNS_OF_SESSION: Final = """
+TURNS_OF_SESSION = """
     SELECT turns.id, turns.accepted_at, turns.started_at, turns.ended_at, turns.outcome,
     turns.stop_reason, turns.duration, turns.steps, turns.model, turns.usage, turns.cost, turns.failure,
     turns.stop_sequence, turns.stop_details, question.id AS message_id FROM sessions JOIN turns ON
@@ -234,12 +234,12 @@ TURNS_OF_SESSION: Final = """
     OFFSET 0), 0)) AND sessions.id = :id AND sessions.deleted_at IS NULL ORDER BY turns.asked,
     turns.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
 """
-TURN_BEGAN: Final = """
+TURN_BEGAN = """
     SELECT sessions.id, turns.position = turns.asked AS with_message FROM turns JOIN sessions ON
     sessions.position = turns.session WHERE turns.id = :id ORDER BY turns.position, turns.session LIMIT
     1 OFFSET 0
 """
-TURNS_OF_BRANCH: Final = """
+TURNS_OF_BRANCH = """
     WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
     9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = :id AND
     sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
@@ -254,12 +254,12 @@ TURNS_OF_BRANCH: Final = """
     coalesce((SELECT turns.position FROM turns WHERE turns.id = :after LIMIT 1 OFFSET 0), 0)) ORDER BY
     turns.asked, turns.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
 """
-USAGE_OF_SESSION: Final = """
+USAGE_OF_SESSION = """
     SELECT usage.kind, usage.name, usage.calls, usage.usage, usage.cost, usage.unpriced FROM sessions
     JOIN usage ON usage.session = sessions.position WHERE sessions.id = :id AND sessions.deleted_at IS
     NULL ORDER BY usage.kind, usage.name
 """
-CALLS_OF_SESSION: Final = """
+CALLS_OF_SESSION = """
     SELECT calls.id, calls.name, calls.arguments, calls.stage, calls.reason, calls.asked_at,
     calls.original, calls.decision, calls.decided_by, calls.decided_at, calls.attempts,
     calls.started_at, calls.ended_at, calls.result, calls.is_error, calls.ran, calls.cost,
@@ -267,7 +267,7 @@ CALLS_OF_SESSION: Final = """
     sessions.position JOIN messages AS answer ON answer.position = calls.position WHERE sessions.id =
     :id AND sessions.deleted_at IS NULL ORDER BY calls.position, calls.number
 """
-CALLS_OF_BRANCH: Final = """
+CALLS_OF_BRANCH = """
     WITH RECURSIVE lineage(session, asked, until) AS (SELECT sessions.position AS session,
     9223372036854775807 AS asked, 9223372036854775807 AS until FROM sessions WHERE sessions.id = :id AND
     sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
@@ -280,7 +280,7 @@ CALLS_OF_BRANCH: Final = """
     lineage.until) JOIN messages AS answer ON answer.position = calls.position ORDER BY calls.position,
     calls.number
 """
-PENDING: Final = """
+PENDING = """
     SELECT calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason,
     calls.question, calls.asked_at AS since, sessions.id AS session_id, agents.id AS agent_id,
     answer.turn_id FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer
@@ -288,7 +288,7 @@ PENDING: Final = """
     agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND sessions.deleted_at IS NULL ORDER BY
     calls.position, calls.number
 """
-PENDING_OF_SESSION: Final = """
+PENDING_OF_SESSION = """
     SELECT calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason,
     calls.question, calls.asked_at AS since, sessions.id AS session_id, agents.id AS agent_id,
     answer.turn_id FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer
@@ -296,7 +296,7 @@ PENDING_OF_SESSION: Final = """
     agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND sessions.deleted_at IS NULL AND
     sessions.id = :id AND calls.results IS NULL ORDER BY calls.position, calls.number
 """
-PENDING_OF_ID: Final = """
+PENDING_OF_ID = """
     SELECT calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason,
     calls.question, calls.asked_at AS since, sessions.id AS session_id, agents.id AS agent_id,
     answer.turn_id FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer
@@ -304,47 +304,47 @@ PENDING_OF_ID: Final = """
     agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND sessions.deleted_at IS NULL AND calls.id
     = :id ORDER BY calls.position, calls.number
 """
-UNFINISHED: Final = """
+UNFINISHED = """
     SELECT sessions.id FROM sessions WHERE sessions.position IN (SELECT at_work.session FROM (SELECT
     agents.session AS session FROM agents WHERE agents.stopped_at IS NULL UNION SELECT turns.session AS
     session FROM turns WHERE turns.started_at IS NOT NULL AND turns.ended_at IS NULL) AS at_work) ORDER
     BY sessions.position
 """
-PROGRESS_OF: Final = "SELECT progress.position FROM progress WHERE progress.name = ?"
-ADD_PROGRESS: Final = "INSERT INTO progress (name, position, mark, version, closed) VALUES (?, ?, ?, ?, ?)"
-SAY_CLOSED: Final = "UPDATE progress SET closed=? WHERE progress.name = ?"
-MOVE: Final = """
+PROGRESS_OF = "SELECT progress.position FROM progress WHERE progress.name = ?"
+ADD_PROGRESS = "INSERT INTO progress (name, position, mark, version, closed) VALUES (?, ?, ?, ?, ?)"
+SAY_CLOSED = "UPDATE progress SET closed=? WHERE progress.name = ?"
+MOVE = """
     UPDATE progress SET position=?, mark=?, closed=0 WHERE progress.name = ? AND progress.position = ?
 """
-ADD_CONTAINERS: Final = "INSERT INTO containers (position, id, name, created_at) VALUES (?, ?, ?, ?)"
-ADD_REVISIONS: Final = "INSERT INTO revisions (position, image_id, revision, definition) VALUES (?, ?, ?, ?)"
-ADD_SESSIONS: Final = """
+ADD_CONTAINERS = "INSERT INTO containers (position, id, name, created_at) VALUES (?, ?, ?, ?)"
+ADD_REVISIONS = "INSERT INTO revisions (position, image_id, revision, definition) VALUES (?, ?, ?, ?)"
+ADD_SESSIONS = """
     INSERT INTO sessions (position, stream, id, container_id, image_id, image_revision, created_at,
     deleted_at, origin, shared_until, shared_version, shared_asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?,
     ?, ?, ?)
 """
-ADD_MESSAGES: Final = """
+ADD_MESSAGES = """
     INSERT INTO messages (position, session, asked, id, role, content, created_at, turn_id, stop_reason,
     partial, usage, stop_sequence, stop_details) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
-DELETE_SESSIONS: Final = "UPDATE sessions SET deleted_at=? WHERE sessions.position = ?"
-PUT_IMAGES: Final = """
+DELETE_SESSIONS = "UPDATE sessions SET deleted_at=? WHERE sessions.position = ?"
+PUT_IMAGES = """
     INSERT INTO images (position, id, revision, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO
     UPDATE SET revision = excluded.revision
 """
-PUT_USAGE: Final = """
+PUT_USAGE = """
     INSERT INTO usage (session, kind, name, calls, usage, cost, unpriced) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (session, kind, name) DO UPDATE SET calls = excluded.calls, usage = excluded.usage, cost
     = excluded.cost, unpriced = excluded.unpriced
 """
-PUT_AGENTS: Final = """
+PUT_AGENTS = """
     INSERT INTO agents (position, id, session, session_id, container_id, image_id, started_at,
     stopped_at, turn_id, activity, failed, waits, queued) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (position) DO UPDATE SET stopped_at = excluded.stopped_at, turn_id = excluded.turn_id,
     activity = excluded.activity, failed = excluded.failed, waits = excluded.waits, queued =
     excluded.queued
 """
-PUT_TURNS: Final = """
+PUT_TURNS = """
     INSERT INTO turns (position, session, id, asked, accepted_at, started_at, ended_at, ended, outcome,
     stop_reason, duration, steps, answer, model, usage, cost, failure, stop_sequence, stop_details)
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (position, session) DO
@@ -354,7 +354,7 @@ PUT_TURNS: Final = """
     excluded.cost, failure = excluded.failure, stop_sequence = excluded.stop_sequence, stop_details =
     excluded.stop_details
 """
-PUT_CALLS: Final = """
+PUT_CALLS = """
     INSERT INTO calls (position, number, session, id, name, arguments, stage, kind, digest, reason,
     question, asked_at, original, decision, decided_by, decided_at, attempts, started_at, ended_at,
     result, is_error, ran, cost, results) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
@@ -366,19 +366,19 @@ PUT_CALLS: Final = """
     excluded.ended_at, result = excluded.result, is_error = excluded.is_error, ran = excluded.ran, cost
     = excluded.cost, results = excluded.results
 """
-SESSIONS_OF_STREAMS: Final = """
+SESSIONS_OF_STREAMS = """
     SELECT sessions.stream, sessions.position, sessions.id, sessions.container_id, sessions.image_id,
     coalesce((SELECT max(turns.asked) AS max_1 FROM turns WHERE turns.session = sessions.position AND
     turns.started_at IS NOT NULL), sessions.shared_asked, 0) AS coalesce_1 FROM sessions WHERE
     sessions.stream IN (SELECT anon_1.value FROM json_each(?) AS anon_1)
 """
-LIVE_AGENTS_OF: Final = """
+LIVE_AGENTS_OF = """
     SELECT agents.position, agents.id, agents.session, agents.session_id, agents.container_id,
     agents.image_id, agents.started_at, agents.stopped_at, agents.turn_id, agents.activity,
     agents.failed, agents.waits, agents.queued FROM agents WHERE agents.stopped_at IS NULL AND
     agents.session IN (SELECT anon_1.value FROM json_each(?) AS anon_1)
 """
-OPEN_TURNS_OF: Final = """
+OPEN_TURNS_OF = """
     SELECT turns.position, turns.session, turns.id, turns.asked, turns.accepted_at, turns.started_at,
     turns.ended_at, turns.ended, turns.outcome, turns.stop_reason, turns.duration, turns.steps,
     turns.answer, turns.model, turns.usage, turns.cost, turns.failure, turns.stop_sequence,
@@ -386,7 +386,7 @@ OPEN_TURNS_OF: Final = """
     turns.answer WHERE turns.ended_at IS NULL AND turns.session IN (SELECT anon_1.value FROM
     json_each(?) AS anon_1) ORDER BY turns.session, turns.position
 """
-OPEN_CALLS_OF: Final = """
+OPEN_CALLS_OF = """
     SELECT calls.position, calls.number, calls.session, calls.id, calls.name, calls.arguments,
     calls.stage, calls.kind, calls.digest, calls.reason, calls.question, calls.asked_at, calls.original,
     calls.decision, calls.decided_by, calls.decided_at, calls.attempts, calls.started_at,
@@ -395,7 +395,7 @@ OPEN_CALLS_OF: Final = """
     calls.session IN (SELECT anon_1.value FROM json_each(?) AS anon_1) ORDER BY calls.session,
     calls.position, calls.number
 """
-USAGE_OF: Final = """
+USAGE_OF = """
     SELECT usage.session, usage.kind, usage.name, usage.calls, usage.usage, usage.cost, usage.unpriced
     FROM usage WHERE usage.session IN (SELECT anon_1.value FROM json_each(?) AS anon_1)
 """

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Final
 from urllib.parse import quote
 
 from reenact.domain.errors import needing_extra
@@ -15,9 +14,9 @@ from reenact.projections.log import Log
 from reenact.projections.read_model.queries import KeptReadModel
 from reenact.projections.read_model.sqlite_store import SqliteFiles
 
-_PATIENCE: Final = 0.1
+_PATIENCE = 0.1
 """Seconds to wait for whoever writes."""
-_NEWEST: Final = """
+_NEWEST = """
     SELECT id, (SELECT content FROM messages WHERE session = sessions.position ORDER BY asked, position LIMIT 1)
     FROM sessions WHERE deleted_at IS NULL ORDER BY position DESC LIMIT {most}
 """

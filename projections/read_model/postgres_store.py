@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from psycopg.abc import Buffer
 
 
-LOCK_TIMEOUT: Final = 5000
+LOCK_TIMEOUT = 5000
 """Milliseconds that whoever writes waits for another process that does."""
 
-_IDLE_TIMEOUT: Final = 60_000
+_IDLE_TIMEOUT = 60_000
 """Milliseconds after which the server ends the transaction of a process that has been stopped in it."""
 
-_KEYS: Final = re.compile(r"(\w+\.(\w+)) IN \(SELECT anon_1\.value FROM json_each\(\?\) AS anon_1\)")
+_KEYS = re.compile(r"(\w+\.(\w+)) IN \(SELECT anon_1\.value FROM json_each\(\?\) AS anon_1\)")
 _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
     (re.compile(r"ON CONFLICT \(session, kind, name\)"), lambda _: f"ON CONFLICT (session, kind, {DIGEST_OF_NAME})"),
     (_KEYS, lambda found: f"{found[1]} = ANY(%s::{'text' if found[2] == 'stream' else 'bigint'}[])"),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from itertools import islice
-from typing import ClassVar, Final, Protocol, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias
 
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.session import SessionBranched
@@ -22,9 +22,9 @@ from reenact.projections.read_model.projectors import OF_CONVERSATION, open_befo
 from reenact.projections.read_model.rows import Changes, Connection, Conversing, Value
 from reenact.projections.runner import MOMENT, Moving
 
-_KEPT_OPEN: Final = 8
+_KEPT_OPEN = 8
 
-_TRIES: Final = 3
+_TRIES = 3
 """How often a question is asked when the connection is lost, or the tables are replaced."""
 
 
@@ -189,10 +189,10 @@ class Readers:
             connection.close()
 
 
-KEPT: Final = 16_384
+KEPT = 16_384
 """So many conversations are remembered from one batch to the next; what is forgotten is read back when it is needed."""
 
-_OF_CONVERSATION: Final = frozenset(OF_CONVERSATION)
+_OF_CONVERSATION = frozenset(OF_CONVERSATION)
 
 
 def suspect(store: Store) -> None:

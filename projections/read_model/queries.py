@@ -277,12 +277,12 @@ def _pending(*, question: Question | None, **columns: object) -> PendingCall:
     )
 
 
-_PATIENCE: Final = 1.0
+_PATIENCE = 1.0
 """Seconds that readers of the former tables are waited for; what is left is deleted at the next closing or opening."""
-_PAUSE: Final = 0.01
+_PAUSE = 0.01
 """Seconds between two looks whether the former tables are still read."""
 
-_log: Final = logging.getLogger("reenact.projections")
+_log = logging.getLogger("reenact.projections")
 
 
 class Tables(Place, Protocol):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import starmap
-from typing import Final, Literal, Protocol, TypeAlias, TypeVar
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import astuple
@@ -24,7 +24,7 @@ from reenact.projections.read_model import compiled
 
 Value: TypeAlias = str | int | float | bytes | None
 Spender: TypeAlias = tuple[Literal["model", "tool"], str]
-NOTHING: Final = Spent()
+NOTHING = Spent()
 T = TypeVar("T")
 
 
@@ -233,10 +233,10 @@ class Changes(msgspec.Struct, gc=False):
         self.calls[call.position, call.number, call.session] = call
 
 
-MOST_TOKENS: Final = 1 << 40
+MOST_TOKENS = 1 << 40
 """No turn has so many; sums of what is below stay far from the largest integer that can be written."""
 
-encode: Final = msgspec.msgpack.Encoder().encode
+encode = msgspec.msgpack.Encoder().encode
 
 
 def packed(value: object) -> bytes | None:
@@ -285,8 +285,8 @@ def known(cost: float | None) -> float | None:
     return cost if cost is not None and math.isfinite(cost) else None
 
 
-_content: Final = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
-_counts: Final = msgspec.msgpack.Decoder(dict[str, int]).decode
+_content = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
+_counts = msgspec.msgpack.Decoder(dict[str, int]).decode
 
 
 def asked_for(content: Iterable[Block]) -> tuple[ToolUseBlock, ...]:

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Collection
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import ClassVar
 
 import msgspec
 
@@ -16,10 +16,10 @@ from reenact.projections.log import Row
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.rows import Changes, Connection, Value, write
 
-_NOT_OF_THE_EVENTS: Final = (sqlite3.OperationalError, sqlite3.DatabaseError)
+_NOT_OF_THE_EVENTS = (sqlite3.OperationalError, sqlite3.DatabaseError)
 """Locked, full, damaged: these types themselves. What derives from the second is about what was to be written."""
 
-_json: Final = msgspec.json.Encoder().encode
+_json = msgspec.json.Encoder().encode
 
 
 class SqliteStore:

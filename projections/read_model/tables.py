@@ -57,18 +57,18 @@ from reenact.projections.read_model.rows import (
     UsageRow,
 )
 
-VERSION: Final = 4
+VERSION = 4
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
 
-METADATA: Final = MetaData()
+METADATA = MetaData()
 """The tables of rows."""
 
-OWN: Final = MetaData()
+OWN = MetaData()
 """The table of SQLite's files that says how far these are; a PostgreSQL schema has one as those of users have it."""
 
 # PostgreSQL compares texts byte by byte, as SQLite does, wherever the database is at home.
-_INTEGER: Final = Integer().with_variant(BigInteger(), "postgresql")
-_TEXT: Final = Text().with_variant(Text(collation="C"), "postgresql")
+_INTEGER = Integer().with_variant(BigInteger(), "postgresql")
+_TEXT = Text().with_variant(Text(collation="C"), "postgresql")
 _STORED: Final[dict[type[inspect.Type], Integer | LargeBinary | Float[float] | Text]] = {
     inspect.BoolType: _INTEGER,
     inspect.BytesType: LargeBinary(),
@@ -113,16 +113,16 @@ def _partial(name: str, *columns: Column[object], where: ColumnElement[bool], us
     Index(name, *columns, sqlite_where=where, postgresql_where=where, postgresql_using=using)
 
 
-PROGRESS: Final = _table("progress", ProgressRow, "name", metadata=OWN)
-CONTAINERS: Final = _table("containers", ContainerRow, "position", unique=["id"])
-IMAGES: Final = _table("images", ImageRow, "position", unique=["id"])
-REVISIONS: Final = _table("revisions", RevisionRow, "position")
-SESSIONS: Final = _table("sessions", SessionRow, "position", unique=["stream", "id"])
-AGENTS: Final = _table("agents", AgentRow, "position", index=["id"])
-MESSAGES: Final = _table("messages", MessageRow, "position")
-TURNS: Final = _table("turns", TurnRow, "position", "session", without="counted", index=["id"])
-CALLS: Final = _table("calls", CallRow, "position", "number", "session", without="asked")
-USAGE: Final = _table("usage", UsageRow, "session", "kind", "name")
+PROGRESS = _table("progress", ProgressRow, "name", metadata=OWN)
+CONTAINERS = _table("containers", ContainerRow, "position", unique=["id"])
+IMAGES = _table("images", ImageRow, "position", unique=["id"])
+REVISIONS = _table("revisions", RevisionRow, "position")
+SESSIONS = _table("sessions", SessionRow, "position", unique=["stream", "id"])
+AGENTS = _table("agents", AgentRow, "position", index=["id"])
+MESSAGES = _table("messages", MessageRow, "position")
+TURNS = _table("turns", TurnRow, "position", "session", without="counted", index=["id"])
+CALLS = _table("calls", CallRow, "position", "number", "session", without="asked")
+USAGE = _table("usage", UsageRow, "session", "kind", "name")
 
 
 def _is_not_postgresql(*_: object, dialect: Dialect, **__: object) -> bool:
@@ -132,7 +132,7 @@ def _is_not_postgresql(*_: object, dialect: Dialect, **__: object) -> bool:
 # The names of models and tools are of whatever length: PostgreSQL knows them by a digest, for its B-trees take some
 # 2,700 bytes.
 USAGE.primary_key.ddl_if(callable_=_is_not_postgresql)
-DIGEST_OF_NAME: Final = r"sha256(decode(replace(name, '\', '\\'), 'escape'))"
+DIGEST_OF_NAME = r"sha256(decode(replace(name, '\', '\\'), 'escape'))"
 
 
 @event.listens_for(USAGE, "after_create")
@@ -166,8 +166,8 @@ _partial("calls_waiting_by_id", CALLS.c.id, where=_waiting, using="hash")
 
 # The read model's questions: each finds its rows by key, in the order of an index.
 
-BEFORE_ALL: Final = 0
-BEHIND_ALL: Final = (1 << 63) - 1
+BEFORE_ALL = 0
+BEHIND_ALL = (1 << 63) - 1
 
 
 def _key_of(table: Table, default: int) -> ColumnElement[int]:
@@ -186,16 +186,16 @@ def _page(query: Select[*tuple[object, ...]], table: Table) -> Select[*tuple[obj
 
 
 _containers = select(*CONTAINERS.c["id", "name", "created_at"])
-CONTAINER: Final = _containers.where(CONTAINERS.c.id == _id)
-ALL_CONTAINERS: Final = _page(_containers, CONTAINERS)
+CONTAINER = _containers.where(CONTAINERS.c.id == _id)
+ALL_CONTAINERS = _page(_containers, CONTAINERS)
 
 _newest = (REVISIONS.c.image_id == IMAGES.c.id) & (REVISIONS.c.revision == IMAGES.c.revision)
 _images = select(IMAGES.c.id.label("image_id"), *IMAGES.c["revision", "created_at"], REVISIONS.c.definition).join_from(
     IMAGES, REVISIONS, _newest
 )
-IMAGE: Final = _images.where(IMAGES.c.id == _id)
-ALL_IMAGES: Final = _page(_images, IMAGES)
-IMAGE_REVISION: Final = select(REVISIONS.c.definition).where(
+IMAGE = _images.where(IMAGES.c.id == _id)
+ALL_IMAGES = _page(_images, IMAGES)
+IMAGE_REVISION = select(REVISIONS.c.definition).where(
     REVISIONS.c.image_id == _id, REVISIONS.c.revision == bindparam("which")
 )
 
@@ -208,11 +208,11 @@ _sessions = (
     .select_from(SESSIONS.outerjoin(_origin, _origin.c.position == SESSIONS.c.origin))
     .where(_listed)
 )
-SESSION: Final = _sessions.where(SESSIONS.c.id == _id)
-SESSIONS_OF_CONTAINER: Final = _page(_sessions.where(SESSIONS.c.container_id == _id), SESSIONS)
+SESSION = _sessions.where(SESSIONS.c.id == _id)
+SESSIONS_OF_CONTAINER = _page(_sessions.where(SESSIONS.c.container_id == _id), SESSIONS)
 _waits = SESSIONS.c.position.in_(select(CALLS.c.session).where(_waiting))
 _in_container = SESSIONS.c.container_id == _id
-NEWEST_SESSIONS: Final = {
+NEWEST_SESSIONS = {
     (in_container, waiting): (
         _sessions.where(
             SESSIONS.c.position < _key_of(SESSIONS, BEHIND_ALL),
@@ -226,14 +226,14 @@ NEWEST_SESSIONS: Final = {
     for waiting in (None, False, True)
 }
 """Newest first: by whether those of one container are asked for, and whether such as wait for a person, or do not."""
-SESSION_EVER: Final = select(SESSIONS.c.id).where(SESSIONS.c.id == _id)
+SESSION_EVER = select(SESSIONS.c.id).where(SESSIONS.c.id == _id)
 
 _agents = select(*_but(AGENTS, "position", "session", "stopped_at")).where(_live)
-AGENT: Final = _agents.where(AGENTS.c.id == _id)
-LIVE_AGENTS: Final = _page(_agents, AGENTS)
+AGENT = _agents.where(AGENTS.c.id == _id)
+LIVE_AGENTS = _page(_agents, AGENTS)
 
 _of_session = (SESSIONS.c.id == _id) & _listed
-ORIGIN_OF_SESSION: Final = select(SESSIONS.c.origin).where(_of_session)
+ORIGIN_OF_SESSION = select(SESSIONS.c.origin).where(_of_session)
 """Whether the session is a branch: what is asked of its history has one form for those that are, and one for others."""
 
 _own = select(
@@ -252,7 +252,7 @@ _is_own = _lineage.c.until == BEHIND_ALL
 
 _messages = select(*_but(MESSAGES, "position", "session", "asked"))
 _behind = tuple_(*_in_order) > tuple_(bindparam("asked"), bindparam("position"))
-MESSAGES_OF_SESSION: Final = (
+MESSAGES_OF_SESSION = (
     _messages.select_from(SESSIONS.join(MESSAGES, MESSAGES.c.session == SESSIONS.c.position))
     .where(_of_session, _behind)
     .order_by(*_in_order)
@@ -263,18 +263,18 @@ _messages_counting = (
     & (MESSAGES.c.asked <= _lineage.c.asked)
     & (MESSAGES.c.position <= _lineage.c.until)
 )
-MESSAGES_OF_BRANCH: Final = (
+MESSAGES_OF_BRANCH = (
     _messages.select_from(_lineage.join(MESSAGES, _messages_counting)).where(_behind).order_by(*_in_order).limit(_limit)
 )
 _created = MESSAGES.c.created_at == bindparam("at")
-PLACE_OF_MESSAGE: Final = (
+PLACE_OF_MESSAGE = (
     select(*_in_order)
     .join_from(TURNS, MESSAGES, (MESSAGES.c.session == TURNS.c.session) & (MESSAGES.c.asked == TURNS.c.asked))
     .where(TURNS.c.id == bindparam("turn"), MESSAGES.c.id == _id, MESSAGES.c.turn_id == TURNS.c.id, _created)
     .order_by(*_in_order)
     .limit(1)
 )
-PLACE_OF_MESSAGE_OF_NO_TURN: Final = (
+PLACE_OF_MESSAGE_OF_NO_TURN = (
     select(*_in_order)
     .select_from(_lineage.join(MESSAGES, _messages_counting))
     .where(MESSAGES.c.id == bindparam("message"), MESSAGES.c.turn_id.is_(None), _created)
@@ -299,10 +299,10 @@ _turns = (
     .limit(_limit)
 )
 _its_question = _question.c.position == TURNS.c.asked
-TURNS_OF_SESSION: Final = _turns.select_from(
+TURNS_OF_SESSION = _turns.select_from(
     SESSIONS.join(TURNS, TURNS.c.session == SESSIONS.c.position).join(_question, _its_question)
 ).where(_of_session)
-TURN_BEGAN: Final = (
+TURN_BEGAN = (
     select(SESSIONS.c.id, (TURNS.c.position == TURNS.c.asked).label("with_message"))
     .join_from(TURNS, SESSIONS, SESSIONS.c.position == TURNS.c.session)
     .where(TURNS.c.id == _id)
@@ -314,8 +314,8 @@ _turns_counting = (
     & (TURNS.c.asked <= _lineage.c.asked)
     & (_is_own | (TURNS.c.ended <= _lineage.c.until))
 )
-TURNS_OF_BRANCH: Final = _turns.select_from(_lineage.join(TURNS, _turns_counting).join(_question, _its_question))
-USAGE_OF_SESSION: Final = (
+TURNS_OF_BRANCH = _turns.select_from(_lineage.join(TURNS, _turns_counting).join(_question, _its_question))
+USAGE_OF_SESSION = (
     select(*_but(USAGE, "session"))
     .select_from(SESSIONS.join(USAGE, USAGE.c.session == SESSIONS.c.position))
     .where(_of_session)
@@ -330,9 +330,9 @@ _calls = select(
     _answer.c.turn_id,
     _answer.c.id.label("message_id"),
 ).order_by(*_calls_in_order)
-CALLS_OF_SESSION: Final = _calls.select_from(_of_calls).where(_of_session)
+CALLS_OF_SESSION = _calls.select_from(_of_calls).where(_of_session)
 _calls_counting = (CALLS.c.session == _lineage.c.session) & (_is_own | (CALLS.c.results <= _lineage.c.until))
-CALLS_OF_BRANCH: Final = _calls.select_from(_lineage.join(CALLS, _calls_counting).join(_answer, _its_answer))
+CALLS_OF_BRANCH = _calls.select_from(_lineage.join(CALLS, _calls_counting).join(_answer, _its_answer))
 _pending = (
     select(
         *CALLS.c["id", "kind", "name", "arguments", "digest", "reason", "question"],
@@ -345,13 +345,13 @@ _pending = (
     .where(_waiting, _listed)
     .order_by(*_calls_in_order)
 )
-PENDING: Final = _pending
-PENDING_OF_SESSION: Final = _pending.where(SESSIONS.c.id == _id, CALLS.c.results.is_(None))
-PENDING_OF_ID: Final = _pending.where(CALLS.c.id == _id)
+PENDING = _pending
+PENDING_OF_SESSION = _pending.where(SESSIONS.c.id == _id, CALLS.c.results.is_(None))
+PENDING_OF_ID = _pending.where(CALLS.c.id == _id)
 
 _running = TURNS.c.started_at.is_not(None) & TURNS.c.ended_at.is_(None)
 _at_work = union(select(AGENTS.c.session).where(_live), select(TURNS.c.session).where(_running)).subquery("at_work")
-UNFINISHED: Final = (
+UNFINISHED = (
     select(SESSIONS.c.id).where(SESSIONS.c.position.in_(select(_at_work.c.session))).order_by(SESSIONS.c.position)
 )
 
@@ -359,20 +359,20 @@ UNFINISHED: Final = (
 # The statements that move the tables on: their values are given by their places, and not by names.
 
 _of_name = PROGRESS.c.name == bindparam("of_name", unique=True)
-PROGRESS_OF: Final = select(PROGRESS.c.position).where(_of_name)
-ADD_PROGRESS: Final = insert(PROGRESS)
-SAY_CLOSED: Final = update(PROGRESS).where(_of_name).values(closed=bindparam("new_closed"))
-MOVE: Final = (
+PROGRESS_OF = select(PROGRESS.c.position).where(_of_name)
+ADD_PROGRESS = insert(PROGRESS)
+SAY_CLOSED = update(PROGRESS).where(_of_name).values(closed=bindparam("new_closed"))
+MOVE = (
     update(PROGRESS)
     .where(_of_name, PROGRESS.c.position == bindparam("from_position"))
     .values(position=bindparam("new_position"), mark=bindparam("new_mark"), closed=literal_column("0"))
 )
 
-ADD_CONTAINERS: Final = insert(CONTAINERS)
-ADD_REVISIONS: Final = insert(REVISIONS)
-ADD_SESSIONS: Final = insert(SESSIONS)
-ADD_MESSAGES: Final = insert(MESSAGES)
-DELETE_SESSIONS: Final = (
+ADD_CONTAINERS = insert(CONTAINERS)
+ADD_REVISIONS = insert(REVISIONS)
+ADD_SESSIONS = insert(SESSIONS)
+ADD_MESSAGES = insert(MESSAGES)
+DELETE_SESSIONS = (
     update(SESSIONS)
     .where(SESSIONS.c.position == bindparam("at_position"))
     .values(deleted_at=bindparam("new_deleted_at"))
@@ -385,11 +385,11 @@ def _put(table: Table, keys: Sequence[str], moving: Sequence[str]) -> Insert:
     return new.on_conflict_do_update(index_elements=keys, set_={name: new.excluded[name] for name in moving})
 
 
-PUT_IMAGES: Final = _put(IMAGES, ["id"], ["revision"])
-PUT_USAGE: Final = _put(USAGE, ["session", "kind", "name"], ["calls", "usage", "cost", "unpriced"])
-PUT_AGENTS: Final = _put(AGENTS, ["position"], AGENTS.c.keys()[7:])
-PUT_TURNS: Final = _put(TURNS, ["position", "session"], TURNS.c.keys()[5:])
-PUT_CALLS: Final = _put(CALLS, ["position", "number", "session"], CALLS.c.keys()[5:])
+PUT_IMAGES = _put(IMAGES, ["id"], ["revision"])
+PUT_USAGE = _put(USAGE, ["session", "kind", "name"], ["calls", "usage", "cost", "unpriced"])
+PUT_AGENTS = _put(AGENTS, ["position"], AGENTS.c.keys()[7:])
+PUT_TURNS = _put(TURNS, ["position", "session"], TURNS.c.keys()[5:])
+PUT_CALLS = _put(CALLS, ["position", "number", "session"], CALLS.c.keys()[5:])
 
 # All keys in one parameter: the text stays the same however many there are, and SQLite prepares it once.
 _keys: Final[Select[tuple[object]]] = select(
@@ -400,21 +400,21 @@ _taken_up = (
     .where(TURNS.c.session == SESSIONS.c.position, TURNS.c.started_at.is_not(None))
     .scalar_subquery()
 )
-SESSIONS_OF_STREAMS: Final = select(
+SESSIONS_OF_STREAMS = select(
     *SESSIONS.c["stream", "position", "id", "container_id", "image_id"],
     func.coalesce(_taken_up, SESSIONS.c.shared_asked, literal_column("0")),
 ).where(SESSIONS.c.stream.in_(_keys))
-LIVE_AGENTS_OF: Final = select(AGENTS).where(_live, AGENTS.c.session.in_(_keys))
-OPEN_TURNS_OF: Final = (
+LIVE_AGENTS_OF = select(AGENTS).where(_live, AGENTS.c.session.in_(_keys))
+OPEN_TURNS_OF = (
     select(TURNS, MESSAGES.c.content)
     .join_from(TURNS, MESSAGES, MESSAGES.c.position == TURNS.c.answer, isouter=True)
     .where(TURNS.c.ended_at.is_(None), TURNS.c.session.in_(_keys))
     .order_by(TURNS.c.session, TURNS.c.position)
 )
-OPEN_CALLS_OF: Final = (
+OPEN_CALLS_OF = (
     select(CALLS, MESSAGES.c.asked)
     .join_from(CALLS, MESSAGES, MESSAGES.c.position == CALLS.c.position)
     .where(CALLS.c.results.is_(None), CALLS.c.session.in_(_keys))
     .order_by(CALLS.c.session, *_calls_in_order)
 )
-USAGE_OF: Final = select(USAGE).where(USAGE.c.session.in_(_keys))
+USAGE_OF = select(USAGE).where(USAGE.c.session.in_(_keys))

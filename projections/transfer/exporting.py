@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from hashlib import blake2b
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -31,7 +31,7 @@ from reenact.projections.transfer.lines import (
 )
 from reenact.projections.transfer.redacting import Redactor
 
-TOLD_EVERY: Final = 1000
+TOLD_EVERY = 1000
 """Progress is told once for so many lines."""
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from hashlib import blake2b
 from io import BufferedIOBase
-from typing import BinaryIO, Final, NoReturn, Protocol, TypeAlias
+from typing import BinaryIO, NoReturn, Protocol, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -37,9 +37,9 @@ from reenact.projections.transfer.lines import (
 
 File: TypeAlias = BinaryIO | BufferedIOBase
 Item: TypeAlias = Row | Timer
-_NO_EXPORT: Final = "the file is no export; name one that `reenact export` has written"
-_ANOTHER: Final = "the event there is another one"
-_CUT: Final = "the file is cut off here; export again, or copy it again"
+_NO_EXPORT = "the file is no export; name one that `reenact export` has written"
+_ANOTHER = "the event there is another one"
+_CUT = "the file is cut off here; export again, or copy it again"
 
 
 class ExportReader:

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cache, partial
 from math import isfinite
 from types import NoneType
-from typing import Annotated, Final, Protocol, TypeAlias, TypedDict
+from typing import Annotated, Protocol, TypeAlias, TypedDict
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -18,13 +18,13 @@ from reenact.domain.chain import DIGEST_SIZE, ORIGINAL_SIZE, Row
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.tools import is_array, is_object
 
-FORMAT: Final = 1
+FORMAT = 1
 """The version of the lines below."""
-MOST_BYTES: Final = 2**30
+MOST_BYTES = 2**30
 """A longer line is refused; SQLite keeps no longer record either."""
 
-_TIME: Final = "$time"
-_INTEGER: Final = 2**63 - 1
+_TIME = "$time"
+_INTEGER = 2**63 - 1
 Value: TypeAlias = Annotated[object, Meta(description="Any JSON value.")]
 Natural: TypeAlias = Annotated[int, Meta(ge=0, le=_INTEGER)]
 Positive: TypeAlias = Annotated[int, Meta(ge=1, le=_INTEGER)]
@@ -162,7 +162,7 @@ _encode = msgspec.json.Encoder().encode
 _decode: Callable[[bytes], Line] = msgspec.json.Decoder(Line).decode
 _pack = msgspec.msgpack.Encoder().encode
 _unpack = msgspec.msgpack.Decoder().decode
-_events: Final = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
+_events = msgspec.msgpack.Decoder(list[tuple[str, bytes]]).decode
 _parse = msgspec.json.Decoder().decode
 
 
@@ -277,7 +277,7 @@ def _unmarked(value: object) -> object:
     return [_unmarked(one) for one in value] if is_array(value) else value
 
 
-_PLAIN: Final = frozenset({str, int, bool, NoneType})
+_PLAIN = frozenset({str, int, bool, NoneType})
 
 
 class Forms(Protocol):

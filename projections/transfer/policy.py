@@ -88,12 +88,12 @@ def read_redaction(path: str | os.PathLike[str], *, hash_key: bytes | None = Non
 
 FieldPath: TypeAlias = tuple[str, ...]
 
-ANY: Final = "*"
-NEEDS: Final = "@needs"
+ANY = "*"
+NEEDS = "@needs"
 """Begins the paths of what a row needs, beside its events, to announce them."""
 
 # Each group is one content. Where the second is false, the copy has another form inside, and goes as a whole.
-_GROUPS: Final = (
+_GROUPS = (
     (("turn-interrupted.reason", True), ("tool-result.result", False)),
     (("turn-failed.failure.message", True), ("turn-completed.failure.message", True), ("@error.message", True)),
     (("turn-failed.failure.type", True), ("turn-completed.failure.type", True), ("@error.type", True)),
@@ -120,7 +120,7 @@ _GROUPS: Final = (
     (("human-responded.value", True), ("tool-result.result", False)),
     (("tool-rejected.reason", True), ("tool-result.result", False)),
 )
-_CONTENTS: Final = tuple(tuple((tuple(name.split(".")), keeps) for name, keeps in group) for group in _GROUPS)
+_CONTENTS = tuple(tuple((tuple(name.split(".")), keeps) for name, keeps in group) for group in _GROUPS)
 
 
 def with_copies(paths: Iterable[FieldPath]) -> set[FieldPath]:
@@ -160,7 +160,7 @@ def _inside(path: FieldPath, place: FieldPath) -> FieldPath | None:
     return path[len(place) :]
 
 
-_STAYS: Final = frozenset(
+_STAYS = frozenset(
     {
         *("id", "ids", "digest", "revision", "stop_reason", "usage", "from_state", "activity", "media_type", "role"),
         *("model", "origin"),
@@ -178,8 +178,8 @@ _STAYS_OF: Final[dict[type, frozenset[str]]] = {
     **dict.fromkeys((heard.ToolCall, heard.ToolResult), frozenset({"name"})),
 }
 """What else stays: from these follow the decisions that were recorded behind them."""
-_SEVERAL: Final = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
-_WITHOUT_TEXT: Final = (
+_SEVERAL = (inspect.ListType, inspect.VarTupleType, inspect.SetType, inspect.FrozenSetType)
+_WITHOUT_TEXT = (
     inspect.IntType,
     inspect.FloatType,
     inspect.BoolType,

@@ -39,10 +39,10 @@ from reenact.projections.transfer.policy import (
 from reenact.projections.transfer.taking import FIELD, Paths, Taking, Texts, known_secrets, matches_of, values_in
 from reenact.projections.verification.answer_check import COMPACTED, DELTAS
 
-_HEARD: Final = {kind.event_type: kind for kind in heard.NOTIFICATIONS}
+_HEARD = {kind.event_type: kind for kind in heard.NOTIFICATIONS}
 _OF_COMMANDS: Final[tuple[FieldPath, ...]] = (("arguments",), ("value",), ("result",))
 """What of a command may be a call's own, and stands in none of its events."""
-_NO_DIGEST: Final = mark(FIELD)  # without the key: nobody has to recognise a digest
+_NO_DIGEST = mark(FIELD)  # without the key: nobody has to recognise a digest
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 

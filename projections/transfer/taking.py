@@ -27,11 +27,11 @@ from reenact.projections.transfer.policy import ANY, FieldPath, stays
 Found: TypeAlias = tuple[int, int, str]
 """From where to where, and what it is."""
 
-SHORTEST: Final = 4
+SHORTEST = 4
 """Characters that a value has at least; a shorter one stands by chance in many texts."""
-_SHORTEST_SECRET: Final = 5
-_HASH_SIZE: Final = 8
-_CUT_BY_BASE64: Final = {0: (0, 1), 1: (2, 1), 2: (3, 1)}
+_SHORTEST_SECRET = 5
+_HASH_SIZE = 8
+_CUT_BY_BASE64 = {0: (0, 1), 1: (2, 1), 2: (3, 1)}
 
 # None of them reads a character more often than a fixed number of times: what comes before the part that repeats cannot
 # begin in it, or what repeats is bounded, or nothing has to follow it. Before each are texts of which it needs one.
@@ -187,13 +187,13 @@ Paths: TypeAlias = Collection[FieldPath]
 Extra: TypeAlias = Callable[[msgspec.Struct], Paths]
 """Tells what else is taken out of a value because of what it says."""
 
-FIELD: Final = "field"
+FIELD = "field"
 """What the mark calls that is in the place of a field: the same wherever a value is copied to."""
 
-_NAMES: Final = frozenset({"type", "name"})
+_NAMES = frozenset({"type", "name"})
 """What a field that is taken out keeps of what it holds, though a policy may name it, or find something in it."""
-_FORMS: Final = {"text": mark("x"), "mapping": {REDACTED: mark("x")}, "empty": (), "nothing": None}
-_EMPTIED: Final = frozenset({"original", "extra", "citations"})
+_FORMS = {"text": mark("x"), "mapping": {REDACTED: mark("x")}, "empty": (), "nothing": None}
+_EMPTIED = frozenset({"original", "extra", "citations"})
 """What goes without a mark where it may be missing: it is read by others, who expect its form."""
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)

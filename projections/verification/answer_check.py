@@ -33,18 +33,18 @@ from reenact.domain.plain import is_mapping
 Entry: TypeAlias = tuple[str, object]
 """The type of what was said, and what."""
 
-DELTAS: Final = frozenset(kind.event_type for kind in (TextDelta, ThinkingDelta, InputJsonDelta))
-SAID: Final = DELTAS | frozenset(
+DELTAS = frozenset(kind.event_type for kind in (TextDelta, ThinkingDelta, InputJsonDelta))
+SAID = DELTAS | frozenset(
     kind.event_type
     for kind in (MessageStart, MessageDelta, MessageStop, ThinkingStart, ThinkingEnd, ToolCall, ToolResult, StreamError)
 )
 """What an environment may say while its answer comes in."""
-COMPACTED: Final = DeltasCompacted.event_type
-STARTS: Final = MessageStart.event_type
+COMPACTED = DeltasCompacted.event_type
+STARTS = MessageStart.event_type
 
-_TEXT: Final = TextDelta.event_type
-_THOUGHT: Final = ThinkingDelta.event_type
-_JSON: Final = InputJsonDelta.event_type
+_TEXT = TextDelta.event_type
+_THOUGHT = ThinkingDelta.event_type
+_JSON = InputJsonDelta.event_type
 _KINDS: Final[dict[str, type[StreamData]]] = {
     kind.event_type: kind for kind in (MessageStart, MessageDelta, MessageStop, ThinkingEnd, ToolCall, StreamError)
 }
@@ -234,7 +234,7 @@ def _object(value: object) -> object:
     return {str(name): one for name, one in value.items()} if is_mapping(value) else {"input": value}
 
 
-_encode: Final = msgspec.msgpack.Encoder(enc_hook=repr).encode
+_encode = msgspec.msgpack.Encoder(enc_hook=repr).encode
 
 
 def same(one: object, other: object) -> bool:

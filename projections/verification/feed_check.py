@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate, takewhile
-from typing import Final, Literal, Protocol, TypeAlias, TypeGuard
+from typing import Literal, Protocol, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -37,9 +37,9 @@ from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAI
 Deviation: TypeAlias = tuple[Literal["stream", "feed", "snapshot", "timer"], int, str, int | None]
 """What it is about, the version or cursor, what is wrong, and the position in the log if it is about an event."""
 
-_IN_SEALED: Final = (SAID - DELTAS) | {COMPACTED}
+_IN_SEALED = (SAID - DELTAS) | {COMPACTED}
 """What of it may stand in a row that stands in place of others: it is there so that deltas are not."""
-_TEXT: Final = frozenset({TextDelta.event_type, COMPACTED})
+_TEXT = frozenset({TextDelta.event_type, COMPACTED})
 
 
 class DeviatesError(Exception):
@@ -79,8 +79,8 @@ def said(part: FeedPart, cursor: int) -> Iterator[tuple[int, Context, Entry]]:
             cursor += 1
 
 
-_STATE_CHANGED: Final = AgentStateChanged.event_type
-_RESPONDS: Final = AgentStateChanged(previous="thinking", current="responding")
+_STATE_CHANGED = AgentStateChanged.event_type
+_RESPONDS = AgentStateChanged(previous="thinking", current="responding")
 
 
 class IncomingAnswers:
@@ -171,15 +171,15 @@ class IncomingAnswers:
         return True
 
 
-_KINDS: Final = {
+_KINDS = {
     "container": frozenset({ContainerCreated}),
     "image": frozenset({ImageRegistered}),
     "session": SESSION_EVENTS,
 }
 """The events that streams hold, by the first part of their names."""
 
-_BEGIN: Final = (TurnStarted, StepStarted)
-_GO_ON: Final = (MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning)
+_BEGIN = (TurnStarted, StepStarted)
+_GO_ON = (MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning)
 """Events behind which an answer begins to come in, and those that it goes on behind; any other ends it."""
 
 

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from sqlalchemy import Table
 
@@ -26,7 +26,7 @@ Difference: TypeAlias = tuple[str, int, str]
 Moved: TypeAlias = Callable[[int, int], None]
 """Told how many of how many positions are done."""
 
-_ATTEMPTS: Final = 5
+_ATTEMPTS = 5
 """How often the live file is looked for: it may be replaced between being found and being opened."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
-from typing import Final
 
 from sqlalchemy import Connection, inspect, select
 from sqlalchemy.exc import DBAPIError, NoResultFound
@@ -18,7 +17,7 @@ from reenact.projections.read_model.tables import METADATA, VERSION
 from reenact.projections.views.schemas import ProjectionSchemas, Schemas
 from reenact.projections.views.transactions import OWN, read_progress, trouble
 
-_AT_ONCE: Final = 1000
+_AT_ONCE = 1000
 """Rows that are in memory at a time."""
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import reduce
-from typing import Final
 
 import msgspec
 
@@ -25,10 +24,10 @@ from reenact.projections.explain.entries import Fields, fields_of, session_of
 from reenact.projections.explain.history import believe, event_of, history_of, steps_of
 from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, name_of, stream_of, stretches
 
-_PAGE: Final = 1000
+_PAGE = 1000
 """So many events are read at once."""
-_PHASE: Final = "replay"
-_NO_RULES: Final = Rules()
+_PHASE = "replay"
+_NO_RULES = Rules()
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import ClassVar, Final, Protocol, TypeAlias, TypeVar, runtime_checkable
+from typing import ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from sqlalchemy import Connection, MetaData
 from sqlalchemy.engine import Dialect
@@ -22,9 +22,9 @@ Function: TypeAlias = Callable[[Connection, object, Row], object]
 Functions: TypeAlias = Mapping[type, Sequence[Function]]
 
 _F = TypeVar("_F", bound=Callable[..., object])
-_NAME: Final = re.compile(r"[a-z][a-z0-9_]{0,29}")
-_EVENTS: Final = "__reenact_events__"
-_ARGUMENTS: Final = ("write", "event", "row")
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,29}")
+_EVENTS = "__reenact_events__"
+_ARGUMENTS = ("write", "event", "row")
 
 
 class Projection:

@@ -22,10 +22,10 @@ from reenact.projections.errors import ProjectionsLockedError, ReadModelError
 from reenact.projections.generations import OF_USERS, Generations, connect, connect_to_write, remove
 from reenact.projections.views.transactions import guard, is_damage, make, only_commit, trouble
 
-KEPT_OPEN: Final = 4
+KEPT_OPEN = 4
 """So many connections of readers stay open for the next ones."""
 
-_LOCK: Final = ".lock"
+_LOCK = ".lock"
 
 
 class Files:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
@@ -190,10 +190,10 @@ class Hosted(Followed):
         return Runner(self._log, tables, look=self._look_after, name=name, is_helped=False)
 
 
-LOOK: Final = 0.1
+LOOK = 0.1
 """Seconds between two looks at a log that tells nobody of what is written to it."""
 
-_SQLITE: Final = "sqlite:///"
+_SQLITE = "sqlite:///"
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Final, Self, TypeAlias
+from typing import TYPE_CHECKING, Self, TypeAlias
 
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.generations import NAME, ProjectionStatus
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from reenact.projections.views.hosted import Hosted
 
 
-TIMEOUT: Final = 30.0
+TIMEOUT = 30.0
 
 Which: TypeAlias = "str | type[Projection] | Projection"
 """A projection: its name, its class, or itself."""

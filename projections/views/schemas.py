@@ -24,27 +24,27 @@ from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import DamagedError, TableProgress
 from reenact.projections.views.transactions import PROGRESS, Replaced, guard, make, only_commit, read_progress, trouble
 
-DEFAULT_SCHEMA: Final = "reenact"
-SUFFIX: Final = "_own"
+DEFAULT_SCHEMA = "reenact"
+SUFFIX = "_own"
 """What the schemas of projections have in their names behind that of the log."""
 
-PATIENCE: Final = 1000
+PATIENCE = 1000
 """Milliseconds that readers of an old generation are waited for before it is deleted another time."""
 
-_LONGEST: Final = 20
-_SCHEMA: Final = re.compile(r"(?!pg_)[a-z_][a-z0-9_]*")
-_CONNECT_TIMEOUT: Final = 10
-_TRIES: Final = 10
-_NO_TABLE: Final = "42P01"
-GONE: Final = (_NO_TABLE, "3F000", "XX000")
+_LONGEST = 20
+_SCHEMA = re.compile(r"(?!pg_)[a-z_][a-z0-9_]*")
+_CONNECT_TIMEOUT = 10
+_TRIES = 10
+_NO_TABLE = "42P01"
+GONE = (_NO_TABLE, "3F000", "XX000")
 """No such table, no such schema, or one that went while it was looked at."""
 
-_USER: Final = re.compile(r"[a-z]+://[^@/]*@")
-_PARAMETER: Final = "schema="
+_USER = re.compile(r"[a-z]+://[^@/]*@")
+_PARAMETER = "schema="
 
-_TURNS: Final = text("SELECT pg_advisory_xact_lock(hashtextextended(:base, 0))")
-_EXISTS: Final = text("SELECT 1 FROM pg_namespace WHERE nspname = :schema")
-_ALL: Final = text("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, :start)")
+_TURNS = text("SELECT pg_advisory_xact_lock(hashtextextended(:base, 0))")
+_EXISTS = text("SELECT 1 FROM pg_namespace WHERE nspname = :schema")
+_ALL = text("SELECT nspname FROM pg_namespace WHERE starts_with(nspname, :start)")
 
 
 class Schemas:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Final
 
 import msgspec
 from sqlalchemy import (
@@ -31,15 +30,15 @@ from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import ProjectionFailure, TableProgress, mark, table_progress
 from reenact.projections.log import Row
 
-_IN_HAND: Final = "reenact_in_hand"
-_SAVEPOINT: Final = "reenact_batch"
+_IN_HAND = "reenact_in_hand"
+_SAVEPOINT = "reenact_batch"
 """Goes with the transaction that it was made in, and so is gone if somebody has ended that and begun another."""
 
-_ENDING: Final = re.compile(
+_ENDING = re.compile(
     r"(?:\s|;|--[^\n]*\n|/\*.*?\*/)*(?:ABORT|BEGIN|COMMIT|END|PREPARE\s+TRANSACTION|ROLLBACK(?!.*\bTO\b)|START)\b",
     re.IGNORECASE | re.DOTALL,
 )
-_IDLE: Final = 0
+_IDLE = 0
 """What libpq calls a connection that is in no transaction."""
 
 
@@ -156,7 +155,7 @@ _PASSING_OF_SQLITE = (
 )
 _DAMAGE_OF_SQLITE = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
 # Lost connections, deadlocks, no resources, no lock in time, an operator's doing, the system's faults.
-PASSING_OF_POSTGRES: Final = ("08", "40", "53", "55P03", "57", "58")
+PASSING_OF_POSTGRES = ("08", "40", "53", "55P03", "57", "58")
 
 
 def is_passing(error: DBAPIError) -> bool:
@@ -186,9 +185,9 @@ def trouble(error: DBAPIError) -> ReadModelError:
     return ReadModelError(f"the projections cannot be read or written: {words}")
 
 
-OWN: Final = MetaData()
+OWN = MetaData()
 
-PROGRESS: Final = Table(
+PROGRESS = Table(
     "reenact_progress",
     OWN,
     Column("position", BigInteger, nullable=False),

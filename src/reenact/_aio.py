@@ -10,7 +10,6 @@ from functools import partial, wraps
 from typing import (
     TYPE_CHECKING,
     Concatenate,
-    Final,
     Generic,
     NoReturn,
     ParamSpec,
@@ -52,11 +51,11 @@ R = TypeVar("R")
 S = TypeVar("S")
 C = TypeVar("C", bound=_Closable)
 A = TypeVar("A", bound=_Awaited)
-_THREADS: Final = 32
+_THREADS = 32
 """How many calls of one runtime may wait at a time; further ones queue."""
 
 
-_LOOKS: Final = 0.25
+_LOOKS = 0.25
 """Seconds after which a thread that waits for a loop looks whether it is still there."""
 
 

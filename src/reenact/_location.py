@@ -6,7 +6,6 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
@@ -17,8 +16,8 @@ from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.schema import check_file
 from reenact.actors.journal.stored import StoredJournal
 
-_SUFFIXES: Final = ("-wal", "-shm", "-journal", ".lock", ".sessions")
-_FAMILIES: Final = (".projections", ".views")
+_SUFFIXES = ("-wal", "-shm", "-journal", ".lock", ".sessions")
+_FAMILIES = (".projections", ".views")
 """What is beside a log under names that go on in several ways: tables that are made from it."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -34,8 +34,8 @@ from reenact.projections.transfer.redacting import Redactor
 Place: TypeAlias = str | os.PathLike[str] | File
 """A file, by its path or open in binary mode."""
 
-MOST_RECORDS: Final = 1000
-MOST_BYTES: Final = 16 * 1024 * 1024
+MOST_RECORDS = 1000
+MOST_BYTES = 16 * 1024 * 1024
 """What one transaction takes in, about."""
 
 

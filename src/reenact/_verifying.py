@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -36,7 +36,7 @@ Compared: TypeAlias = Literal["agrees", "differs", "not there", "not comparable"
 __all__ = ["ActorClasses", "Checkpoint", "Finding", "Verdict", "checkpoint_of", "verify_log"]
 
 _Report: TypeAlias = Callable[[str, int, int | None], None]
-_FIRST: Final = 1000
+_FIRST = 1000
 """One of so many events tells whether a log is one of sessions."""
 
 

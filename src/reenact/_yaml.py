@@ -5,34 +5,34 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, NamedTuple, NoReturn, TypeAlias
+from typing import NamedTuple, NoReturn, TypeAlias
 
 from reenact.domain.errors import InvalidInputError, needing_extra
 
-LARGEST: Final = 1_000_000
+LARGEST = 1_000_000
 """Characters that are read at most; what people write by hand has far fewer."""
-MOST_DIGITS: Final = 1_000
+MOST_DIGITS = 1_000
 """Digits that a whole number has at most; of those beyond 4,300 Python makes no text again."""
-_DEEPEST: Final = 100
+_DEEPEST = 100
 
 Path: TypeAlias = tuple[str | int, ...]
 """The keys and indices that lead to a value; a key that is no text stands there as text."""
 Place: TypeAlias = tuple[int, int]
 """Line and column, counted from 1."""
 
-_VERSION: Final = re.compile(r"^%YAML\b.*", re.MULTILINE)
-_OTHER_VERSION: Final = "it says that it is of another version than YAML 1.2, the one that is read here"
-_BEYOND_UNICODE: Final = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
+_VERSION = re.compile(r"^%YAML\b.*", re.MULTILINE)
+_OTHER_VERSION = "it says that it is of another version than YAML 1.2, the one that is read here"
+_BEYOND_UNICODE = re.compile(r"\\U(?!000|0010)[0-9A-Fa-f]{8}")
 
-_NULL: Final = re.compile(r"null|Null|NULL|~|")
-_TRUE: Final = re.compile(r"true|True|TRUE")
-_FALSE: Final = re.compile(r"false|False|FALSE")
-_DECIMAL: Final = re.compile(r"[-+]?[0-9]+")
-_OCTAL: Final = re.compile(r"0o[0-7]+")
-_HEXADECIMAL: Final = re.compile(r"0x[0-9a-fA-F]+")
-_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_INFINITY: Final = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
-_NO_NUMBER: Final = re.compile(r"\.(?:nan|NaN|NAN)")
+_NULL = re.compile(r"null|Null|NULL|~|")
+_TRUE = re.compile(r"true|True|TRUE")
+_FALSE = re.compile(r"false|False|FALSE")
+_DECIMAL = re.compile(r"[-+]?[0-9]+")
+_OCTAL = re.compile(r"0o[0-7]+")
+_HEXADECIMAL = re.compile(r"0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
+_NO_NUMBER = re.compile(r"\.(?:nan|NaN|NAN)")
 
 
 class InvalidYAMLError(InvalidInputError):

@@ -75,7 +75,7 @@ class Teller:
 
 def play(steps: list[tuple[str, int]]) -> None:
     """Let these things happen, and see that each event is handed out once and in order."""
-    most, module.MOST = module.MOST, 10  # type: ignore[misc]
+    most, module.MOST = module.MOST, 10
     scripted, beyond, waits = Scripted(), Beyond(), Waits()
     try:
         connecting = beyond.call(
@@ -90,7 +90,7 @@ def play(steps: list[tuple[str, int]]) -> None:
                 teller.listen()
             _play(subscribing.result(), teller, steps)
     finally:
-        module.MOST = most  # type: ignore[misc]
+        module.MOST = most
         beyond.join()
         scripted.stop()
 

@@ -9,7 +9,7 @@ import importlib.util
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Generator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from reenact.actors.environment.api import LLMConfig
@@ -36,12 +36,12 @@ from urllib.parse import urlsplit
 
 from reenact.domain.errors import ConfigurationError
 
-_MESSAGES: Final = "/v1/messages"
+_MESSAGES = "/v1/messages"
 _COUNT = "/v1/messages/count_tokens"
-_SAMPLING_VERSION: Final = {"anthropic-version": "2023-06-01"}
+_SAMPLING_VERSION = {"anthropic-version": "2023-06-01"}
 """The last version of the API that takes `temperature`, `top_p` and `top_k`; the SDK sends a later one."""
-RETRYABLE_STATUS: Final = frozenset({408, 409, 429})
-LONGEST_WAIT: Final = 60.0
+RETRYABLE_STATUS = frozenset({408, 409, 429})
+LONGEST_WAIT = 60.0
 """The longest that a `retry-after` is obeyed, in seconds."""
 
 _DRAIN_SECONDS = 1.0
@@ -300,14 +300,14 @@ def _number(text: str | None) -> float | None:
     return value if value is not None and 0 <= value < float("inf") else None
 
 
-DEFAULT_BASE_URL: Final = "https://api.anthropic.com"
-CONNECT_SECONDS: Final = 10.0
-_SCHEMES: Final = frozenset({"http", "https"})
-_PROXIES: Final = ("http_proxy", "https_proxy", "all_proxy")
-_SCHEMES_OF_PROXIES: Final = _SCHEMES | {"socks5", "socks5h"}
-_CERTIFICATES: Final = "SSL_CERT_FILE"
-_HOST: Final = re.compile(r"([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?")
-_WRONG_IN_KEYS: Final = re.compile(r"\A | \Z|[^ -~]")
+DEFAULT_BASE_URL = "https://api.anthropic.com"
+CONNECT_SECONDS = 10.0
+_SCHEMES = frozenset({"http", "https"})
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+_SCHEMES_OF_PROXIES = _SCHEMES | {"socks5", "socks5h"}
+_CERTIFICATES = "SSL_CERT_FILE"
+_HOST = re.compile(r"([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?")
+_WRONG_IN_KEYS = re.compile(r"\A | \Z|[^ -~]")
 
 
 def checked_key(key: str | None) -> str:

@@ -6,7 +6,6 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Final
 
 import msgspec
 
@@ -34,18 +33,18 @@ from reenact.domain.events import (
 from reenact.domain.messages import Block, OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
 from reenact.domain.plain import JsonDict, is_sequence
 
-PAUSED: Final = "pause_turn"
-_CUT: Final = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
+PAUSED = "pause_turn"
+_CUT = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
 """Stop reasons that can cut a message anywhere, also before the first byte of a tool's input."""
-_WORDS: Final = {"text": TextDelta, "thinking": ThinkingDelta}
+_WORDS = {"text": TextDelta, "thinking": ThinkingDelta}
 """The types of blocks that consist of words, and how these are reported."""
-_TOLD: Final = frozenset({*_WORDS, "tool_use"})
+_TOLD = frozenset({*_WORDS, "tool_use"})
 """The types of blocks that are reported as they come; others stand only in the whole message."""
-_LONG: Final = re.compile(r"[0-9]{19}")
+_LONG = re.compile(r"[0-9]{19}")
 """What an integer of more than 64 bits has at least."""
-_LEAST: Final = -(2**63)
-_GREATEST: Final = 2**64 - 1
-_OF_A_CALL: Final = frozenset({"type", "id", "name", "input"})
+_LEAST = -(2**63)
+_GREATEST = 2**64 - 1
+_OF_A_CALL = frozenset({"type", "id", "name", "input"})
 
 
 class _OpenBlock:

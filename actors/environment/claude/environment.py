@@ -9,7 +9,7 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -28,7 +28,7 @@ from reenact.domain.plain import is_sequence
 
 T = TypeVar("T")
 
-MAX_CONTINUATIONS: Final = 16
+MAX_CONTINUATIONS = 16
 """How often a message that the API pauses is continued."""
 
 _log = logging.getLogger(__name__)

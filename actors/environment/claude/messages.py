@@ -21,7 +21,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, compress
-from typing import Final, TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict
 
 import msgspec
 
@@ -37,10 +37,10 @@ from reenact.domain.messages import (
     ToolUseBlock,
 )
 
-THOUGHTS: Final = frozenset({"thinking", "redacted_thinking"})
-GO_ON: Final = "Continue."
+THOUGHTS = frozenset({"thinking", "redacted_thinking"})
+GO_ON = "Continue."
 """What the user is made to say when the model spoke last and cannot go on with its own words."""
-FAILED: Final = "The tool failed and said nothing more."
+FAILED = "The tool failed and said nothing more."
 """The content of a failure that has none; the API wants some."""
 
 _NOT_ACCEPTED_BACK = "file_id"  # the API adds it to citations, and refuses it in them
@@ -181,10 +181,10 @@ def _end(messages: list[ApiMessage], *, prefill: bool) -> None:
 
 Turn: TypeAlias = tuple[Role, list[ApiBlock]]
 
-NO_RESULT: Final = "No result: the call was interrupted or never carried out, or its outcome was lost."
+NO_RESULT = "No result: the call was interrupted or never carried out, or its outcome was lost."
 """What the model is told of a call that nobody answered."""
 
-_SERVER_CALLS: Final = frozenset({"server_tool_use", "mcp_tool_use"})
+_SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 _AFTER_A_CALL = _SERVER_CALLS | {"tool_use"}
 _LONGEST_NAME = 128
 _IMPROPER = re.compile(r"[^a-zA-Z0-9_-]")

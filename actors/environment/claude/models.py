@@ -7,14 +7,13 @@ Platforms put a prefix before the names, such as `anthropic.` or `us.anthropic.`
 from __future__ import annotations
 
 import re
-from typing import Final
 
-DEFAULT_MODEL: Final = "claude-sonnet-5"
+DEFAULT_MODEL = "claude-sonnet-5"
 """The model that answers when neither the image nor the configuration names one."""
-CONTEXT_WINDOW: Final = 200_000
+CONTEXT_WINDOW = 200_000
 """The context window of a model that is not known to have another, in tokens."""
-LARGE_CONTEXT_WINDOW: Final = 1_000_000
-LARGE: Final = (
+LARGE_CONTEXT_WINDOW = 1_000_000
+LARGE = (
     "claude-fable-",
     "claude-mythos-",
     "claude-opus-5",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
@@ -15,9 +15,9 @@ from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_prefil
 from reenact.actors.environment.claude.stream import is_json_object
 from reenact.domain.messages import Said
 
-SAMPLING: Final = ("temperature", "top_p", "top_k")
+SAMPLING = ("temperature", "top_p", "top_k")
 """What the API takes up to version 2023-06-01, for models up to 4.6."""
-MOST_MARKS: Final = 4
+MOST_MARKS = 4
 """How many marks of the prompt cache the API takes in a request."""
 _MARKABLE = frozenset({"text", "image", "document", "tool_result", "search_result", "container_upload"})
 _MARK = "cache_control"

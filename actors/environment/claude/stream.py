@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Final, TypeGuard
+from typing import TypeGuard
 
 import msgspec
 
@@ -115,7 +115,7 @@ class WireEvent(msgspec.Struct):
     error: ApiError | None = None
 
 
-KNOWN: Final = frozenset(
+KNOWN = frozenset(
     {
         "message_start",
         "content_block_start",
@@ -128,9 +128,9 @@ KNOWN: Final = frozenset(
 )
 """The types of event that mean something; all others are skipped."""
 
-_TOO_MANY: Final = 1 << 53
+_TOO_MANY = 1 << 53
 """A count that no message reaches, and no program need be able to tell exactly."""
-_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _decoder = msgspec.json.Decoder(WireEvent)
 
 

@@ -10,7 +10,6 @@ import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -30,17 +29,17 @@ from reenact.actors.environment.recorded.format import (
 from reenact.domain.errors import InvalidInputError, RecordingError
 from reenact.domain.events import MessageStop, StreamError
 
-LARGEST: Final = 1 << 30
+LARGEST = 1 << 30
 """Bytes of the largest recording that is read."""
 
-_HEAD: Final = f'{{"format":"{FORMAT}","version":{VERSION},"entries":['.encode()
-_TAIL: Final = b"\n]}\n"
-_LAST_LINES: Final = frozenset({b"", b"]", b"]}"})
-_UNREADABLE: Final = (msgspec.MsgspecError, InvalidInputError, ValueError, RecursionError, OverflowError, MemoryError)
-_ENDS: Final = frozenset({MessageStop.event_type, StreamError.event_type})
+_HEAD = f'{{"format":"{FORMAT}","version":{VERSION},"entries":['.encode()
+_TAIL = b"\n]}\n"
+_LAST_LINES = frozenset({b"", b"]", b"]}"})
+_UNREADABLE = (msgspec.MsgspecError, InvalidInputError, ValueError, RecursionError, OverflowError, MemoryError)
+_ENDS = frozenset({MessageStop.event_type, StreamError.event_type})
 """The events that end an answer: without one its turn would wait for ever."""
-_STRUCTS: Final = (Exchange, ToolRun, Cut, Setting, Spoken, ToldTool, Digest)
-_FIELDS: Final = frozenset({"kind", *(name for one in _STRUCTS for name in one.__struct_fields__)})
+_STRUCTS = (Exchange, ToolRun, Cut, Setting, Spoken, ToldTool, Digest)
+_FIELDS = frozenset({"kind", *(name for one in _STRUCTS for name in one.__struct_fields__)})
 _log = logging.getLogger("reenact.environment")
 
 

@@ -16,7 +16,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import Annotated, TypeAlias, TypeVar
 
 import msgspec
 
@@ -38,11 +38,11 @@ from reenact.domain.messages import Said
 from reenact.domain.plain import Json, JsonObject
 from reenact.domain.tools import is_array, is_object
 
-FORMAT: Final = "reenact-recording"
-VERSION: Final = 1
+FORMAT = "reenact-recording"
+VERSION = 1
 _Number: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 _Seconds: TypeAlias = Annotated[float, msgspec.Meta(ge=0)]
-SHORTEST_DIGESTED: Final = 16
+SHORTEST_DIGESTED = 16
 """Characters of the shortest key of which there is a digest: less could be guessed from it."""
 
 
@@ -170,19 +170,19 @@ def setting_of(config: EnvironmentConfig) -> Setting:
 
 T = TypeVar("T")
 
-HIDDEN: Final = "***"
+HIDDEN = "***"
 """Replaces a key."""
-_SHORTEST: Final = 6
+_SHORTEST = 6
 """Characters of the shortest key: less would be found in ordinary words."""
-_WORD: Final = re.compile(r"(?<!\S)\S{1,1024}(?!\S)")
+_WORD = re.compile(r"(?<!\S)\S{1,1024}(?!\S)")
 """A word in which a key is looked for; longer ones are data."""
-_DELTAS: Final = {
+_DELTAS = {
     TextDelta.event_type: "text",
     ThinkingDelta.event_type: "text",
     InputJsonDelta.event_type: "partial_json",
 }
 """The events that each hold a part of a text, and the field that holds it."""
-_BOUNDARIES: Final = frozenset(
+_BOUNDARIES = frozenset(
     {MessageStart.event_type, ThinkingStart.event_type, ThinkingEnd.event_type, ToolCall.event_type}
 )
 """The events that end every text before them."""

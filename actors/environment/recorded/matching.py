@@ -5,20 +5,19 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile, zip_longest
-from typing import Final
 
 import msgspec
 
 from reenact.actors.environment.recorded.format import Redactor, Setting
 from reenact.domain.messages import Block, Said, TextBlock, ToolResultBlock, ToolUseBlock
 
-NOTHING: Final = b""
+NOTHING = b""
 """The digest of a conversation in which nothing was said."""
-_SHOWN: Final = 80
+_SHOWN = 80
 """Characters of what differs that a message shows."""
-_BEFORE: Final = 20
+_BEFORE = 20
 """How many of them are before the difference."""
-_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+_encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def normal(said: Said, before: Said | None) -> Said:

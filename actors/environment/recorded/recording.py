@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
@@ -49,9 +49,9 @@ from reenact.domain.events import (
 )
 from reenact.domain.messages import Said
 
-_QUESTIONS: Final = (UserMessage.event_type, TurnStarted.event_type)
+_QUESTIONS = (UserMessage.event_type, TurnStarted.event_type)
 """What may begin a turn: an environment may act on either."""
-_OF_LOOP: Final = frozenset({StepStarted.event_type, ToolStarted.event_type})
+_OF_LOOP = frozenset({StepStarted.event_type, ToolStarted.event_type})
 """What only environments hear that run tools; who hears it besides would make one of any."""
 
 

@@ -9,7 +9,6 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import takewhile
-from typing import Final
 
 import msgspec
 import pykka
@@ -250,9 +249,9 @@ def _run_of(runs: Iterable[ToolRun], call_id: str, name: str, arguments: Mapping
     return next((run for run in fit if run.id == call_id), next(iter(fit), None))
 
 
-MISMATCH: Final = "recording_mismatch"
+MISMATCH = "recording_mismatch"
 """The type of the `error` that ends a turn whose request is not in the recording."""
-_GRACE: Final = 1.0
+_GRACE = 1.0
 """Seconds to wait for a call that came earlier in the recorded run, and may not come now."""
 
 

@@ -10,7 +10,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Final, Protocol, TypeAlias, TypedDict, TypeGuard, get_args, get_origin
+from typing import Annotated, Protocol, TypeAlias, TypedDict, TypeGuard, get_args, get_origin
 
 import msgspec
 
@@ -37,37 +37,35 @@ class ToolContext(msgspec.Struct, frozen=True, kw_only=True):
 
 AnyFunction: TypeAlias = Callable[..., object]
 
-_UNIONS: Final = (typing.Union, types.UnionType)
-_COLLECTIONS: Final = (list, dict, set, frozenset, tuple)
-_TYPES: Final = (
-    "use str, int, float, bool, list, dict, datetime, Literal, an Enum, a dataclass, a TypedDict or the like"
-)
-_NOT_BY_NAME: Final = {
+_UNIONS = (typing.Union, types.UnionType)
+_COLLECTIONS = (list, dict, set, frozenset, tuple)
+_TYPES = "use str, int, float, bool, list, dict, datetime, Literal, an Enum, a dataclass, a TypedDict or the like"
+_NOT_BY_NAME = {
     inspect.Parameter.POSITIONAL_ONLY: "is positional-only, but a model gives arguments by name: remove the `/`",
     inspect.Parameter.VAR_POSITIONAL: "stands for any number of arguments, but a model must know them: declare a list",
     inspect.Parameter.VAR_KEYWORD: "stands for any argument, but a model must know them: declare each, or a dict",
 }
 
 # Docstrings are in the style of Google, of NumPy or of Sphinx.
-_GOOGLE: Final = re.compile(
+_GOOGLE = re.compile(
     r"^(?:(?:Keyword |Other )?(?:Args|Arguments|Parameters)|Params)[ \t]*:[ \t]*\n(?P<entries>(?:[ \t].*\n|\n)*)",
     re.MULTILINE,
 )
-_GOOGLE_NAME: Final = r"\*{0,2}(\w+)[ \t]*(?:\(.*?\))?[ \t]*:(?!:)"
-_GOOGLE_ENTRY: Final = re.compile(rf"^{_GOOGLE_NAME}(.*(?:\n(?!{_GOOGLE_NAME}).*)*)", re.MULTILINE)
-_NUMPY: Final = re.compile(
+_GOOGLE_NAME = r"\*{0,2}(\w+)[ \t]*(?:\(.*?\))?[ \t]*:(?!:)"
+_GOOGLE_ENTRY = re.compile(rf"^{_GOOGLE_NAME}(.*(?:\n(?!{_GOOGLE_NAME}).*)*)", re.MULTILINE)
+_NUMPY = re.compile(
     r"^(?:Other )?Parameters[ \t]*\n-{3,}[ \t]*\n(?P<entries>(?:(?!.*\n-{3,}[ \t]*\n).*\n)*)", re.MULTILINE
 )
-_NUMPY_ENTRY: Final = re.compile(
+_NUMPY_ENTRY = re.compile(
     r"^([\w*]+(?:[ \t]*,[ \t]*[\w*]+)*)[ \t]*(?::.*)?((?:\n[ \t].*|\n(?=\n|[ \t]))*)$", re.MULTILINE
 )
-_SPHINX: Final = re.compile(
+_SPHINX = re.compile(
     r"^(?P<entries>:(?:param|parameter|arg|argument|key|keyword)[ \t]+(?:[^:\n]*[ \t])?\*{0,2}\w+[ \t]*:.*\n"
     r"(?:[ \t].*\n)*)|^:type[ \t]+\w+[ \t]*:.*\n",
     re.MULTILINE,
 )
-_SPHINX_ENTRY: Final = re.compile(r"^:\w+[ \t]+(?:[^:\n]*[ \t])?\*{0,2}(\w+)[ \t]*:(.*(?:\n.*)*)")
-_STYLES: Final = ((_GOOGLE, _GOOGLE_ENTRY), (_NUMPY, _NUMPY_ENTRY), (_SPHINX, _SPHINX_ENTRY))
+_SPHINX_ENTRY = re.compile(r"^:\w+[ \t]+(?:[^:\n]*[ \t])?\*{0,2}(\w+)[ \t]*:(.*(?:\n.*)*)")
+_STYLES = ((_GOOGLE, _GOOGLE_ENTRY), (_NUMPY, _NUMPY_ENTRY), (_SPHINX, _SPHINX_ENTRY))
 """For each style what finds a section about parameters, and the names and the text of an entry in it."""
 
 
@@ -272,9 +270,9 @@ def _refused(tool: str, parameter: str, why: str) -> ConfigurationError:
     return ConfigurationError(f"tool {tool}: parameter `{parameter}` {why}")
 
 
-_PREFIX: Final = "#/$defs/"
-_REFERENCE: Final = re.compile(r'"\$ref":"#/\$defs/([^"]*)"')
-_ALTERNATIVES: Final = frozenset({"anyOf", "oneOf"})
+_PREFIX = "#/$defs/"
+_REFERENCE = re.compile(r'"\$ref":"#/\$defs/([^"]*)"')
+_ALTERNATIVES = frozenset({"anyOf", "oneOf"})
 
 
 def schema_of(
@@ -369,13 +367,13 @@ def _reachable(names: Iterable[str], definitions: Mapping[str, JsonDict]) -> set
 Step: TypeAlias = str | int | None
 """From a value to one inside: a field, an index, or something inside that is not told."""
 
-_WHERE: Final = re.compile(r"(?s)(.*) - at (?:`?key`? in )?`\$(.*)`")
-_STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
-_EXPECTED: Final = re.compile(r"Expected `([^`]*)`, got `[^`]*`")
-_MISSING: Final = re.compile(r"Object missing required field `(.*)`")
-_UNKNOWN: Final = re.compile(r"Object contains unknown field `(.*)`")
-_JSON_NAMES: Final = {"int": "integer", "str": "string", "float": "number", "bool": "boolean"}
-_SHOWN: Final = 80
+_WHERE = re.compile(r"(?s)(.*) - at (?:`?key`? in )?`\$(.*)`")
+_STEP = re.compile(r"\.(\w+)|\[(\d+)\]|\[\.\.\.\]")
+_EXPECTED = re.compile(r"Expected `([^`]*)`, got `[^`]*`")
+_MISSING = re.compile(r"Object missing required field `(.*)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
+_JSON_NAMES = {"int": "integer", "str": "string", "float": "number", "bool": "boolean"}
+_SHOWN = 80
 
 
 def read_arguments(tool: str, parameters: Parameters, arguments: object) -> dict[str, object]:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Final, TypeGuard
+from typing import TypeGuard
 
 import msgspec
 
@@ -18,13 +18,13 @@ from reenact.domain.loop.values import is_mapping
 from reenact.domain.plain import Json, JsonDict
 from reenact.domain.tools import is_array, is_object
 
-MAX_OUTPUT: Final = 1_000_000
+MAX_OUTPUT = 1_000_000
 """Bytes of text, in UTF-8, that a model is given of one result; more is cut."""
-MAX_BLOCK: Final = 10_000_000
+MAX_BLOCK = 10_000_000
 """Bytes, as JSON, of an image or a document in a result; a larger one is left out."""
 
-_BYTES: Final = (bytes, bytearray, memoryview)
-_BEYOND_64_BITS: Final = re.compile(r"\d{19}")
+_BYTES = (bytes, bytearray, memoryview)
+_BEYOND_64_BITS = re.compile(r"\d{19}")
 
 
 class ToolOutcome(msgspec.Struct, frozen=True):
@@ -211,4 +211,4 @@ def _cut(text: str, limit: int) -> str:
     return f"{kept}\n[cut here: {len(encoded) - limit:,} of {len(encoded):,} bytes are left out]"
 
 
-_strictly: Final = json.JSONEncoder(allow_nan=False, ensure_ascii=False, default=_plain).encode
+_strictly = json.JSONEncoder(allow_nan=False, ensure_ascii=False, default=_plain).encode

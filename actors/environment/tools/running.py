@@ -14,10 +14,10 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 
-LINGER: Final = 1.0
+LINGER = 1.0
 """Seconds that a cancelled task is given for its clean-up before it is left alone."""
 
-_log: Final = logging.getLogger("reenact.tools")
+_log = logging.getLogger("reenact.tools")
 _abandoned: Final[set[asyncio.Task[object]]] = set()
 
 

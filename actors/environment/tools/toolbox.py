@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Self, TypeAlias, TypeVar
+from typing import Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -27,7 +27,7 @@ from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import names_in, nearest, unknown_names
 from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec, remote_prefix
 
-_log: Final = logging.getLogger("reenact.tools")
+_log = logging.getLogger("reenact.tools")
 
 
 R = TypeVar("R", bound="Runnable")

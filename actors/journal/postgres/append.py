@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from operator import itemgetter
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import psycopg
@@ -28,10 +28,10 @@ _Column: TypeAlias = Sequence[int | str | bytes | None] | None
 VALUE_LIMIT = 500_000_000
 """The most bytes of the records of one batch; the server takes one gigabyte at a time."""
 
-_TEXTS: Final = frozenset({"stream", "key"})
-_NUMBERS: Final = frozenset({"recorded_at", "version", "position", "count", "cursor", "heard", "epoch"})
+_TEXTS = frozenset({"stream", "key"})
+_NUMBERS = frozenset({"recorded_at", "version", "position", "count", "cursor", "heard", "epoch"})
 # Numbers are given in the order of the rows, and these arrays have one element for each row.
-_COLUMNS: Final = Row.__struct_fields__[1:]
+_COLUMNS = Row.__struct_fields__[1:]
 
 
 def _type_of(column: str) -> str:
@@ -39,9 +39,9 @@ def _type_of(column: str) -> str:
 
 
 # Milliseconds for which an append waits for the rows of another one that is stopped, while it keeps others waiting.
-_PATIENCE: Final = 2000
+_PATIENCE = 2000
 # Each group of parameters is NULL if there is nothing of it.
-_PARAMETERS: Final = (
+_PARAMETERS = (
     ("me", "text"),
     ("presence", "bigint"),
     ("knows", "boolean"),
@@ -53,7 +53,7 @@ _PARAMETERS: Final = (
     ("event_count", "bigint"),
 )
 # What most appends have none of.
-_MORE: Final = (
+_MORE = (
     ("replaced", "bigint[]"),
     ("replaced_seals", "bytea[]"),
     ("gone", "bigint[]"),
@@ -86,16 +86,16 @@ _MORE: Final = (
     ("request_proofs", "bytea[]"),
 )
 
-UPSERT_MARKS: Final = """
+UPSERT_MARKS = """
     INSERT INTO consumers AS known (topic, client_id, cursor, seen_at)
     SELECT * FROM unnest({}, {}, {}, {})
     ON CONFLICT (topic, client_id) DO UPDATE
     SET cursor = greatest(known.cursor, excluded.cursor), seen_at = greatest(known.seen_at, excluded.seen_at)
 """
 
-_WRITTEN: Final = LAST_OF_ALL.replace(" FROM", " INTO written_number, written_position FROM", 1)
-_MOVED: Final = {"position": "position - end_position + last_position", "epoch": "coalesce(epoch, 0)"}
-_BODY: Final = f"""
+_WRITTEN = LAST_OF_ALL.replace(" FROM", " INTO written_number, written_position FROM", 1)
+_MOVED = {"position": "position - end_position + last_position", "epoch": "coalesce(epoch, 0)"}
+_BODY = f"""
 #variable_conflict use_column
 DECLARE
     last_number bigint;
@@ -206,11 +206,11 @@ BEGIN
 END
 """  # noqa: S608 - ours
 
-_UNIQUE: Final = blake2b(repr((_BODY, _PARAMETERS, _MORE)).encode(), digest_size=6).hexdigest()
-_NAME: Final = f"append_{_UNIQUE}"
-_INOUT: Final = (("end_number", "bigint"), ("end_position", "bigint"), ("stale", "text"))
+_UNIQUE = blake2b(repr((_BODY, _PARAMETERS, _MORE)).encode(), digest_size=6).hexdigest()
+_NAME = f"append_{_UNIQUE}"
+_INOUT = (("end_number", "bigint"), ("end_position", "bigint"), ("stale", "text"))
 
-_THERE: Final = """
+_THERE = """
     SELECT 1 FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace WHERE nspname = %s AND proname = %s
 """
 

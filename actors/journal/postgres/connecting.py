@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -16,10 +16,10 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 LOCK_TIMEOUT = 10.0
 """How many seconds a writer waits for those of other processes."""
 
-PLAIN: Final = {"default_transaction_isolation": "read committed", "default_transaction_read_only": "off"}
+PLAIN = {"default_transaction_isolation": "read committed", "default_transaction_read_only": "off"}
 """What a session that writes must not have otherwise, whatever the database or the user is set to."""
 
-SET: Final = """
+SET = """
     SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS setting (name, value)
     WHERE name IN (SELECT name FROM pg_settings)
 """

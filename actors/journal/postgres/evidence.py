@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
-from typing import Final
 
 from psycopg.types.string import ByteaBinaryLoader
 
@@ -17,7 +16,7 @@ from reenact.actors.journal.postgres.schema import TABLES, check_format, relatio
 from reenact.actors.journal.seeking import Cells
 from reenact.domain.errors import LogUnusableError
 
-_COUNTS: Final = """
+_COUNTS = """
     SELECT rows, events, last, position FROM log, (
         SELECT count(*) AS rows, coalesce(sum(count), 0)::bigint AS events, max(position + count - 1) AS last
         FROM steps

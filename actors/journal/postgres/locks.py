@@ -19,7 +19,6 @@ from contextlib import contextmanager
 from functools import cache
 from hashlib import blake2b
 from selectors import EVENT_READ, DefaultSelector
-from typing import Final
 from weakref import WeakSet
 
 import psycopg
@@ -31,12 +30,12 @@ from reenact.actors.journal.postgres.faults import translated
 from reenact.domain.errors import LogLockedError, RuntimeClosedError
 
 # How many seconds pass before what was lost is taken again: the first time, and at most.
-_FIRST_PAUSE: Final = 0.25
-_LAST_PAUSE: Final = 2.0
+_FIRST_PAUSE = 0.25
+_LAST_PAUSE = 2.0
 
 # A server that hears nothing of a machine for about four seconds gives the locks to others, and that machine, which
 # hears nothing of the server, gives them up as well.
-_SETTINGS: Final = {
+_SETTINGS = {
     **PLAIN,
     "tcp_keepalives_idle": "2",
     "tcp_keepalives_interval": "1",
@@ -46,17 +45,17 @@ _SETTINGS: Final = {
     "statement_timeout": "0",
     "idle_session_timeout": "0",
 }
-_KEEPALIVE: Final = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 2, "tcp_user_timeout": 4000}
-_NAME_LENGTH: Final = 63
-_NAMED: Final = re.compile(r" (\d+)@(\S*)$")
-_HOLDER: Final = """
+_KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 2, "tcp_user_timeout": 4000}
+_NAME_LENGTH = 63
+_NAMED = re.compile(r" (\d+)@(\S*)$")
+_HOLDER = """
     SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid)
     WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid() AND objsubid = 1
     AND pg_locks.database = (SELECT oid FROM pg_database WHERE datname = current_database())
     AND classid::bigint = %s AND objid::bigint = %s
     LIMIT 1
 """
-_LOOK: Final = "SELECT 1 FROM log FOR SHARE"
+_LOOK = "SELECT 1 FROM log FOR SHARE"
 
 _logger = logging.getLogger("reenact.journal")
 _held: WeakSet[PostgresLocks] = WeakSet()

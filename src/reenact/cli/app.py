@@ -41,12 +41,12 @@ from reenact.cli.parsing.options import (
 from reenact.cli.settings.environment import has_settings, in_ci, state_directory
 from reenact.domain.errors import ReenactError
 
-COMPLETE: Final = "_REENACT_COMPLETE"
+COMPLETE = "_REENACT_COMPLETE"
 """The variable by which the scripts of shells ask what may be typed."""
-_TEXTS: Final = ("prompt", "resume", "model", "system_prompt")
+_TEXTS = ("prompt", "resume", "model", "system_prompt")
 """Options whose values may be any text, also one that looks like an option."""
-_RESUME: Final = ("--resume", "-r")
-_ANYWHERE: Final = frozenset({"database", "debug"})
+_RESUME = ("--resume", "-r")
+_ANYWHERE = frozenset({"database", "debug"})
 """What may be given before a subcommand."""
 
 _APPENDIX: Final[Sequence[Section]] = (

@@ -6,21 +6,20 @@ import os
 import re
 from collections.abc import Callable, Container, Iterator
 from pathlib import Path
-from typing import Final
 
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import harmless
 from reenact.domain.messages import Block, TextBlock
 
-MOST_OF_TEXT: Final = 256 * 1024
+MOST_OF_TEXT = 256 * 1024
 """Bytes that an attached text may have."""
-MOST: Final = 5 * 1024 * 1024
+MOST = 5 * 1024 * 1024
 """Bytes that an attached image or PDF may have."""
-_NAMED: Final = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
-_TRAILING: Final = ".,;:!?)]}>'"
-_LIKE_A_PATH: Final = re.compile(r"/|\.\w+$")
-_IMAGES: Final = (
+_NAMED = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]+))')
+_TRAILING = ".,;:!?)]}>'"
+_LIKE_A_PATH = re.compile(r"/|\.\w+$")
+_IMAGES = (
     (re.compile(rb"\x89PNG\r\n\x1a\n"), "image/png"),
     (re.compile(rb"\xff\xd8\xff"), "image/jpeg"),
     (re.compile(rb"GIF8[79]a"), "image/gif"),

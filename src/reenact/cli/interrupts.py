@@ -14,8 +14,8 @@ from typing import Final
 
 from reenact.cli.output.failures import ExitCode, TerminatedError
 
-_REQUESTS: Final = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-_ALL: Final = (signal.SIGINT, *_REQUESTS)
+_REQUESTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_ALL = (signal.SIGINT, *_REQUESTS)
 _over: Final[set[int]] = set()
 """Signals that mean nothing any more, since the process is ending."""
 _patience: Final[list[float]] = []

@@ -25,8 +25,8 @@ from reenact.domain.frames import Acked, Ended, Frame, Refused, Subscribed, Welc
 from reenact.domain.structs import Frozen, FrozenByName
 
 T = TypeVar("T")
-DELETED: Final = "session_deleted"
-COMPACTED: Final = "deltas_compacted"
+DELETED = "session_deleted"
+COMPACTED = "deltas_compacted"
 """Events that end a session, and that stand for what is kept no more."""
 
 
@@ -92,11 +92,11 @@ class Response(Frozen):
 
 
 _FRAMES: Final[msgspec.json.Decoder[FromServer]] = msgspec.json.Decoder(FromServer)
-_TYPES: Final = msgspec.json.Decoder(_Type)
-_HEADS: Final = msgspec.json.Decoder(Head)
-_GAPS: Final = msgspec.json.Decoder(_Gap)
-_RESPONSES: Final = msgspec.json.Decoder(Response)
-_NO_EVENT: Final = "a malformed event"
+_TYPES = msgspec.json.Decoder(_Type)
+_HEADS = msgspec.json.Decoder(Head)
+_GAPS = msgspec.json.Decoder(_Gap)
+_RESPONSES = msgspec.json.Decoder(Response)
+_NO_EVENT = "a malformed event"
 
 
 def read_frame(message: str | bytes) -> FromServer:
@@ -150,7 +150,7 @@ def step_to(received: int, head: Head, event: msgspec.Raw) -> int | None:
     return cursor
 
 
-BROKEN: Final = 3
+BROKEN = 3
 """So many connections a server may end over a frame, before it is not sent again."""
 
 

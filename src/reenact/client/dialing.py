@@ -9,7 +9,6 @@ import random
 import re
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -36,9 +35,9 @@ from reenact.domain.errors import (
 )
 from reenact.domain.frames import NOT_ALLOWED, PROTOCOL, SUBPROTOCOL, Hello, Refused, Welcome
 
-_SCHEMES: Final = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
-_UNFIT: Final = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]")
-_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
+_SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+_UNFIT = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]")
+_TOKEN = re.compile(r"[\x21-\x7e]+")
 
 
 def websocket_address(url: object) -> str:
@@ -94,7 +93,7 @@ def _wrong(url: object, why: str) -> ConfigurationError:
     return ConfigurationError(f"{url!r:.200} is no address of a server: {why}; one is http://host:port, or https")
 
 
-_MOST_DOUBLINGS: Final = 60
+_MOST_DOUBLINGS = 60
 
 
 class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,15 +113,15 @@ class Reconnect(msgspec.Struct, frozen=True, kw_only=True):
         return self.chance() * min(self.longest, self.first * 2.0 ** min(failures, _MOST_DOUBLINGS))
 
 
-PATIENCE: Final = 10.0
+PATIENCE = 10.0
 """Seconds that an attempt may take."""
-CLOSING: Final = 1.0
+CLOSING = 1.0
 """Seconds in which a server has to say goodbye."""
-_LOGGER: Final = logging.getLogger("reenact.client.websocket")
-_UNAUTHORIZED: Final = (401, 403)
-_BUSY: Final = (408, 425, 429)
-_SERVER_FAILS: Final = 500
-_ELSEWHERE: Final = range(300, 400)
+_LOGGER = logging.getLogger("reenact.client.websocket")
+_UNAUTHORIZED = (401, 403)
+_BUSY = (408, 425, 429)
+_SERVER_FAILS = 500
+_ELSEWHERE = range(300, 400)
 
 
 class UnintelligibleError(ProtocolError):

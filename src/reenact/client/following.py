@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import Future
 from functools import partial
-from typing import Final
 
 import msgspec
 
@@ -15,9 +14,9 @@ from reenact.client.thread import Buffer, reject, resolve
 from reenact.domain.errors import NotFoundError, ProtocolError, ReenactError, RuntimeClosedError, from_wire
 from reenact.domain.frames import Ack, Acked, Refused, Subscribe, Subscribed, Unsubscribe, Welcome
 
-_DELETED: Final = "deleted"
+_DELETED = "deleted"
 """Why a subscription ended that is not to be taken up again; for any other reason it is, on the next connection."""
-APART: Final = 0.1
+APART = 0.1
 """Seconds between two acknowledgements for which nobody waits."""
 
 

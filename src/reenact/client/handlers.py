@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Self
+from typing import Self
 
 import msgspec
 
@@ -22,16 +22,16 @@ from reenact.client.thread import NAME, Buffer, reject, resolve
 from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError, from_wire
 from reenact.domain.frames import Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
 
-MOST: Final = 10_000
-MOST_BYTES: Final = 32 * 1024 * 1024
+MOST = 10_000
+MOST_BYTES = 32 * 1024 * 1024
 """Events, and bytes of them, that wait for handlers; the server is asked for others when there is room again."""
-PATIENCE: Final = 2.0
+PATIENCE = 2.0
 """Seconds that closing waits for handlers."""
-_LAGGING: Final = "lagging"
+_LAGGING = "lagging"
 """Why a subscription ended that was too slow, and can begin anew; those that ended otherwise wait for a connection."""
-SESSIONS: Final = 1000
+SESSIONS = 1000
 """Of so many sessions it is remembered how far they were heard: those that were heard last."""
-_log: Final = logging.getLogger("reenact.events")
+_log = logging.getLogger("reenact.events")
 
 
 @dataclass(eq=False)

@@ -9,7 +9,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import Final, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
@@ -28,13 +28,13 @@ from reenact.domain.errors import (
 from reenact.domain.frames import BAD_FRAME, Acked, Ended, Refused, Subscribed, Welcome
 
 T = TypeVar("T")
-_BLAMES: Final = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
+_BLAMES = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})
 """Codes with which a server ends a connection over what was sent to it."""
-_PAUSE: Final = 1.0
+_PAUSE = 1.0
 """Seconds between two attempts if what was to say how many has failed."""
-_CLEARING: Final = 1.0
+_CLEARING = 1.0
 """Seconds after which it is looked whether somebody was abandoned."""
-_log: Final = logging.getLogger("reenact.client")
+_log = logging.getLogger("reenact.client")
 
 Told: TypeAlias = Subscribed | Acked | Ended | Refused | Batch
 

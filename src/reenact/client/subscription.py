@@ -19,11 +19,11 @@ from reenact.domain.commands import RuntimeEvent
 from reenact.domain.errors import InvalidInputError, ProtocolError, RuntimeClosedError
 from reenact.domain.plain import seconds_of
 
-MOST: Final = 5000
-MOST_BYTES: Final = 4 * 1024 * 1024
+MOST = 5000
+MOST_BYTES = 4 * 1024 * 1024
 """Events, and bytes of JSON, that a subscription holds until they are asked for."""
-GATHERED: Final = 100
-GATHERED_FOR: Final = 1.0
+GATHERED = 100
+GATHERED_FOR = 1.0
 """So many events, or so many seconds, are acknowledged together, unless the consumer waits for more."""
 
 

@@ -8,12 +8,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, InvalidStateError
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 from reenact.domain.errors import ReenactError, RuntimeClosedError
 
-NAME: Final = "reenact-client"
-_GRACE: Final = 1.0
+NAME = "reenact-client"
+_GRACE = 1.0
 """Seconds that a look-up of a host's name may still take when all else has ended."""
 
 

@@ -8,7 +8,6 @@ import os
 import stat
 from collections.abc import Generator
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -34,16 +33,16 @@ class MalformedError(Exception):
         self.line = line
 
 
-LARGEST: Final = 1_000_000
+LARGEST = 1_000_000
 """Bytes that a file may have."""
-MOST: Final = 1_000
+MOST = 1_000
 """Entries that a folder may have."""
 
-MOST_IN_ALL: Final = 10_000_000
+MOST_IN_ALL = 10_000_000
 """Bytes that are read of all the files of a `.reenact`."""
 
-_WITHOUT_WAITING: Final = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
-_PIECE: Final = 1 << 16
+_WITHOUT_WAITING = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
+_PIECE = 1 << 16
 
 
 class Allowance:

@@ -7,7 +7,6 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -21,14 +20,14 @@ from reenact.domain.tools import ToolSpec, is_object
 from reenact.extensions.hooks import Hook
 from reenact.extensions.running import LARGEST, Ran, Running, run
 
-REFUSES: Final = 2
+REFUSES = 2
 """The exit code by which a hook refuses."""
-GUARDED: Final = frozenset({"UserPromptSubmit", "PreToolUse"})
+GUARDED = frozenset({"UserPromptSubmit", "PreToolUse"})
 """The events of which nothing happens if a hook refuses, or says what cannot be understood."""
 
-_WITH_CONTEXT: Final = frozenset({"SessionStart", "UserPromptSubmit"})
-_NO_REASON: Final = "it gave no reason"
-_BLANKS: Final = " \t\r\n\ufeff"
+_WITH_CONTEXT = frozenset({"SessionStart", "UserPromptSubmit"})
+_NO_REASON = "it gave no reason"
+_BLANKS = " \t\r\n\ufeff"
 """What may stand before JSON."""
 
 
@@ -126,11 +125,11 @@ def _text(reason: object) -> str:
     return reason if isinstance(reason, str) and reason.strip() else _NO_REASON
 
 
-LONGEST: Final = 10_000
+LONGEST = 10_000
 """Characters of what a hook says that anybody is told."""
 
-_SECRETS: Final = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
-_LOG: Final = "REENACT_DB"
+_SECRETS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
+_LOG = "REENACT_DB"
 
 
 class Hooks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from typing import Final, NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard
 
 from reenact._yaml import InvalidYAMLError, Path, Place, read_yaml_with_places
 from reenact.domain.plain import is_mapping
@@ -12,17 +12,17 @@ from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import is_array
 from reenact.extensions.files import Allowance, MalformedError
 
-LARGEST: Final = 8_000
+LARGEST = 8_000
 """Characters that a front matter may have: YAML is slow to read."""
-LARGEST_IN_ALL: Final = 100_000
+LARGEST_IN_ALL = 100_000
 """Characters that are read of the front matter of all the files of a `.reenact`."""
-LONGEST: Final = 1_024
+LONGEST = 1_024
 """Characters that a description may have."""
 
-_FENCE: Final = "---"
-_MERGE: Final = "<<"
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
-_WORDS: Final = re.compile(r"[^\s,(]+(?:\([^()]*\))?")
+_FENCE = "---"
+_MERGE = "<<"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+_WORDS = re.compile(r"[^\s,(]+(?:\([^()]*\))?")
 
 
 class Where(NamedTuple):

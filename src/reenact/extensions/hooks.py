@@ -11,7 +11,6 @@ import warnings
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -21,22 +20,22 @@ from reenact.domain.tools import is_array, is_object
 from reenact.extensions.files import MalformedError, Problem, read_bytes, text_of
 from reenact.extensions.json_lines import KeyPath, read_json
 
-FILE: Final = "hooks.json"
-TIMEOUT: Final = 60.0
+FILE = "hooks.json"
+TIMEOUT = 60.0
 """Seconds that a hook is given, unless it says otherwise."""
-LONGEST: Final = 3_600.0
+LONGEST = 3_600.0
 """Seconds that it may be given at most."""
-EVENTS: Final = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")
+EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")
 """What hooks are told of."""
 
-MOST: Final = 200
+MOST = 200
 """Hooks that a file may have."""
-MOST_PROBLEMS: Final = 20
+MOST_PROBLEMS = 20
 """Problems of a file that are told one by one."""
 
-_LONGEST_MATCHER: Final = 500
+_LONGEST_MATCHER = 500
 """Characters of a regular expression, which takes its time to be compiled."""
-_ELSEWHERE: Final = frozenset(
+_ELSEWHERE = frozenset(
     {
         "Notification",
         "PermissionRequest",
@@ -49,12 +48,12 @@ _ELSEWHERE: Final = frozenset(
         "SubagentStop",
     }
 )
-_WRAPPED: Final = "hooks"
+_WRAPPED = "hooks"
 """The key under which the events may stand."""
-_ALL: Final = frozenset({"", "*"})
-_WITH_A_MATCHER: Final = frozenset({"PreToolUse", "PostToolUse", "SessionStart"})
-_OF_GROUPS: Final = frozenset({"hooks", "matcher", "description"})
-_HARMLESS: Final = frozenset({"type", "command", "timeout", "description", "statusMessage"})
+_ALL = frozenset({"", "*"})
+_WITH_A_MATCHER = frozenset({"PreToolUse", "PostToolUse", "SessionStart"})
+_OF_GROUPS = frozenset({"hooks", "matcher", "description"})
+_HARMLESS = frozenset({"type", "command", "timeout", "description", "statusMessage"})
 
 
 class Hook(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,7 +210,7 @@ def _told(path: KeyPath) -> str:
     return "".join(steps).removeprefix(".")
 
 
-_TRUSTED: Final = "trusted.json"
+_TRUSTED = "trusted.json"
 
 
 def digest_of(digests: Mapping[str, str]) -> str:

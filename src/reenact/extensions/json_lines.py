@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from reenact.extensions.files import MalformedError
 
 KeyPath: TypeAlias = tuple[str | int, ...]
 """The keys and indices that lead to a value."""
 
-_DEEPEST: Final = 100
-_FARTHEST: Final = 6
+_DEEPEST = 100
+_FARTHEST = 6
 """Steps from the top to what a line is known of; there is not much to be said about what is farther away."""
-_DIGITS: Final = 1_000
-_WORD: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_DIGITS = 1_000
+_WORD = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 
 def read_json(text: str) -> tuple[object, Mapping[KeyPath, int]]:

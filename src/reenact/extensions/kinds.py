@@ -6,7 +6,6 @@ import hashlib
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
@@ -15,10 +14,10 @@ from reenact.actors.environment.tools.tool import AnyTool, tool
 from reenact.domain.image import Definition, Image, define, known_policies
 from reenact.extensions.frontmatter import Document, Extension, Where
 
-_OF_COMMANDS: Final = frozenset({"description", "argument-hint"})
-_PLACE: Final = re.compile(r"\$(ARGUMENTS(?![A-Za-z0-9_])|[1-9](?![0-9]))")
-_COMMAND_LINE: Final = re.compile(r"!`[^`\n]+`")
-_COMMAND: Final = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:\s+(.*))?", re.DOTALL)
+_OF_COMMANDS = frozenset({"description", "argument-hint"})
+_PLACE = re.compile(r"\$(ARGUMENTS(?![A-Za-z0-9_])|[1-9](?![0-9]))")
+_COMMAND_LINE = re.compile(r"!`[^`\n]+`")
+_COMMAND = re.compile(r"/([A-Za-z0-9][A-Za-z0-9_-]{0,63})(?:\s+(.*))?", re.DOTALL)
 
 
 class Command(Extension, kw_only=True):
@@ -86,12 +85,12 @@ def _words(arguments: str) -> list[str]:
         return arguments.split()
 
 
-FILE: Final = "SKILL.md"
-TOOL: Final = "skill"
+FILE = "SKILL.md"
+TOOL = "skill"
 """The name of the tool by which the model loads one."""
 
-_OF_SKILLS: Final = frozenset({"name", "description", "license", "metadata", "version"})
-_INTRODUCTION: Final = (
+_OF_SKILLS = frozenset({"name", "description", "license", "metadata", "version"})
+_INTRODUCTION = (
     "# Skills\n\nThere are instructions for some kinds of tasks. When one of them fits what you are asked, call the "
     f"tool `{TOOL}` with its name before you begin, and follow what it returns.\n"
 )
@@ -145,9 +144,9 @@ def skill_tool(skills: Mapping[str, Skill]) -> AnyTool:
     return tool(load, name=TOOL, idempotent=True)
 
 
-_OF_AGENTS: Final = frozenset({"name", "description", "tools", "model", "color"})
-_AGENT: Final = re.compile(r"@([A-Za-z0-9][A-Za-z0-9_-]{0,63})\s+(.+)", re.DOTALL)
-_AS_THE_SESSION: Final = frozenset({"inherit", "sonnet", "opus", "haiku"})
+_OF_AGENTS = frozenset({"name", "description", "tools", "model", "color"})
+_AGENT = re.compile(r"@([A-Za-z0-9][A-Za-z0-9_-]{0,63})\s+(.+)", re.DOTALL)
+_AS_THE_SESSION = frozenset({"inherit", "sonnet", "opus", "haiku"})
 """`inherit`, and short names that the API does not know."""
 
 

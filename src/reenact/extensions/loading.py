@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, TypeVar
+from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
@@ -26,11 +26,11 @@ from reenact.extensions.hooks import Hook, HookFile, digest_of, read_hooks
 from reenact.extensions.kinds import FILE as SKILL_FILE
 from reenact.extensions.kinds import Agent, Command, Skill, read_agent, read_command, read_skill
 
-FOLDER: Final = ".reenact"
-MOST: Final = 200
+FOLDER = ".reenact"
+MOST = 200
 """Skills, commands and agents, of each, that are read of a `.reenact`."""
-_MARKDOWN: Final = ".md"
-_NO_SKILL: Final = "README.md"
+_MARKDOWN = ".md"
+_NO_SKILL = "README.md"
 """What may stand beside the skills and speak of them."""
 
 Source: TypeAlias = Literal["user", "project"]

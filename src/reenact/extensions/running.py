@@ -12,18 +12,18 @@ import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import IO, Final, Self
+from typing import IO, Self
 
 import msgspec
 
-SHELL: Final = "/bin/sh"
-LARGEST: Final = 100_000
+SHELL = "/bin/sh"
+LARGEST = 100_000
 """Bytes that are kept of what a hook prints, on each of its two outputs; the rest is read and dropped."""
 
-_REAPED_WITHIN: Final = 2.0
+_REAPED_WITHIN = 2.0
 """Seconds after which nobody waits any more for what was killed."""
-_PIECE: Final = 1 << 16
-_LOOK_AROUND: Final = 0.05
+_PIECE = 1 << 16
+_LOOK_AROUND = 0.05
 """Seconds after which to see whether it has ended, though something that it started still holds its outputs."""
 
 

@@ -19,23 +19,23 @@ from reenact.domain.messages import Message
 from reenact.domain.people import PendingCall
 from reenact.server.limits import Unread
 
-EVENTS: Final = "/v1/sessions/{session_id}/events"
-MOST_EVENTS: Final = 1000
+EVENTS = "/v1/sessions/{session_id}/events"
+MOST_EVENTS = 1000
 """Events on a page."""
-ANY_REQUEST: Final = "/v1/requests/{type}"
-READS: Final = frozenset(name for name, kind in REQUESTS.items() if not kind.changes)
+ANY_REQUEST = "/v1/requests/{type}"
+READS = frozenset(name for name, kind in REQUESTS.items() if not kind.changes)
 """Requests that change nothing; their results may be larger than what asks for them."""
-LARGE: Final = frozenset(
+LARGE = frozenset(
     name
     for name in READS
     if REQUESTS[name].result
     in (list[Message], list[TurnInfo], list[ToolCallInfo], list[ImageInfo], ImageInfo | None, list[PendingCall])
 )
 """Those whose results have content of conversations or of images, and may cost much memory and time."""
-PIECE: Final = 64 * 1024
+PIECE = 64 * 1024
 """Bytes that are sent at once; the next ones follow when the client has taken most of them."""
-_JSON: Final = "application/json"
-_STATUS: Final = {
+_JSON = "application/json"
+_STATUS = {
     "already_exists": 409,
     "authentication": 401,
     "call_not_pending": 404,
@@ -63,7 +63,7 @@ _STATUS: Final = {
     "unready": 503,
     "unstorable": 400,
 }
-_STARTS: Final = {"invalid_": 400, "log_": 503, "storage_": 503, "projection": 503, "read_model": 503}
+_STARTS = {"invalid_": 400, "log_": 503, "storage_": 503, "projection": 503, "read_model": 503}
 
 
 def others(kind: type[Request[object]]) -> tuple[str, ...]:
@@ -135,10 +135,10 @@ def told(error: CommandError, *, retry_after: float | None = None) -> Response:
 
 
 Schema = dict[str, object]
-_IN_COMPONENTS: Final = "#/components/schemas/{name}"
+_IN_COMPONENTS = "#/components/schemas/{name}"
 _TEXT: Final[Schema] = {"type": "string"}
 _FAILURE: Final[Schema] = {"$ref": "#/components/responses/Failure"}
-PAGE: Final = {
+PAGE = {
     "after": {"minimum": 0, "default": 0},
     "limit": {"minimum": 1, "maximum": MOST_EVENTS, "default": 100},
 }
@@ -227,7 +227,7 @@ def openapi(server: str, *, needs_token: bool = True) -> Schema:
     }
 
 
-_ABOUT: Final = (
+_ABOUT = (
     "Every route is a request of the command protocol; the WebSocket at /ws has the same, and the events when they "
     "happen. An Idempotency-Key is the request's id: sent again, it is not carried out again, and has the same answer."
 )
@@ -293,8 +293,8 @@ def _in_components(name: str) -> Schema:
 
 
 _UP: Final[Schema] = {"type": "object", "properties": {"status": _TEXT}, "required": ["status"]}
-_DOCUMENT: Final = _json("It.", {"type": "object"})
-_OF_MACHINES: Final = (
+_DOCUMENT = _json("It.", {"type": "object"})
+_OF_MACHINES = (
     ("/health", "health", "Return that the server is up", _json("It is.", _UP)),
     ("/ready", "ready", "Return whether the log can be written and read", _json("It can.", _UP)),
     ("/openapi.json", "openapi", "Return this document", _DOCUMENT),

@@ -6,7 +6,6 @@ from collections import OrderedDict
 from collections.abc import AsyncGenerator, Collection
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
@@ -24,14 +23,14 @@ from reenact.server.limits import Bucket, Limits
 from reenact.server.service import Access, Hosts, Service
 from reenact.server.sockets import Connection
 
-OPEN: Final = frozenset({"/health", "/ready", "/openapi.json", "/schemas/events.json", "/schemas/frames.json"})
+OPEN = frozenset({"/health", "/ready", "/openapi.json", "/schemas/events.json", "/schemas/frames.json"})
 """What needs no token: it says nothing of what the runtime holds."""
-_ALLOWED: Final = {
+_ALLOWED = {
     "access-control-allow-methods": "GET, POST, DELETE",
     "access-control-allow-headers": "Authorization, Content-Type, Idempotency-Key",
     "access-control-max-age": "600",
 }
-_CLIENTS: Final = 10_000
+_CLIENTS = 10_000
 """So many clients are remembered for the rate of their requests."""
 
 

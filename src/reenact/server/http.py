@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Final, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -38,16 +38,16 @@ from reenact.server.answers import (
 from reenact.server.reading import MOST_VALUES, TOO_LARGE, has_too_many_values
 from reenact.server.service import Service
 
-TIMEOUT: Final = 30.0
+TIMEOUT = 30.0
 """Seconds in which a request is answered."""
-PAGE_SIZE: Final = 1024 * 1024
+PAGE_SIZE = 1024 * 1024
 """Bytes of events after which a page ends."""
-_DROPPED: Final = 4
+_DROPPED = 4
 """So many times the largest body is read before one that is too large is refused."""
-READY_WITHIN: Final = 1.0
+READY_WITHIN = 1.0
 """Seconds in which the read model of a server that is ready can catch up with the log."""
-_OBJECT: Final = msgspec.json.Decoder(dict[str, object])
-_CODES: Final = {404: "not_found", 405: "method_not_allowed"}
+_OBJECT = msgspec.json.Decoder(dict[str, object])
+_CODES = {404: "not_found", 405: "method_not_allowed"}
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -279,9 +279,9 @@ def _methods(request: Request) -> set[str]:
     }
 
 
-ERRORS: Final = {HTTPException: _http_error}
+ERRORS = {HTTPException: _http_error}
 
-CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 K = TypeVar("K", int, str)
 

@@ -8,12 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
-from typing import Final
 
 from reenact.domain.errors import ConfigurationError
 
-MIB: Final = 1024 * 1024
-MOST_UNREAD: Final = 128 * MIB
+MIB = 1024 * 1024
+MOST_UNREAD = 128 * MIB
 """Bytes of answers that all clients together may leave unread before no more reads are carried out."""
 
 

@@ -11,7 +11,6 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 
@@ -31,17 +30,17 @@ from reenact.domain.messages import check_text
 from reenact.server.limits import Counts, Unread
 from reenact.server.reading import NotAccepted
 
-MOST_WAITING: Final = 64
+MOST_WAITING = 64
 """Frames that may wait before no more are read from the client."""
-MOST_BYTES: Final = 4 * 1024 * 1024
+MOST_BYTES = 4 * 1024 * 1024
 """Bytes of frames that may wait before no more are read from the client, and no more requests are carried out."""
-BATCH: Final = 64 * 1024
+BATCH = 64 * 1024
 """Bytes of events that go into one frame, about."""
-PACE: Final = 0.01
+PACE = 0.01
 """Seconds from a frame of new events that is not half full to the next one: so that many events come in few frames."""
-PAUSE: Final = 1.0
+PAUSE = 1.0
 """Seconds until events are read again that could not be read."""
-_log: Final = logging.getLogger("reenact.server")
+_log = logging.getLogger("reenact.server")
 
 
 @dataclass(eq=False)
@@ -209,7 +208,7 @@ async def _take(source: Group) -> Iterable[Batch]:
             await asyncio.sleep(PAUSE)
 
 
-LAST_ACKS: Final = 1.0
+LAST_ACKS = 1.0
 """Seconds in which what a client that has left had acknowledged may still become durable."""
 
 

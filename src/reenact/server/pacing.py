@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from websockets.frames import CloseCode, Frame
@@ -13,11 +13,11 @@ from reenact.server.limits import Bucket
 if TYPE_CHECKING:
     from uvicorn._types import ASGIReceiveEvent, ASGISendEvent
 
-MOST_FRAGMENTS: Final = 4096
+MOST_FRAGMENTS = 4096
 """Frames of one message: enough for the largest one in pieces of 4 KiB."""
-FRAMES: Final = 10
+FRAMES = 10
 """Frames of any kind for each message that the limit of the rate, or of the burst, allows."""
-_SLICE: Final = 8 * 1024
+_SLICE = 8 * 1024
 """Bytes that are taken apart before the frames in them are counted; the smallest frame has 6."""
 
 

@@ -10,10 +10,10 @@ import msgspec
 from reenact.domain.errors import ProtocolError, ReenactError
 from reenact.domain.frames import PROTOCOL, FromClient, Hello, Refused
 
-INVALID: Final = "invalid_frame"
-MOST_VALUES: Final = 200_000
+INVALID = "invalid_frame"
+MOST_VALUES = 200_000
 """Names and values in the JSON of one message. Taking apart more of them would hold up everybody."""
-TOO_LARGE: Final = "too_large"
+TOO_LARGE = "too_large"
 _FRAMES: Final[msgspec.json.Decoder[FromClient]] = msgspec.json.Decoder(FromClient)
 
 
@@ -25,7 +25,7 @@ class _Head(msgspec.Struct):
     protocol: object = PROTOCOL
 
 
-_HEADS: Final = msgspec.json.Decoder(_Head)
+_HEADS = msgspec.json.Decoder(_Head)
 
 
 class NotAccepted(Exception):

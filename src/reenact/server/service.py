@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from reenact.actors.envelopes import enveloped, is_response
@@ -31,12 +31,12 @@ from reenact.domain.image_travel import check_from_afar
 from reenact.server.answers import LARGE, READS
 from reenact.server.limits import Counts, Limits, Unread
 
-SHORTEST: Final = 16
+SHORTEST = 16
 """Characters that a token has at least."""
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
-_TOKEN: Final = re.compile(r"[\x21-\x7e]+")
-_ORIGIN: Final = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]+")
-_OPEN_TO_OTHERS: Final = 0o066
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+_TOKEN = re.compile(r"[\x21-\x7e]+")
+_ORIGIN = re.compile(r"[a-z][a-z0-9+.-]*://[^/?#\s]+")
+_OPEN_TO_OTHERS = 0o066
 
 
 @dataclass(frozen=True)
@@ -174,13 +174,11 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 T = TypeVar("T")
 R = TypeVar("R")
-INTERNAL: Final = CommandError(
-    code="internal_error", message="something unexpected happened; the server's log has more"
-)
-OK: Final = "ok"
-LARGE_AT_ONCE: Final = 2
+INTERNAL = CommandError(code="internal_error", message="something unexpected happened; the server's log has more")
+OK = "ok"
+LARGE_AT_ONCE = 2
 """Large answers, of all clients, that are made at the same time."""
-_log: Final = logging.getLogger("reenact.server")
+_log = logging.getLogger("reenact.server")
 
 
 @dataclass

@@ -8,7 +8,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Collection
-from typing import Final, Self
+from typing import Self
 
 import uvicorn
 
@@ -21,18 +21,18 @@ from reenact.server.limits import Limits
 from reenact.server.service import Access, Service, hosts_of, is_loopback
 from reenact.server.transports import FIRST_SIZE, Transports, http_protocol, socket_protocol
 
-GRACE: Final = 0.6
+GRACE = 0.6
 """Seconds in which requests may still be answered, and close frames sent, when the server ends."""
-FLUSH: Final = 0.3
+FLUSH = 0.3
 """Seconds in which what was written must have gone out then."""
-_BACKLOG: Final = 512
-_LAST_PORT: Final = 65535
-_BUFFER: Final = 256 * 1024
+_BACKLOG = 512
+_LAST_PORT = 65535
+_BUFFER = 256 * 1024
 """Bytes that the system keeps, about, of what has gone out to a client and was not taken yet."""
-_TICK: Final = 1.0
-_SETTLE: Final = 0.02
+_TICK = 1.0
+_SETTLE = 0.02
 """Seconds after which a connection that was just accepted is known."""
-_log: Final = logging.getLogger("reenact.server")
+_log = logging.getLogger("reenact.server")
 
 
 class Server:

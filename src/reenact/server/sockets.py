@@ -7,7 +7,7 @@ import contextlib
 import logging
 from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Final, assert_never
+from typing import assert_never
 
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect
@@ -36,15 +36,15 @@ from reenact.server.reading import NotAccepted, frame_of, hello_of
 from reenact.server.service import INTERNAL, Service
 from reenact.server.transports import FLUSH, WIRE, Wire
 
-GOING_AWAY: Final = 1001
-INTERNAL_ERROR: Final = 1011
-_CLOSING: Final = 0.5
+GOING_AWAY = 1001
+INTERNAL_ERROR = 1011
+_CLOSING = 0.5
 """Seconds in which a close frame must have gone out."""
-_LAST_WORDS: Final = 1.0
+_LAST_WORDS = 1.0
 """Seconds in which frames are still read that came before the client left."""
-_LONGEST_REASON: Final = 120
+_LONGEST_REASON = 120
 """Bytes that a close frame has room for."""
-_log: Final = logging.getLogger("reenact.server")
+_log = logging.getLogger("reenact.server")
 
 
 class Closing(Exception):

@@ -7,7 +7,6 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
 
 from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -18,20 +17,20 @@ from reenact.server.answers import PIECE
 from reenact.server.limits import Bucket, Limits, Unread
 from reenact.server.pacing import FRAMES, PacedProtocol
 
-WIRE: Final = "reenact.wire"
+WIRE = "reenact.wire"
 """Under this name the state of a WebSocket's scope has its `Wire`."""
-FIRST_SIZE: Final = 64 * 1024
+FIRST_SIZE = 64 * 1024
 """The largest message of a client that nobody knows yet, in bytes."""
-FLUSH: Final = 5.0
+FLUSH = 5.0
 """Seconds in which a client may still take what was sent before its connection is cut."""
-NEEDED: Final = 1.0
+NEEDED = 1.0
 """Seconds in which a client has to take something while others wait for the memory that answers to it may use."""
-LINGER: Final = 1.0
+LINGER = 1.0
 """Seconds in which a client can read why its connection is closed, though it is still sending."""
-_AT_ONCE: Final = struct.pack("ii", 1, 0)
+_AT_ONCE = struct.pack("ii", 1, 0)
 """The option SO_LINGER: on, for no time."""
-_BODY: Final = b'{"error":{"code":"too_many_connections","message":"the server has as many connections as it may"}}'
-_FULL: Final = (
+_BODY = b'{"error":{"code":"too_many_connections","message":"the server has as many connections as it may"}}'
+_FULL = (
     b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\nconnection: close\r\n"
     b"content-length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -10,7 +10,7 @@ from reenact.terminal.errors import invalid
 from reenact.terminal.screen.model import checked_size
 from reenact.terminal.text import described
 
-LONGEST: Final = 86_400
+LONGEST = 86_400
 """A day: no test waits for longer, and clocks and locks do not know all numbers that are larger."""
 
 
@@ -32,9 +32,9 @@ def seconds(value: object, name: str, *, positive: bool = False) -> float:
 
 
 ReportFormat: TypeAlias = Literal["junit", "html", "json", "console"]
-DEFAULT_COLUMNS: Final = 80
-DEFAULT_ROWS: Final = 24
-DEFAULT_TIMEOUT: Final = 30.0
+DEFAULT_COLUMNS = 80
+DEFAULT_ROWS = 24
+DEFAULT_TIMEOUT = 30.0
 
 
 class Options(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

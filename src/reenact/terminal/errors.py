@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from functools import partial
-from typing import Final
 
 from reenact.domain.errors import ReenactError
 from reenact.terminal.text import plain_lines
 
-_SHOWN: Final = 2000
+_SHOWN = 2000
 
 
 class TerminalTestErrorType(StrEnum):
@@ -67,13 +66,13 @@ class ExpectationError(TerminalTestError, AssertionError):
         super().__init__(TerminalTestErrorType.ASSERTION_FAILED, message, seen=seen)
 
 
-invalid: Final = partial(TerminalTestError, TerminalTestErrorType.INVALID_CONFIG)
+invalid = partial(TerminalTestError, TerminalTestErrorType.INVALID_CONFIG)
 """Makes the error for an argument, an option or a file that cannot be used."""
-not_possible: Final = partial(TerminalTestError, TerminalTestErrorType.SCRIPT_EXECUTION_ERROR)
+not_possible = partial(TerminalTestError, TerminalTestErrorType.SCRIPT_EXECUTION_ERROR)
 """Makes the error for a call that the present state does not allow."""
-not_set_up: Final = partial(TerminalTestError, TerminalTestErrorType.FIXTURE_SETUP_FAILED)
+not_set_up = partial(TerminalTestError, TerminalTestErrorType.FIXTURE_SETUP_FAILED)
 """Makes the error for what could not be set up here and now."""
-not_started: Final = partial(TerminalTestError, TerminalTestErrorType.PROCESS_START_FAILED)
+not_started = partial(TerminalTestError, TerminalTestErrorType.PROCESS_START_FAILED)
 """Makes the error for a program that could not be started."""
 
 

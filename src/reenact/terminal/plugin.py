@@ -9,17 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 import reenact.terminal as kit
 
-_COMMAND: Final = "terminal_command"
-_TIMEOUT: Final = "terminal_timeout"
-_KEEP: Final = "terminal_keep"
-_TERMINALS: Final = pytest.StashKey["kit.Terminals"]()
-_FACTORY: Final = pytest.StashKey[pytest.TempPathFactory]()
+_COMMAND = "terminal_command"
+_TIMEOUT = "terminal_timeout"
+_KEEP = "terminal_keep"
+_TERMINALS = pytest.StashKey["kit.Terminals"]()
+_FACTORY = pytest.StashKey[pytest.TempPathFactory]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -14,7 +14,7 @@ import unicodedata
 from os.path import commonprefix
 from typing import Final, Literal, TypeAlias
 
-_UNFIT: Final = re.compile(
+_UNFIT = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # controls, 7-bit and 8-bit, but for tab, newline and carriage return
     "\u202a-\u202e\u2066-\u2069"  # what turns the direction of the text around it
     "\ud800-\udfff"  # halves of pairs
@@ -22,9 +22,9 @@ _UNFIT: Final = re.compile(
     + "".join(chr(plane << 16 | last) for plane in range(1, 17) for last in (0xFFFE, 0xFFFF))
     + "]"
 )
-_LINE_END: Final = re.compile(r"(?<!\r)\r++((?:\x1b\[[0-9;:]*+m)*+)\n")  # each run of CR is looked at once
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
-_SEQUENCES_ARE_SHORTER: Final = 1000
+_LINE_END = re.compile(r"(?<!\r)\r++((?:\x1b\[[0-9;:]*+m)*+)\n")  # each run of CR is looked at once
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SEQUENCES_ARE_SHORTER = 1000
 
 
 def visible(text: str) -> str:
@@ -61,13 +61,13 @@ def end_of(text: str, limit: int) -> tuple[str, int]:
     return text[start:], start
 
 
-LONGEST: Final = 200
+LONGEST = 200
 """Characters that are shown of a line."""
-_BEFORE: Final = 40
-_BRIEF: Final = 80
-_UNUSUAL: Final = re.compile(r"[^\t -~]")
-_NOT_LINES: Final = re.compile(r"[^\t\n -~]")
-_SPACES: Final = {" ": "·", "\t": "\\t", "\n": "\\n"}
+_BEFORE = 40
+_BRIEF = 80
+_UNUSUAL = re.compile(r"[^\t -~]")
+_NOT_LINES = re.compile(r"[^\t\n -~]")
+_SPACES = {" ": "·", "\t": "\\t", "\n": "\\n"}
 
 Look: TypeAlias = tuple[Literal["plain", "spaces", "ascii"], int]
 """What is made visible, and from which character on the line is shown."""

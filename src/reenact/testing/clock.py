@@ -7,12 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeVar
+from typing import TypeVar
 
-_SECOND: Final = 1_000_000
-_MICROSECOND: Final = timedelta(microseconds=1)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_START: Final = datetime(2030, 1, 1, tzinfo=UTC)
+_SECOND = 1_000_000
+_MICROSECOND = timedelta(microseconds=1)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_START = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 class ManualClock:
@@ -102,8 +102,8 @@ class SequentialIds:
 
 T = TypeVar("T")
 
-_FIRST: Final = 0.0005
-_LONGEST: Final = 0.02
+_FIRST = 0.0005
+_LONGEST = 0.02
 
 
 def wait_until(condition: Callable[[], T], timeout: float = 60.0, what: str = "a condition") -> T:

@@ -3,32 +3,31 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
 
 import msgspec
 
-OUTCOME: Final = "tool-result"
+OUTCOME = "tool-result"
 """The event that says, in a session's stream, what came of a tool's call."""
 
-_NOTHING: Final = "nothing of the command"
-_UNSENT: Final = (
+_NOTHING = "nothing of the command"
+_UNSENT = (
     "It is as if the command had never been sent: whoever sent it had no reply, and may send it again. What was "
     "durable before is untouched, and an unfinished turn is ended or resumed, as the runtime is configured."
 )
-_UNKNOWN: Final = (
+_UNKNOWN = (
     "Nobody knows what the effect was. A resumed turn runs an idempotent tool once more, with the same key; of any "
     "other the model is told that its outcome is not known, and it is not run again. `close` tells the model so of "
     "both."
 )
-_COUNTS: Final = (
+_COUNTS = (
     "The command counts, although whoever sent it had no reply: a request that is sent again under its id is answered, "
     "and not carried out again. Subscribers hear what was not published, under the cursors it has."
 )
-_KEPT: Final = (
+_KEPT = (
     "What was acknowledged is there: messages that were accepted wait or are answered; what was created, deleted, "
     "decided or acknowledged stays so."
 )
-_BEHIND: Final = "The next opening takes in what is missing, before it returns: the tables are what the log says."
+_BEHIND = "The next opening takes in what is missing, before it returns: the tables are what the log says."
 
 
 class CrashPoint(Enum):

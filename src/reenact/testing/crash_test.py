@@ -23,7 +23,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from multiprocessing.reduction import recv_handle, send_handle
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
@@ -33,11 +33,11 @@ from reenact.testing.crash_points import Crash, CrashPoint
 Said: TypeAlias = list[Any]
 """What a program has said at once, as JSON has it."""
 
-PATIENCE: Final = 60.0
+PATIENCE = 60.0
 """Seconds that a program may take."""
 
-_LEAVE_TIME: Final = 10.0
-_SPAWNING: Final = multiprocessing.get_context("spawn")
+_LEAVE_TIME = 10.0
+_SPAWNING = multiprocessing.get_context("spawn")
 
 
 class CrashReport(msgspec.Struct, frozen=True):
@@ -223,7 +223,7 @@ def _path_to(program: Callable[..., object]) -> list[str]:
     return [*sys.path, str(Path(file).resolve().parents[depth])]
 
 
-PRELOADED: Final = ("reenact", "reenact._runtime", "reenact.testing.crashing", "reenact.actors.environment.mock")
+PRELOADED = ("reenact", "reenact._runtime", "reenact.testing.crashing", "reenact.actors.environment.mock")
 
 
 class Run(msgspec.Struct, frozen=True):

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Collection, Coroutine, Generator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial, wraps
-from typing import Final, NoReturn, ParamSpec, TypeAlias, TypeVar, overload
+from typing import NoReturn, ParamSpec, TypeAlias, TypeVar, overload
 from unittest import mock
 
 import msgspec
@@ -35,8 +35,8 @@ from reenact.testing.crash_points import Crash, CrashPoint
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_BEGIN: Final = ("BEGIN IMMEDIATE", "BEGIN")
-_COMMIT: Final = "COMMIT"
+_BEGIN = ("BEGIN IMMEDIATE", "BEGIN")
+_COMMIT = "COMMIT"
 
 
 class Fuse:

@@ -12,7 +12,7 @@ from enum import Enum, auto
 from functools import partial, wraps
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Concatenate, Final, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Concatenate, NamedTuple, ParamSpec, Self, TypeAlias, TypeVar
 
 from reenact.actors.journal.api import (
     Append,
@@ -71,7 +71,7 @@ def _passed(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Faul
     return call
 
 
-PATIENCE: Final = 60.0
+PATIENCE = 60.0
 """Seconds that something is waited for which should come at once."""
 
 

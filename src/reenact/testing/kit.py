@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Final, Generic, Self, TypeVar
+from typing import Generic, Self, TypeVar
 
 import msgspec
 
@@ -24,7 +24,7 @@ State = TypeVar("State")
 Command = TypeVar("Command")
 Event = TypeVar("Event")
 
-_NOTHING: Final = "nothing"
+_NOTHING = "nothing"
 
 
 class Result(Generic[State, Command, Event]):

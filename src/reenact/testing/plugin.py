@@ -6,14 +6,13 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Final
 
 import pytest
 
 import reenact
 from reenact import testing
 
-LEAVE_TIME: Final = 5.0
+LEAVE_TIME = 5.0
 """Seconds that a thread may take to end when its system is closed."""
 
 

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from enum import Enum
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Final, TypeAlias, TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import msgspec
 
@@ -17,8 +17,8 @@ from reenact.domain.plain import is_mapping
 Portrait: TypeAlias = dict[str, str]
 """The value's parts: where each stands, and what it is."""
 
-_SHOWN: Final = 8
-_NAMED: Final = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
+_SHOWN = 8
+_NAMED = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
 
 def portrait(value: object, name: str) -> Portrait:

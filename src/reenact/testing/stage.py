@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import reduce
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reenact.actors.journal.api import Journal, Recorded
 from reenact.actors.journal.codec import EventCodec
@@ -29,13 +29,11 @@ from reenact.testing.portrait import Portrait, ReplayError, differences, finding
 from reenact.testing.watch import IN_PLACE, PURE, Examiner, Note, Watch, examined
 from reenact.testing.witness import witness
 
-_EVOLVE_ONLY: Final = (
+_EVOLVE_ONLY = (
     "a state comes from evolve and nothing else, once for each event, and evolve depends on nothing but its arguments"
 )
-_SNAPSHOT: Final = (
-    "what to_snapshot returns must hold everything, and come back as snapshot_type or as the state's type"
-)
-_EQUAL: Final = "a timer is known by its value: give its command an __eq__, such as that of a frozen dataclass"
+_SNAPSHOT = "what to_snapshot returns must hold everything, and come back as snapshot_type or as the state's type"
+_EQUAL = "a timer is known by its value: give its command an __eq__, such as that of a frozen dataclass"
 
 
 def live_is_replayed(actor: AnyActor, history: Sequence[Recorded]) -> Iterator[str]:
@@ -127,10 +125,10 @@ def log_is(
             yield finding(f"version {version} of {stream} is not the event that was acknowledged", lost)
 
 
-_TURNS: Final = 10
+_TURNS = 10
 """After so many turns without a sign of life, whoever is not idle waits for what only the test can bring about."""
 
-_PAUSE: Final = 0.001
+_PAUSE = 0.001
 
 
 class _Turn:
@@ -223,17 +221,17 @@ class SteppedSystem(ActorSystem):
             return frozenset({cell.context.stream for cell in self._cells.values()} - live)
 
 
-_NAME: Final = "log.db"
-_QUESTIONS: Final = 6
+_NAME = "log.db"
+_QUESTIONS = 6
 """How many questions are asked again after a restart."""
 
-_REPLY: Final = "a reply says what is durable: take it from the state, or from the events"
+_REPLY = "a reply says what is durable: take it from the state, or from the events"
 
 
-_PLANNED: Final = frozenset({CrashedError, StorageFullError, ConflictError, StorageError})
+_PLANNED = frozenset({CrashedError, StorageFullError, ConflictError, StorageError})
 """What a faulty journal raises when it was told to."""
 
-_kernel_log: Final = logging.getLogger("reenact.kernel")
+_kernel_log = logging.getLogger("reenact.kernel")
 
 
 def _is_unplanned(record: logging.LogRecord) -> bool:

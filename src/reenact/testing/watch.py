@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from reenact.actors.journal.api import Journal
 from reenact.actors.journal.codec import EventCodec
@@ -17,9 +17,9 @@ from reenact.testing.witness import SENDS, witness
 P = ParamSpec("P")
 R = TypeVar("R")
 
-PURE: Final = "it must depend on nothing but its arguments: time, chance and ids come in with the command"
-IN_PLACE: Final = "return a new value instead: dataclasses.replace, msgspec.structs.replace, a new tuple or dict"
-NOT_YET: Final = "act in on_committed: what is decided may still fail to become durable"
+PURE = "it must depend on nothing but its arguments: time, chance and ids come in with the command"
+IN_PLACE = "return a new value instead: dataclasses.replace, msgspec.structs.replace, a new tuple or dict"
+NOT_YET = "act in on_committed: what is decided may still fail to become durable"
 
 Note = Callable[[str], object]
 World = Callable[[], Portrait]
@@ -135,7 +135,7 @@ def _outcome(call: Callable[[], tuple[object, ...]]) -> tuple[object, ...] | Exc
         return error
 
 
-_ONLY_EVOLVE: Final = "only evolve makes states, so that the log can make them again"
+_ONLY_EVOLVE = "only evolve makes states, so that the log can make them again"
 
 
 class Watch:

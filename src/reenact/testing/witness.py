@@ -26,14 +26,14 @@ from reenact.testing.clock import ManualClock
 Acts: TypeAlias = list[str]
 """What was seen, in the words of a reader: "reads the clock (time.time)"."""
 
-_CLOCKS: Final = frozenset(
+_CLOCKS = frozenset(
     f"{name}{suffix}"
     for name in ("time", "monotonic", "perf_counter", "process_time", "thread_time", "clock_gettime")
     for suffix in ("", "_ns")
 ) | {"localtime", "gmtime", "ctime", "strftime", "asctime"}
-_DATES: Final = frozenset({"now", "utcnow", "today"})
-_CHANCE: Final = frozenset({"urandom", "getrandom", "generate_time_safe"})
-_ACTS: Final = {
+_DATES = frozenset({"now", "utcnow", "today"})
+_CHANCE = frozenset({"urandom", "getrandom", "generate_time_safe"})
+_ACTS = {
     ("_thread", "start_new_thread"): "starts a thread",
     ("_thread", "start_joinable_thread"): "starts a thread",
     ("_posixsubprocess", "fork_exec"): "starts a process",
@@ -45,7 +45,7 @@ _ACTS: Final = {
     ("posix", "unlink"): "removes a file",
     ("posix", "remove"): "removes a file",
 }
-_METHODS: Final = {
+_METHODS = {
     (SimpleQueue, "put"): "puts something into a queue",
     (_socket.socket, "send"): "sends something over a socket",
     (_socket.socket, "sendall"): "sends something over a socket",
@@ -55,7 +55,7 @@ _METHODS: Final = {
 _GLOBAL_CHANCE: Final[object] = getattr(
     random.random, "__self__", None
 )  # a generator of one's own, with a seed, is no chance
-_UNSEEN: Final = ("logging", "reenact.testing.witness")  # a log record bears the time, and nothing comes of it
+_UNSEEN = ("logging", "reenact.testing.witness")  # a log record bears the time, and nothing comes of it
 
 
 def _code(function: object) -> CodeType:
@@ -63,10 +63,10 @@ def _code(function: object) -> CodeType:
     return function.__code__
 
 
-_TELLS: Final = "tells another actor something"
-_ASKS: Final = "asks another actor"
-_CLOCK: Final = "reads the clock (context.clock)"
-_BY_CODE: Final = {
+_TELLS = "tells another actor something"
+_ASKS = "asks another actor"
+_CLOCK = "reads the clock (context.clock)"
+_BY_CODE = {
     _code(Reference.tell): _TELLS,
     _code(PooledRef.tell): _TELLS,
     _code(pykka.ActorRef.tell): _TELLS,
@@ -79,9 +79,9 @@ _BY_CODE: Final = {
     _code(ActorContext.spawn): "starts an actor",
     _code(ManualClock.__call__): _CLOCK,
 }
-_HANDLED_HERE: Final = _code(Mailbox.handled_here)
+_HANDLED_HERE = _code(Mailbox.handled_here)
 
-SENDS: Final = (frozenset(_BY_CODE.values()) | {*_ACTS.values(), *_METHODS.values()}) - {_ASKS, _CLOCK}
+SENDS = (frozenset(_BY_CODE.values()) | {*_ACTS.values(), *_METHODS.values()}) - {_ASKS, _CLOCK}
 """What has an effect on other actors. To ask one may be a mere question, and there is a place to read the clock."""
 
 

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.mcp.errors import ForgottenError, LostError, Reporter, cause_of
@@ -22,12 +22,12 @@ from reenact.domain.tools import InvalidArgumentsError, MCPServer, MCPServerErro
 if TYPE_CHECKING:
     from reenact.actors.environment.tools.mcp.session import Listed, Session
 
-FIRST_PAUSE: Final = 1.0
+FIRST_PAUSE = 1.0
 """Seconds that a server is left alone after the first failure; twice as long after each further one."""
-LONGEST_PAUSE: Final = 60.0
-_CLOSING: Final = 2.0
+LONGEST_PAUSE = 60.0
+_CLOSING = 2.0
 """Seconds that a connection may take to end by itself."""
-_log: Final = logging.getLogger("reenact.tools")
+_log = logging.getLogger("reenact.tools")
 
 
 class MCPConnection:

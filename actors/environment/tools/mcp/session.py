@@ -13,7 +13,6 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cache
 from importlib.metadata import version
-from typing import Final
 
 import httpx2
 import msgspec
@@ -30,19 +29,19 @@ from reenact.domain.loop.calls import json_text
 from reenact.domain.plain import JsonObject
 from reenact.domain.tools import MCPServer, ToolSpec, check_spec, is_array, is_object, is_property_name, remote_name
 
-IMAGES: Final = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
-PDF: Final = "application/pdf"
+IMAGES = frozenset({"image/gif", "image/jpeg", "image/png", "image/webp"})
+PDF = "application/pdf"
 
-_LEFT_OUT_OF_SCHEMAS: Final = ("$schema", "oneOf", "anyOf", "allOf")
-_UNFIT: Final = re.compile(r"[^a-zA-Z0-9_.-]")
-_LONGEST: Final = 64
-MOST_PAGES: Final = 100
+_LEFT_OUT_OF_SCHEMAS = ("$schema", "oneOf", "anyOf", "allOf")
+_UNFIT = re.compile(r"[^a-zA-Z0-9_.-]")
+_LONGEST = 64
+MOST_PAGES = 100
 """How many pages of tools a server may have."""
 
-_trusting: Final = threading.Lock()
-_CLOSED: Final = "Connection closed"
-_FORGOTTEN: Final = "Session terminated"
-_log: Final = logging.getLogger("reenact.tools")
+_trusting = threading.Lock()
+_CLOSED = "Connection closed"
+_FORGOTTEN = "Session terminated"
+_log = logging.getLogger("reenact.tools")
 
 
 class Listed(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import signal
 import subprocess
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -23,16 +23,16 @@ from reenact.domain.tools import MCPServer
 Incoming: TypeAlias = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing: TypeAlias = MemoryObjectSendStream[SessionMessage]
 
-MAX_LINE: Final = 64 * 1024 * 1024
+MAX_LINE = 64 * 1024 * 1024
 """Bytes of one message of a server; one that sends more is ended."""
 
-_GRACE: Final = 0.8
+_GRACE = 0.8
 """Seconds that a server has to end after its input was closed, and again after it was told to."""
-_LOOK_AGAIN: Final = 0.01
-_KEPT_LINES: Final = 5
-_LONGEST_LINE: Final = 500
-_UNREAPED: Final = 1.0
-_log: Final = logging.getLogger("reenact.tools")
+_LOOK_AGAIN = 0.01
+_KEPT_LINES = 5
+_LONGEST_LINE = 500
+_UNREAPED = 1.0
+_log = logging.getLogger("reenact.tools")
 
 
 class StdioTransport:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -26,7 +26,7 @@ from reenact.domain.image import Image, check_policy_names, define
 from reenact.domain.loop.asking import ASK_USER
 from reenact.domain.loop.rules import MAX_STEPS
 
-_SKILL: Final = "skill"
+_SKILL = "skill"
 """The tool that loads skills, which has a function only where there are any."""
 
 
@@ -171,9 +171,9 @@ def _words(name: str, value: str | None) -> str:
     return f"the model {value}" if name == "model" else f"another {what}"
 
 
-AGENTS: Final = "agents"
+AGENTS = "agents"
 """The container of the sessions in which agents answer."""
-_OF_AGENTS: Final = "agent-"
+_OF_AGENTS = "agent-"
 """How the ids of the images of agents begin."""
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import msgspec
 from rich.cells import cell_len
@@ -20,13 +19,13 @@ from reenact.domain.legible import harmless
 from reenact.domain.people import PendingCall, check_arguments
 from reenact.domain.plain import Json, JsonObject
 
-_ALWAYS: Final = "earlier, with [a]lways"
+_ALWAYS = "earlier, with [a]lways"
 """What is recorded of who approved a call without being asked about it."""
-_UNTIL: Final = "whatever its arguments, as long as this chat is in this session"
-_APPROVED: Final = "(approved for this chat)"
-_DECLINES: Final = "/no"
-_NONE: Final = "none"
-_NUMBER: Final = re.compile(r"[0-9]{1,6}")
+_UNTIL = "whatever its arguments, as long as this chat is in this session"
+_APPROVED = "(approved for this chat)"
+_DECLINES = "/no"
+_NONE = "none"
+_NUMBER = re.compile(r"[0-9]{1,6}")
 
 
 @dataclass

@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
 
 from rich.console import Console as Screen
 from rich.text import Text
@@ -45,7 +44,7 @@ from reenact.domain.legible import harmless
 from reenact.domain.messages import TextBlock, check_message
 from reenact.domain.people import PendingCall
 
-_MOMENT: Final = 5.0
+_MOMENT = 5.0
 """Seconds in which Ctrl+C leaves after that was said."""
 
 
@@ -242,9 +241,9 @@ class Chat(Talking):
         return self._person
 
 
-TIMEOUT: Final = 60.0
+TIMEOUT = 60.0
 """Seconds that a command may run, as a hook may."""
-MOST: Final = 10_000
+MOST = 10_000
 """Characters of what a command prints, of each of its two outputs, that are shown and that the model is told."""
 
 

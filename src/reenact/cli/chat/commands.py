@@ -73,16 +73,16 @@ def _named(talking: Talking, call_id: str) -> PendingCall | None:
     return None
 
 
-_WIDEST: Final = 26
+_WIDEST = 26
 """Columns for how a command is typed; what is longer moves its description."""
-_NARROW: Final = 60
+_NARROW = 60
 """A terminal with fewer columns has descriptions on lines of their own."""
-_TINY: Final = 30
+_TINY = 30
 """One with fewer columns has none for a margin."""
-_MARK: Final = "/"
-_LEAVES: Final = frozenset({"exit", "quit"})
+_MARK = "/"
+_LEAVES = frozenset({"exit", "quit"})
 """What leaves as well, where it is all that a person types."""
-_KEYS: Final = (
+_KEYS = (
     ("Enter", "send it; choose what is marked"),
     ("Alt+Enter, Ctrl+J", "begin a line; so does \\ Enter"),
     ("Tab", "complete a command, or its ID"),
@@ -92,7 +92,7 @@ _KEYS: Final = (
     ("Esc", "interrupt the answer"),
     ("Ctrl+D", "leave, where nothing is typed"),
 )
-_TYPED: Final = (
+_TYPED = (
     ("@PATH", "in a message: attach the file, text, image or PDF"),
     ("!COMMAND", "run it in your shell, after asking; the model is told with your next message"),
 )
@@ -180,7 +180,7 @@ TABLE: Final[Mapping[str, Command]] = {
 }
 """The commands that are built in, by their words."""
 HELP: Final[Mapping[str, str]] = {command.usage: command.what for command in TABLE.values()}
-WORDS: Final = frozenset(TABLE)
+WORDS = frozenset(TABLE)
 """How the commands that are built in begin."""
 
 

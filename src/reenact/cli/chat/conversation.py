@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Final, NamedTuple, Protocol, TypeAlias, assert_never
+from typing import NamedTuple, Protocol, TypeAlias, assert_never
 
 from reenact._runtime import Runtime
 from reenact.actors.facades import Agents
@@ -84,9 +84,9 @@ def carry_out(decision: Decision, agents: Agents) -> str | None:
             assert_never(decision)
 
 
-CONTAINER: Final = "default"
-IMAGE: Final = "chat"
-LOOK_AROUND: Final = 0.1
+CONTAINER = "default"
+IMAGE = "chat"
+LOOK_AROUND = 0.1
 """Seconds of silence after which to see whether the agent is still there, and the log can be written.
 
 They are fewer than the runtime waits before it tries again, when it has nothing more to say than that it failed.
@@ -276,7 +276,7 @@ class Beside(NamedTuple):
     behind: tuple[Block, ...] = ()
 
 
-_NOTHING: Final = Beside()
+_NOTHING = Beside()
 
 
 def _nobody(event: Envelope, *, is_own: bool) -> None:

@@ -8,7 +8,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final
 
 from reenact._location import location_of
 from reenact._runtime import Runtime, codec
@@ -32,7 +31,7 @@ from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.messages import check_text
 from reenact.domain.people import PendingCall
 
-_LONGEST: Final = 200
+_LONGEST = 200
 """Bytes that the name of a model may have."""
 
 

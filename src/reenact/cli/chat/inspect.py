@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 from reenact._runtime import Runtime
 from reenact.cli.chat.answering import usage_of_agents
@@ -21,19 +20,19 @@ from reenact.domain.session import SessionInfo
 from reenact.domain.session_state import plus_cost
 from reenact.projections.explain.entries import Filter, LogEntry, last_entries
 
-SHOWN: Final = 20
+SHOWN = 20
 """So many sessions, or events, are shown without being asked for."""
-_TYPE: Final = 17
+_TYPE = 17
 """Columns for what kind of event it is."""
-_NUMBER: Final = re.compile(r"[0-9]{1,6}")
-_COUNTS: Final = {
+_NUMBER = re.compile(r"[0-9]{1,6}")
+_COUNTS = {
     "input_tokens": "in",
     "output_tokens": "out",
     "cache_creation_input_tokens": "written to the cache",
     "cache_read_input_tokens": "read from it",
 }
-_NO_PRICES: Final = "no prices are known (--price)"
-_NOTHING: Final = "Nothing was said in this session yet."
+_NO_PRICES = "no prices are known (--price)"
+_NOTHING = "Nothing was said in this session yet."
 
 
 def newest_sessions(runtime: Runtime) -> list[SessionInfo]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Final
 
 from reenact._runtime import Runtime
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
@@ -19,16 +18,16 @@ from reenact.domain.legible import harmless
 from reenact.domain.messages import Message
 from reenact.domain.tools import is_array, is_object
 
-_AS_CREATED: Final = "default"
-_POSITION: Final = re.compile(r"[+-]?[0-9]+")
-_DIGITS: Final = 18
-_QUESTION: Final = 3
+_AS_CREATED = "default"
+_POSITION = re.compile(r"[+-]?[0-9]+")
+_DIGITS = 18
+_QUESTION = 3
 """So many lines of the last question are shown."""
-_ANSWER: Final = 6
+_ANSWER = 6
 """So many lines of the last answer are shown."""
-_MARGIN: Final = "  │ "
-_WIDEST: Final = 200
-_POINTS: Final = 20
+_MARGIN = "  │ "
+_WIDEST = 200
+_POINTS = 20
 """So many messages are offered to branch off at."""
 
 
@@ -164,8 +163,8 @@ def _lines(text: str) -> list[str]:
     return [harmless(line) for line in text.strip().splitlines() if line.strip()] or [""]
 
 
-_PREFIX: Final = "ses_"
-_NUMBER: Final = re.compile(r"[1-9][0-9]{0,5}")
+_PREFIX = "ses_"
+_NUMBER = re.compile(r"[1-9][0-9]{0,5}")
 
 
 def numbered_or_named(runtime: Runtime, named: str, listed: Sequence[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Self, TypeAlias
+from typing import NamedTuple, Self, TypeAlias
 
 from rich.console import Console as Screen
 from rich.text import Text
@@ -41,11 +41,11 @@ from reenact.domain.events import (
 )
 from reenact.domain.people import PendingCall
 
-_THOUGHT: Final = "dim italic"
+_THOUGHT = "dim italic"
 _WAITING, _RUNNING, _WRITING, _THINKING = "waiting", "running", "writing", "thinking"
-_CALLS: Final = "calls"
-_INDENT: Final = "  "
-_CHARACTERS: Final = 4
+_CALLS = "calls"
+_INDENT = "  "
+_CHARACTERS = 4
 """So many characters are taken for a token while a message is being written."""
 
 

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import Final
 
 import msgspec
 
@@ -52,7 +51,7 @@ from reenact.domain.messages import check_message, check_text
 from reenact.domain.people import PendingCall
 from reenact.domain.turns import REJECTED
 
-_READ_WITHIN: Final = 3.0
+_READ_WITHIN = 3.0
 """Seconds that standard input is waited for beside a prompt: whoever started this may have left it open."""
 
 
@@ -229,9 +228,9 @@ def _decoded(data: bytes) -> str:
         raise InvalidInputError(f"standard input is not UTF-8: see byte {error.start} of what was read") from error
 
 
-_OPTION: Final = "--allowed-tools"
-_OF_SERVERS: Final = "mcp__"
-_PATIENCE: Final = 10
+_OPTION = "--allowed-tools"
+_OF_SERVERS = "mcp__"
+_PATIENCE = 10
 """So often in a row a model may ask for what nobody is there to approve."""
 
 

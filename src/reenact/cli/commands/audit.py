@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 import typer
@@ -71,10 +71,10 @@ def checkpoint(options: CheckpointOptions, console: Console) -> int:
     return ExitCode.SUCCESS
 
 
-DIFFERS: Final = 1
+DIFFERS = 1
 """The exit code when a history is decided otherwise today."""
-_EXPORT: Final = ".jsonl"
-_LOG: Final = ".db"
+_EXPORT = ".jsonl"
+_LOG = ".db"
 _Found: TypeAlias = tuple[str | None, Retraced]
 
 
@@ -201,9 +201,9 @@ def show(options: ShowOptions, console: Console) -> int:
 
 
 _Side: TypeAlias = tuple[str, int | None]
-DIFFERENT: Final = 1
+DIFFERENT = 1
 """The exit code when there is any difference."""
-_DIGITS: Final = 18
+_DIGITS = 18
 
 
 def diff(options: DiffOptions, console: Console) -> int:

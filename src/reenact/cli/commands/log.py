@@ -28,11 +28,11 @@ from reenact.domain.tools import is_array, is_object
 from reenact.projections.explain.entries import Fields, Filter, LogEntry, entries_of, follow, last_entries
 from reenact.projections.explain.why import why
 
-_PAUSE: Final = 0.1
+_PAUSE = 0.1
 """Seconds between two looks at a log that is followed."""
-_LINE: Final = 200
-_SPAN: Final = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
-_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+_LINE = 200
+_SPAN = re.compile(r"(\d+(?:\.\d+)?)([smhd])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 _USUAL: Final[Mapping[str, Fields]] = {
     name: {field.name: field.default for field in msgspec.structs.fields(kind)} for name, kind in STORED.items()
 }
@@ -139,7 +139,7 @@ def _telling(entry: LogEntry) -> Fields:
     }
 
 
-_WIDEST: Final = 500
+_WIDEST = 500
 
 
 def in_words(entry: LogEntry) -> str:

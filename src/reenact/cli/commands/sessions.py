@@ -9,7 +9,6 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -133,7 +132,7 @@ def branch(options: BranchOptions, console: Console) -> int:
     return ExitCode.SUCCESS
 
 
-_PAUSE: Final = 0.1
+_PAUSE = 0.1
 """Seconds between two changes of the line."""
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Final, TypeVar, get_args
+from typing import TypeVar, get_args
 
 import msgspec
 
@@ -29,7 +29,7 @@ from reenact.terminal.script.plain import Plain
 from reenact.terminal.text import on_a_line
 
 T = TypeVar("T")
-_FILES: Final = {"junit": "junit.xml", "html": "report.html", "json": "report.json", "console": "report.txt"}
+_FILES = {"junit": "junit.xml", "html": "report.html", "json": "report.json", "console": "report.txt"}
 """What reports are called in the configuration's `outputDir`; that for the console is printed."""
 
 

@@ -7,7 +7,7 @@ import errno
 import logging
 import textwrap
 from collections.abc import Callable, Mapping
-from typing import Final, TextIO, TypeAlias
+from typing import TextIO, TypeAlias
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
@@ -34,15 +34,15 @@ from reenact.cli.settings.environment import given, is_dumb, state_directory
 
 Editor: TypeAlias = PromptSession[str] | PlainEditor
 
-_logger: Final = logging.getLogger("reenact.cli.editing")
-_PROMPT: Final = "> "
-_MARGIN: Final = "· "
-_NARROW: Final = 8
+_logger = logging.getLogger("reenact.cli.editing")
+_PROMPT = "> "
+_MARGIN = "· "
+_NARROW = 8
 """Columns below which all of them are for the text."""
-_ESCAPE: Final = 0.1
+_ESCAPE = 0.1
 """Seconds after which Esc is no more the beginning of what another key sends."""
-_GONE: Final = frozenset({errno.EIO, errno.ENXIO, errno.EBADF, errno.EPIPE})
-_STYLE: Final = Style(
+_GONE = frozenset({errno.EIO, errno.ENXIO, errno.EBADF, errno.EPIPE})
+_STYLE = Style(
     [
         ("prompt", "bold"),
         ("prompt-continuation", "nobold dim"),
@@ -232,9 +232,9 @@ class _Tabs(Processor):
         return Transformation(fragments)
 
 
-_ROWS: Final = 8
+_ROWS = 8
 """Rows that what is offered may take."""
-_BESIDE: Final = 1
+_BESIDE = 1
 """Rows for a word about what was typed."""
 
 
@@ -270,7 +270,7 @@ def place_menu(editor: PromptSession[str], prompt: int) -> None:
     editor.app.before_render += make_room
 
 
-_NEVER_WRAP_ANEW: Final = ("linux", "rxvt", "screen", "st", "vt")
+_NEVER_WRAP_ANEW = ("linux", "rxvt", "screen", "st", "vt")
 
 
 class Drawing(Vt100_Output):

@@ -10,19 +10,18 @@ import time
 from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from prompt_toolkit.history import History
 
-MOST_ENTRIES: Final = 1000
-MOST_BYTES: Final = 1024 * 1024
-LARGEST_ENTRY: Final = 128 * 1024
+MOST_ENTRIES = 1000
+MOST_BYTES = 1024 * 1024
+LARGEST_ENTRY = 128 * 1024
 """Bytes of an entry; a larger one is remembered by the chat alone in which it was typed."""
-_BEGINNINGS: Final = frozenset(b"\n#+")
+_BEGINNINGS = frozenset(b"\n#+")
 """What a history may begin with: a blank line, a comment, or a line of an entry."""
-_BETWEEN: Final = b"\n\n#"
-_TRIES: Final = 20
-_PAUSE: Final = 0.01
+_BETWEEN = b"\n\n#"
+_TRIES = 20
+_PAUSE = 0.01
 
 
 class NoHistoryError(Exception):

@@ -30,7 +30,7 @@ from reenact.cli.interrupts import around_stops
 from reenact.cli.output.console import Console
 from reenact.cli.settings.environment import is_dumb
 
-_GONE: Final = frozenset({errno.EIO, errno.ENXIO})
+_GONE = frozenset({errno.EIO, errno.ENXIO})
 _quiet: Final[list[_Keyboard]] = []
 
 
@@ -225,16 +225,16 @@ def _keep(typed: bytes) -> None:
         store_typeahead(get_app_session().input, keys)
 
 
-NEW_LINE: Final = (Keys.Escape, Keys.ControlM)
+NEW_LINE = (Keys.Escape, Keys.ControlM)
 """The keys of a new line: Alt+Enter, as which Enter with Shift or Ctrl is read."""
-_NOT_TYPED: Final = frozenset({Keys.Vt100MouseEvent, Keys.CPRResponse})
+_NOT_TYPED = frozenset({Keys.Vt100MouseEvent, Keys.CPRResponse})
 """What no key sends, and nobody has asked a terminal for: where the mouse is, and the cursor."""
-_ENTER_WITH_MORE: Final = frozenset({"\x1b[13;2u", "\x1b[13;5u", "\x1b[27;2;13~", "\x1b[27;5;13~"})
-_LOCAL_MODES: Final = 3
-_AT_ONCE: Final = 64 * 1024
-_SILENCE: Final = 0.05
+_ENTER_WITH_MORE = frozenset({"\x1b[13;2u", "\x1b[13;5u", "\x1b[27;2;13~", "\x1b[27;5;13~"})
+_LOCAL_MODES = 3
+_AT_ONCE = 64 * 1024
+_SILENCE = 0.05
 """Seconds without a key after which somebody has stopped typing."""
-_LONGEST: Final = 2.0
+_LONGEST = 2.0
 """Seconds after which what still comes is taken for an answer: a key may be stuck."""
 
 

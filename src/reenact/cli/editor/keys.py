@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from prompt_toolkit.application.current import get_app
 from prompt_toolkit.application.run_in_terminal import run_in_terminal
@@ -29,17 +29,17 @@ from reenact.cli.interrupts import interrupts_are_for_others
 from reenact.cli.settings.environment import given
 from reenact.domain.legible import harmless, shortened
 
-_LONGEST: Final = 200
+_LONGEST = 200
 """Characters before the cursor behind which nothing is offered."""
-_COMMAND: Final = re.compile(r"/[^\s/]*")
-_ARGUMENT: Final = re.compile(r"(/[^\s/]+)[ \t]+(\S[^\n]*|)")
-_AGENT: Final = re.compile(r"@[A-Za-z0-9_-]*")
-_PATH: Final = re.compile(r"(?:.*\s)?@([^\s\"@]*)", re.DOTALL)
-_MOST: Final = 100
+_COMMAND = re.compile(r"/[^\s/]*")
+_ARGUMENT = re.compile(r"(/[^\s/]+)[ \t]+(\S[^\n]*|)")
+_AGENT = re.compile(r"@[A-Za-z0-9_-]*")
+_PATH = re.compile(r"(?:.*\s)?@([^\s\"@]*)", re.DOTALL)
+_MOST = 100
 """So many paths are offered."""
-_NARROW: Final = 40
+_NARROW = 40
 """Columns in which there is no room for words about what is offered."""
-_WIDEST: Final = 80
+_WIDEST = 80
 
 
 class Choices(Protocol):
@@ -188,7 +188,7 @@ def _asks_for_a_line(buffer: Buffer) -> bool:
     return document.is_cursor_at_the_end_of_line and ends_with_backslash(document.current_line_before_cursor)
 
 
-_NAMED_BY: Final = ("VISUAL", "EDITOR")
+_NAMED_BY = ("VISUAL", "EDITOR")
 
 
 def edit_outside(buffer: Buffer, environ: Mapping[str, str]) -> None:

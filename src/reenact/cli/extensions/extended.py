@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from typing import Final
 
 import msgspec
 
@@ -28,9 +27,9 @@ from reenact.extensions.firing import GuardedToolbox, Hooks, Verdict
 from reenact.extensions.kinds import TOOL, called_agent, called_command, skill_tool, with_skills
 from reenact.extensions.loading import Extensions, Withheld
 
-_TOLD: Final = 5
+_TOLD = 5
 """So many problems are told one by one."""
-_OF_TOOLS: Final = ("PreToolUse", "PostToolUse")
+_OF_TOOLS = ("PreToolUse", "PostToolUse")
 
 
 def extended(options: TalkOptions, console: Console, *, asks: bool) -> Extended:
@@ -278,7 +277,7 @@ def untrusted(name: str, withheld: Withheld) -> Problem:
     return Problem(ExitCode.USAGE, "untrusted_command", message)
 
 
-_LOOK_AROUND: Final = 0.2
+_LOOK_AROUND = 0.2
 """Seconds after which to wake up: a signal that comes just before somebody begins to wait does not end the wait."""
 
 

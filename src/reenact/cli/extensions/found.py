@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Final
 
 from reenact.cli.chat.answering import Extending, project_directory
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.environment import home_directory
 
-_FOLDER: Final = ".reenact"
+_FOLDER = ".reenact"
 """Where extensions are, in the home directory and in that of a project."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -23,8 +23,8 @@ from reenact.extensions.hooks import Hook, Trust
 from reenact.extensions.kinds import Agent, Skill
 from reenact.extensions.loading import Extensions, Withheld, load, withheld_of
 
-_TRUSTED: Final = "{} is trusted with what it has now, until any of that is changed"
-_WIDTH: Final = 100
+_TRUSTED = "{} is trusted with what it has now, until any of that is changed"
+_WIDTH = 100
 """Columns of what nobody is asked about."""
 
 
@@ -140,8 +140,8 @@ def _trust(console: Console) -> Trust:
 
 
 L = TypeVar("L", bound=msgspec.Struct)
-_BUILT_IN: Final = "it cannot be called, since a command of this name is built in"
-_UNTRUSTED: Final = "does not run: the project is not trusted"
+_BUILT_IN = "it cannot be called, since a command of this name is built in"
+_UNTRUSTED = "does not run: the project is not trusted"
 
 
 class ListedExtension(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 import msgspec
 from msgspec import structs
@@ -154,14 +153,14 @@ class Hearing:
             self._calls[call_id] = msgspec.structs.replace(self._calls[call_id], **changes)
 
 
-_LIMITS: Final = {
+_LIMITS = {
     COST_LIMIT: "The session has spent what it may spend (--max-cost), so its agent has stopped.",
     MAX_STEPS: "The model was asked as often as it may be for one prompt (--max-turns), so the agent has stopped.",
     REPEATED: "The model asked for the same calls with the same results again and again, so the agent has stopped.",
 }
 
 
-_OURS: Final = frozenset({"text", "waits", "problem"})
+_OURS = frozenset({"text", "waits", "problem"})
 """Fields of an answer that programs read under other names, or not."""
 
 
@@ -255,8 +254,8 @@ def _tell(answer: Answer, console: Console) -> None:
         console.warn(reason)
 
 
-_WIDTH: Final = 200
-_LINES: Final = 3
+_WIDTH = 200
+_LINES = 3
 """So many lines of a result are shown."""
 
 

@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import partial
 from logging import LogRecord
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from reenact.cli.output.failures import OutputLostError, Problem, hint_of
 from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK, Between, Lines, Tracebacks, Whole, Words, as_line
@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from rich.console import Console as Screen
 
 
-logger: Final = logging.getLogger("reenact.cli")
-tools: Final = logging.getLogger("reenact.tools")
-ERRORS: Final = "errors.log"
+logger = logging.getLogger("reenact.cli")
+tools = logging.getLogger("reenact.tools")
+ERRORS = "errors.log"
 """The file of what nobody expected, where the state of the command is kept."""
-_SECRET_LENGTH: Final = 8
+_SECRET_LENGTH = 8
 """A key that is shorter opens nothing, and stands by chance in many words."""
-_MOMENT: Final = 1.0
+_MOMENT = 1.0
 """Seconds that who reads is waited for when there is no time left."""
 
 

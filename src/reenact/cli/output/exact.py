@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from rich.cells import cell_len
@@ -22,19 +22,19 @@ from reenact.domain.tools import is_array, is_object
 Escape: TypeAlias = Callable[[str, str], str]
 """Tells how a character is written behind what stands before it."""
 
-_NARROWEST: Final = 16
+_NARROWEST = 16
 """Columns that a piece of text has at least, however deep it stands."""
-_STEP: Final = "  "
-_DEEPEST: Final = 50
+_STEP = "  "
+_DEEPEST = 50
 """What is nested more deeply in a value is shown as JSON."""
-_BAR: Final = "|"
+_BAR = "|"
 _LINE, _MORE = "| ", ": "
-_NEEDS_LINES: Final = re.compile(r'["\\\n]')
-_AFTER_BACKSLASH: Final = frozenset(" \\bfrtu")
+_NEEDS_LINES = re.compile(r'["\\\n]')
+_AFTER_BACKSLASH = frozenset(" \\bfrtu")
 """What makes a backslash before it look like an escape."""
-_BLANK: Final = "\\u0020"
-_PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]+")
-_RIGHT_TO_LEFT: Final = frozenset({"R", "AL", "AN"})
+_BLANK = "\\u0020"
+_PLAIN_NAME = re.compile(r"[A-Za-z0-9_.-]+")
+_RIGHT_TO_LEFT = frozenset({"R", "AL", "AN"})
 
 
 def escaped(text: str) -> str:
@@ -225,9 +225,9 @@ def _in_pieces(written: Iterable[str], width: int) -> Iterator[str]:
         yield piece
 
 
-SHOWN: Final = 20
+SHOWN = 20
 """So many lines are shown without being asked for."""
-MARGIN: Final = "  "
+MARGIN = "  "
 
 Say: TypeAlias = Callable[..., object]
 """Says a line that is ours, perhaps in a style."""
@@ -251,7 +251,7 @@ def show(
             say(f"… {len(lines) - len(shown)} more lines, press v to view", "yellow")
 
 
-_WORD: Final = re.compile(r"\s*\S+")
+_WORD = re.compile(r"\s*\S+")
 
 
 def in_rows(line: str, width: int) -> str:

@@ -106,7 +106,7 @@ class TerminatedError(BaseException):
         self.code = code
 
 
-_USAGE: Final = (
+_USAGE = (
     InvalidInputError,
     NotFoundError,
     AlreadyExistsError,
@@ -142,10 +142,10 @@ OF_TURNS: Final[Mapping[str, ExitCode]] = {
 }
 
 """The types of failed turns, as `error` events have them; any other is unexpected."""
-UNEXPECTED: Final = "internal_error"
+UNEXPECTED = "internal_error"
 """The type of a failure that nobody has thought of."""
-INTERRUPTED: Final = Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted")
-UNAPPROVED: Final = Problem(
+INTERRUPTED = Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted")
+UNAPPROVED = Problem(
     ExitCode.USAGE,
     "unapproved_tool_calls",
     "the model went on to ask for calls that no person is there to approve; --allowed-tools NAMES allows them",
@@ -195,10 +195,10 @@ def code_of_kind(kind: type[ReenactError]) -> ExitCode:
     return next((code for known, code in _OF_KINDS.items() if issubclass(kind, known)), ExitCode.UNEXPECTED)
 
 
-_URL: Final = "ANTHROPIC_BASE_URL"
-_PROXIES: Final = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
-_LATER: Final = "the trouble is on the side of the API, or on the way to it: try again later"
-_HINTS: Final = {
+_URL = "ANTHROPIC_BASE_URL"
+_PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
+_LATER = "the trouble is on the side of the API, or on the way to it: try again later"
+_HINTS = {
     "authentication_error": "{where} refuses the key in {key}: is it whole, still valid, and one for this address?",
     "permission_error": "the key in {key} may not do this: ask for the permission, or choose another --model",
     "billing_error": "check the account that the key in {key} belongs to: its credit, or its plan",

@@ -25,12 +25,12 @@ Conceal: TypeAlias = Callable[[str], str]
 
 FOR_LATER: Final[Mapping[str, object]] = {"is_for_later": True}
 """What a record has as `extra` that people at a terminal are not to be told of: it is kept with its traceback."""
-_FACTS: Final = ("code", "type", "hint", "session_id", "agent_id", "turn_id")
+_FACTS = ("code", "type", "hint", "session_id", "agent_id", "turn_id")
 """What a record may say of itself beside its message, under these names."""
-_MARGIN: Final = "  "
-_UNSEEN: Final = re.compile(r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_MARGIN = "  "
+_UNSEEN = re.compile(r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """What may stand in JSON as it is, and yet would end a line for some readers, or hide or move what a person sees."""
-_ERRORS_SIZE: Final = 1024 * 1024
+_ERRORS_SIZE = 1024 * 1024
 
 
 def as_line(value: object) -> str:
@@ -119,7 +119,7 @@ class Tracebacks(RotatingFileHandler):
             super().close()
 
 
-OF_TOOLS: Final = "tool"
+OF_TOOLS = "tool"
 """What the record of a tool that has failed has of its own: the name of the tool."""
 
 
@@ -183,7 +183,7 @@ class TerminalLock:
         write()
 
 
-TERMINAL_LOCK: Final = TerminalLock()
+TERMINAL_LOCK = TerminalLock()
 
 
 class Between(logging.Handler):

@@ -10,13 +10,13 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import Final, TextIO, TypeGuard
+from typing import TextIO, TypeGuard
 
-_PIECE: Final = 1024
+_PIECE = 1024
 """Characters that a pipe takes whole if it takes anything: a page of bytes, or less."""
-_LONGEST: Final = 8192
+_LONGEST = 8192
 """Bytes of a line of what is overheard; the rest of it is a line of its own."""
-_LAST: Final = 1 << 20
+_LAST = 1 << 20
 """Bytes that are still heard when nobody is to say anything more."""
 
 

@@ -8,19 +8,19 @@ import gc
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from types import SimpleNamespace
-from typing import Final, ParamSpec, Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 import typer
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 from reenact.cli.parsing.help_page import Section, manual, spellings
 
-_MOST: Final = 3
+_MOST = 3
 """So many names are offered that begin as one does that is not known."""
-ALWAYS: Final = ("-h", "--help")
+ALWAYS = ("-h", "--help")
 """The options that every command has."""
-_CUT: Final = 40
-_ASKED: Final = "get_runtime_param"
+_CUT = 40
+_ASKED = "get_runtime_param"
 """The method of a parameter that returns what makes its values."""
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -196,7 +196,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= _CUT else f"{text[: _CUT - 1]}…"
 
 
-_SELDOM: Final = 50_000
+_SELDOM = 50_000
 """So many objects that may have parts are made more than given up, before anybody looks for garbage among them."""
 
 

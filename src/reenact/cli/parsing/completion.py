@@ -13,7 +13,7 @@ import shlex
 import shutil
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final, TextIO, TypeAlias
+from typing import TextIO, TypeAlias
 
 import msgspec
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -31,7 +31,7 @@ from reenact.domain.legible import shortened
 from reenact.domain.tools import is_array, is_object
 from reenact.projections.read_model.opening import newest_sessions
 
-_MOST: Final = 50
+_MOST = 50
 
 
 def recent_sessions(database: str) -> list[tuple[str, str]]:
@@ -50,14 +50,14 @@ def _text(blocks: object) -> str:
     return " ".join(text for text in texts if isinstance(text, str))
 
 
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_.=-]+")
+_PLAIN = re.compile(r"[A-Za-z0-9_.=-]+")
 """What means nothing to any shell; other names are not offered."""
-_KINDS: Final = re.compile(r"[A-Z]{2,}")
-_SESSIONS: Final = frozenset({"SESSION", "ID"})
-_FILES: Final = frozenset({"FILE", "PATH", "DIR"})
-_BREAKS: Final = re.compile(r"[=:@]+")
+_KINDS = re.compile(r"[A-Z]{2,}")
+_SESSIONS = frozenset({"SESSION", "ID"})
+_FILES = frozenset({"FILE", "PATH", "DIR"})
+_BREAKS = re.compile(r"[=:@]+")
 """What bash takes a word apart at."""
-_WIDEST: Final = 60
+_WIDEST = 60
 
 Choice: TypeAlias = tuple[str, str]
 """What may be typed, and words about it."""
@@ -201,7 +201,7 @@ def _joined(words: Sequence[str]) -> tuple[list[str], int]:
     return joined, kept
 
 
-_BASH: Final = r"""
+_BASH = r"""
 _reenact_completion() {
     local line value
     local -i widest=0
@@ -232,7 +232,7 @@ _reenact_completion() {
 complete -F _reenact_completion reenact
 """
 
-_ZSH: Final = r"""
+_ZSH = r"""
 #compdef reenact
 _reenact() {
     local line tab=$'\t'
@@ -251,7 +251,7 @@ _reenact() {
 compdef _reenact reenact
 """
 
-_FISH: Final = r"""
+_FISH = r"""
 function __reenact_complete
     set -l words (commandline -opc)
     set -l lines (env _REENACT_COMPLETE=fish @PROGRAM@ $words[2..-1] (commandline -ct) 2>/dev/null)
@@ -265,4 +265,4 @@ end
 complete -c reenact -f -a '(__reenact_complete)'
 """
 
-_SCRIPTS: Final = {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}
+_SCRIPTS = {Shell.BASH: _BASH, Shell.ZSH: _ZSH, Shell.FISH: _FISH}

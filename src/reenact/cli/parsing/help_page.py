@@ -6,7 +6,7 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
@@ -17,17 +17,17 @@ Entry: TypeAlias = tuple[str, str]
 Section: TypeAlias = tuple[str, Sequence[Entry]]
 _AnyCommand: TypeAlias = TyperCommand | TyperGroup
 
-HELP: Final = ("-h, --help", "Show this.")
-EXAMPLE: Final = "$ "
+HELP = ("-h, --help", "Show this.")
+EXAMPLE = "$ "
 """What an example begins with in a docstring; what it does follows behind a #."""
 
-_WIDEST: Final = 100
-_NARROWEST: Final = 24
-_TERMS: Final = 28
+_WIDEST = 100
+_NARROWEST = 24
+_TERMS = 28
 """Columns of the longest term that has its meaning beside it."""
-_BESIDE: Final = 60
+_BESIDE = 60
 """Columns from which on meanings stand beside their terms."""
-_WORD: Final = re.compile(r"(?:\"[^\"]*\"|'[^']*'|\S)+")
+_WORD = re.compile(r"(?:\"[^\"]*\"|'[^']*'|\S)+")
 
 
 def manual(command: _AnyCommand, path: str, appendix: Sequence[Section] = (), *, width: int | None = None) -> str:

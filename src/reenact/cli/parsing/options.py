@@ -21,16 +21,16 @@ from reenact.cli.settings.values import LARGEST_NUMBER as LARGEST_NUMBER  # noqa
 from reenact.cli.settings.values import OutputFormat as OutputFormat  # noqa: PLC0414 - likewise
 from reenact.domain.loop.values import is_list
 
-CONVERSATION: Final = "Conversation"
-TOOLS: Final = "Tools and limits"
-PLACES: Final = "Where things are"
-OUTPUT: Final = "Output"
-OTHERS: Final = "Options"
-GROUPS: Final = (CONVERSATION, OTHERS, TOOLS, PLACES, OUTPUT)
+CONVERSATION = "Conversation"
+TOOLS = "Tools and limits"
+PLACES = "Where things are"
+OUTPUT = "Output"
+OTHERS = "Options"
+GROUPS = (CONVERSATION, OTHERS, TOOLS, PLACES, OUTPUT)
 """The groups of options, in the order of the help."""
-FORMER: Final = frozenset({"--allow-tool", "--max-steps"})
+FORMER = frozenset({"--allow-tool", "--max-steps"})
 """Former spellings: they are accepted, and not listed."""
-_DIGITS: Final = re.compile(r"[0-9]{1,10}")
+_DIGITS = re.compile(r"[0-9]{1,10}")
 
 Command: TypeAlias = Callable[[Console], int]
 """A command with its options, ready to run; it returns the exit code."""

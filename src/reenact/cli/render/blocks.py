@@ -5,34 +5,33 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Final
 
 from reenact.cli.render.flow import Margin, Run
 
-MOST: Final = 1000
+MOST = 1000
 """What cannot be told with so many characters is text."""
-MOST_OF_ROW: Final = 10_000
+MOST_OF_ROW = 10_000
 """So many characters a row of a table may have."""
-_DEEPEST: Final = 8
+_DEEPEST = 8
 """So many quotes and items may begin on one line; what follows is text."""
-_CODE: Final = 4
+_CODE = 4
 """So many columns of indentation make a line code."""
-_TAB: Final = 4
-_SHORTEST_RULE: Final = 3
-_RULE: Final = re.compile(r"(?:-[ \t]*)+|(?:\*[ \t]*)+|(?:_[ \t]*)+")
-_HEADING: Final = re.compile(r"(#{1,6})(?:[ \t]+(?=[^ \t])|[ \t]*$)")
-_FENCE: Final = re.compile(r"(?P<fence>`{3,}(?=[^`]*$)|~{3,})[ \t]*(?P<info>.*)")
-_BULLET: Final = re.compile(r"[-+*](?=[ \t]|$)")
-_NUMBER: Final = re.compile(r"[0-9]{1,9}[.)](?=[ \t]|$)")
-_TASK: Final = re.compile(r"\[([ xX])\](?=[ \t])")
-_UNTOLD: Final = re.compile(r"#{1,6}[ \t]*|`{1,2}|`{3,}[^`]*|~{1,2}|~{3,}.*|\+|[0-9]{1,9}[.)]?")
+_TAB = 4
+_SHORTEST_RULE = 3
+_RULE = re.compile(r"(?:-[ \t]*)+|(?:\*[ \t]*)+|(?:_[ \t]*)+")
+_HEADING = re.compile(r"(#{1,6})(?:[ \t]+(?=[^ \t])|[ \t]*$)")
+_FENCE = re.compile(r"(?P<fence>`{3,}(?=[^`]*$)|~{3,})[ \t]*(?P<info>.*)")
+_BULLET = re.compile(r"[-+*](?=[ \t]|$)")
+_NUMBER = re.compile(r"[0-9]{1,9}[.)](?=[ \t]|$)")
+_TASK = re.compile(r"\[([ xX])\](?=[ \t])")
+_UNTOLD = re.compile(r"#{1,6}[ \t]*|`{1,2}|`{3,}[^`]*|~{1,2}|~{3,}.*|\+|[0-9]{1,9}[.)]?")
 """What may become one thing or another when more comes."""
-_UNTOLD_TASK: Final = re.compile(r"\[(?:[ xX]\]?)?")
-_ROW: Final = "|"
+_UNTOLD_TASK = re.compile(r"\[(?:[ xX]\]?)?")
+_ROW = "|"
 
 BULLET, BAR, TO_DO, DONE = "•", "│", "☐", "☑"
-_IN_ASCII: Final = {BULLET: "*", BAR: "|", TO_DO: "[ ]", DONE: "[x]"}
-_MARK_STYLE: Final = "cyan"
+_IN_ASCII = {BULLET: "*", BAR: "|", TO_DO: "[ ]", DONE: "[x]"}
+_MARK_STYLE = "cyan"
 
 
 class Kind(Enum):

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Final
 from urllib.parse import quote
 
 from reenact.domain.legible import in_ascii
 
-_UNSEEN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
-_MARK: Final = "\ufdd0"
+_UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
+_MARK = "\ufdd0"
 """Stands for the backslash of an escape until that is written; it is no character, and no entity gives it."""
-_MASKS: Final = re.compile(rf"[\u00ad\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f{_MARK}]")
-_BACKSLASH: Final = "\\"
-_QUOTED: Final = quote(_MARK)
-_ENCODED: Final = re.compile(rf"(?:{_QUOTED}u[0-9a-f]{{4}})+")
-_REVERSED: Final = "\x1b[7m\\\x1b[27m"
+_MASKS = re.compile(rf"[\u00ad\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f{_MARK}]")
+_BACKSLASH = "\\"
+_QUOTED = quote(_MARK)
+_ENCODED = re.compile(rf"(?:{_QUOTED}u[0-9a-f]{{4}})+")
+_REVERSED = "\x1b[7m\\\x1b[27m"
 
 
 def strip_controls(text: str) -> str:

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from rich.cells import cell_len
 from rich.console import COLOR_SYSTEMS
@@ -20,21 +20,19 @@ Run: TypeAlias = tuple[str, str]
 """A text on one line, and its style."""
 Margin: TypeAlias = Sequence[Run]
 
-WIDE: Final = "\u3041-\u309f\u30a0-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
+WIDE = "\u3041-\u309f\u30a0-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003fffd"
 """Characters of scripts without blanks: a line may be broken between any two of them."""
-_OPENING: Final = "\u3008\u300a\u300c\u300e\u3010\u3014\uff08"
-_FOLLOWING: Final = (
+_OPENING = "\u3008\u300a\u300c\u300e\u3010\u3014\uff08"
+_FOLLOWING = (
     "\u3001\u3002\uff0c\uff0e\uff01\uff1f\uff1a\uff1b\u3009\u300b\u300d\u300f\u3011\u3015\uff09"
     "\u30fb\u30fc\u3005\u3041\u3043\u3045\u3047\u3049\u3063\u3083\u3085\u3087"
     "\u30a1\u30a3\u30a5\u30a7\u30a9\u30c3\u30e3\u30e5\u30e7\u3099\u309a\u0300-\u036f\ufe00-\ufe0f\U000e0100-\U000e01ef"
 )
 """What never begins a line."""
-_TAB: Final = 8
-_ATOMS: Final = re.compile(
-    rf"(?P<blanks>[ \t]+)|[{_OPENING}]*[{WIDE}][{_FOLLOWING}]*|(?:(?![{_OPENING}]*[{WIDE}])[^ \t])+"
-)
-_ASCII: Final = re.compile(r"(?P<blanks>[ \t]+)|[^ \t]+")
-BREAKABLE: Final = rf"(?![{_FOLLOWING}])[{WIDE}]"
+_TAB = 8
+_ATOMS = re.compile(rf"(?P<blanks>[ \t]+)|[{_OPENING}]*[{WIDE}][{_FOLLOWING}]*|(?:(?![{_OPENING}]*[{WIDE}])[^ \t])+")
+_ASCII = re.compile(r"(?P<blanks>[ \t]+)|[^ \t]+")
+BREAKABLE = rf"(?![{_FOLLOWING}])[{WIDE}]"
 """The pattern of a character before which a line may be broken if the one before it is of the same kind."""
 
 
@@ -170,7 +168,7 @@ def _cells(run: Run) -> int:
 
 _COLUMNS, _ROWS = 80, 24
 """The size of a terminal that does not say which it has."""
-_INSIDE: Final = "x"
+_INSIDE = "x"
 
 Pen: TypeAlias = tuple[str, str]
 """What is written before and after a text to give it a style."""
@@ -233,7 +231,7 @@ class Pens:
         return before, after
 
 
-_MOST: Final = 1000
+_MOST = 1000
 """Of a word, so many characters are waited for."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reenact.cli.render.control_characters import as_address, escape_hidden_again, strip_controls
 from reenact.cli.render.flow import BREAKABLE, Flow, Run
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-_MOST: Final = 2000
+_MOST = 2000
 """So many characters are held back for the end of something; what has none by then is text."""
-_MOST_TRIES: Final = 50
+_MOST_TRIES = 50
 """So often a piece is parsed to find out whether it is final; then the end of the line is waited for."""
-_MOST_TELLING: Final = 300
+_MOST_TELLING = 300
 """What has more marks than that is no prose."""
-_CUTS: Final = re.compile(rf"(?<=[^ \t])(?=[ \t])|(?<={BREAKABLE})(?={BREAKABLE})")
+_CUTS = re.compile(rf"(?<=[^ \t])(?=[ \t])|(?<={BREAKABLE})(?={BREAKABLE})")
 """Where a piece may end: behind a word, or between two characters of a script without blanks."""
-_OPENING: Final = re.compile(r"[`*_~\[<]")
-_CLOSING: Final = re.compile(r"[`*_~\[\]<>)]")
-_TELLING: Final = re.compile(r"[\\`*_~\[\]<&]")
-_IN_WORD: Final = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
+_OPENING = re.compile(r"[`*_~\[<]")
+_CLOSING = re.compile(r"[`*_~\[\]<>)]")
+_TELLING = re.compile(r"[\\`*_~\[\]<&]")
+_IN_WORD = re.compile(r"(?<=[^\W_])_+(?=[^\W_])")
 """Underscores that can neither begin nor end anything."""
-_BRACKETS: Final = re.compile(r"\[[^\[\]]*\](?!\()")
-_OPEN: Final = re.compile(r"[`\[]|<[A-Za-z/!?]")
+_BRACKETS = re.compile(r"\[[^\[\]]*\](?!\()")
+_OPEN = re.compile(r"[`\[]|<[A-Za-z/!?]")
 """What in the text of a piece, without brackets in pairs, may begin something that ends further on."""
-_SCHEME: Final = re.compile(r"(?i:https?)$")
-_ADDRESS: Final = re.compile(r"://[^\s<>\[\]`\"\\|]*[^\s<>\[\]`\"\\|?!.,:;*_~'()]")
+_SCHEME = re.compile(r"(?i:https?)$")
+_ADDRESS = re.compile(r"://[^\s<>\[\]`\"\\|]*[^\s<>\[\]`\"\\|?!.,:;*_~'()]")
 """What follows the scheme of a URL in the middle of a text, without punctuation that belongs to the text."""
-_STYLES: Final = {"strong_open": "bold", "em_open": "italic", "s_open": "strike"}
-_CODE: Final = "cyan"
-_LINK: Final = "underline"
-_ASIDE: Final = "dim"
-_BREAK: Final = "\\"
+_STYLES = {"strong_open": "bold", "em_open": "italic", "s_open": "strike"}
+_CODE = "cyan"
+_LINK = "underline"
+_ASIDE = "dim"
+_BREAK = "\\"
 
 
 class Inline:

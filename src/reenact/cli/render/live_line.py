@@ -9,7 +9,7 @@ import select
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import IO, Final, TextIO
+from typing import IO, TextIO
 
 from rich.cells import cell_len
 from rich.console import Console as Screen
@@ -19,27 +19,27 @@ from reenact.cli.interrupts import interrupt_once
 from reenact.cli.render.flow import Pens, can_show, size_of
 from reenact.domain.legible import harmless
 
-_PATIENCE: Final = 0.15
+_PATIENCE = 0.15
 """Seconds before it appears."""
-_PERIOD: Final = 0.1
+_PERIOD = 0.1
 """Seconds between two frames."""
-_BRIEF: Final = 0.5
+_BRIEF = 0.5
 """Seconds that a text streams before the line is below it: a short answer is just written."""
-_NARROWEST: Final = 8
+_NARROWEST = 8
 """In fewer columns nothing is shown."""
-_LOWEST: Final = 3
+_LOWEST = 3
 """In fewer rows nothing is shown below a line of the answer."""
-_TAB: Final = 8
-_GLYPHS: Final = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_GLYPHS_IN_ASCII: Final = "|/-\\"
+_TAB = 8
+_GLYPHS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_GLYPHS_IN_ASCII = "|/-\\"
 _ENTER, _ENTER_IN_ASCII = "↵", "/"
 _HIDE_CURSOR, _SHOW_CURSOR = "\x1b[?25l", "\x1b[?25h"
-_ERASE: Final = "\x1b[J"
+_ERASE = "\x1b[J"
 """Erases from the cursor on: that stands where the answer goes on, and the live line is all there is behind it."""
-_MAKE_ROOM: Final = "\x1bD\x1b[A"
+_MAKE_ROOM = "\x1bD\x1b[A"
 """Scrolls if the cursor is in the last row, and leaves it at the end of the same text."""
 _BELOW, _BACK = "\x1b7\x1b[B\r", "\x1b8"
-_SEQUENCES: Final = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-9;:?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
 
 
 class LiveLine:

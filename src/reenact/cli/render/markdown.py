@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Protocol
+from typing import Protocol
 
 from rich.console import Console as Screen
 
@@ -15,16 +15,16 @@ from reenact.cli.render.source import MOST as MOST_OF_SOURCE
 from reenact.cli.render.source import Fence
 from reenact.cli.render.tables import Rows
 
-_PIECE: Final = 4096
+_PIECE = 4096
 """So many characters are looked at at a time: cutting words off a text takes as long as the text is."""
-_UNTOLD: Final = 500
+_UNTOLD = 500
 """So many characters without a blank are waited for before they are looked at."""
-_TELLING: Final = re.compile(rf"[ \t\n{WIDE}]")
+_TELLING = re.compile(rf"[ \t\n{WIDE}]")
 """Without any of these, little can be written that could not be written before."""
-_LINE: Final = "─"
-_LONGEST_RULE: Final = 40
-_HEADINGS: Final = ("", "bold underline magenta", "bold magenta", "bold bright_blue", "bold cyan", "bold", "bold")
-_ASIDE: Final = "dim"
+_LINE = "─"
+_LONGEST_RULE = 40
+_HEADINGS = ("", "bold underline magenta", "bold magenta", "bold bright_blue", "bold cyan", "bold", "bold")
+_ASIDE = "dim"
 
 
 class _Rest(Protocol):

@@ -10,12 +10,12 @@ from typing import Final, Protocol, TypeAlias
 from reenact.cli.render.blocks import LineStart
 from reenact.cli.render.flow import Margin, Run
 
-MOST: Final = 2000
+MOST = 2000
 """A line of more characters than this is shown without colours."""
-_DEEPEST: Final = 500
+_DEEPEST = 500
 """A grammar that is more states deep begins anew."""
-_LANGUAGE: Final = re.compile(r"[^\s,:{}=]+")
-_STYLES: Final = {
+_LANGUAGE = re.compile(r"[^\s,:{}=]+")
+_STYLES = {
     "Comment": "dim",
     "Comment.Preproc": "magenta",
     "Keyword": "magenta",
@@ -43,8 +43,8 @@ _STYLES: Final = {
 }
 _LONG: Final[tuple[tuple[str, str], ...]] = (("/*", "*/"), ("<!--", "-->"), ("`", "`"))
 """What begins and ends a thing of several lines that many grammars take only as a whole."""
-_LONG_IN_SHELLS: Final = ("'", "'")
-_SHELLS: Final = frozenset({"Bash", "Fish", "Tcsh"})
+_LONG_IN_SHELLS = ("'", "'")
+_SHELLS = frozenset({"Bash", "Fish", "Tcsh"})
 
 _Token: TypeAlias = tuple[int, object, str]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.console import Console as Screen
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 
-_MOST_ROWS: Final = 500
-_MOST_CHARACTERS: Final = 100_000
-_NARROWEST: Final = 6
+_MOST_ROWS = 500
+_MOST_CHARACTERS = 100_000
+_NARROWEST = 6
 """So many columns of the terminal a column of a table needs at least, with its border."""
-_FEW: Final = 100
+_FEW = 100
 """Between so many rows lines are drawn where cells are folded."""
-_DELIMITERS: Final = re.compile(r"\|[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
-_BORDER: Final = re.compile(r"(?<!\\)\|")
+_DELIMITERS = re.compile(r"\|[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_BORDER = re.compile(r"(?<!\\)\|")
 
 
 class Rows:

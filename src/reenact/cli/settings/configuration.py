@@ -25,7 +25,7 @@ from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import policies_of
 from reenact.domain.tools import MCPServer, ToolSpec, is_amount, is_array, is_object
 
-_SERVERS: Final = "mcpServers"
+_SERVERS = "mcpServers"
 
 
 class _Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,9 +139,9 @@ KNOWN_PRICES: Final[Mapping[str, Price]] = {
 """By the names of the models without their dates. Where nothing is said of the cache it costs what `Price` says."""
 
 
-LARGEST: Final = 10_000_000
+LARGEST = 10_000_000
 """Bytes that such a file may have."""
-_HANDED_IN: Final = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
+_HANDED_IN = ("/dev/stdin", "/dev/fd/", "/proc/self/fd/")
 
 
 def check_file(path: str, who: str) -> None:
@@ -190,7 +190,7 @@ def _too_large(who: str) -> ConfigurationError:
     return ConfigurationError(f"{who}: it has more than {LARGEST:,} bytes, which are read at most")
 
 
-_SUFFIX: Final = ".py"
+_SUFFIX = ".py"
 
 
 def taken_apart(place: str) -> tuple[str, str]:

@@ -7,9 +7,8 @@ import pwd
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import Final
 
-CI_SERVICES: Final = frozenset(
+CI_SERVICES = frozenset(
     {
         "AC_APPCIRCLE",
         "AGOLA_GIT_REF",
@@ -68,14 +67,14 @@ CI_SERVICES: Final = frozenset(
     }
 )
 """The variables by which services say that a build runs."""
-_TASKCLUSTER: Final = frozenset({"TASK_ID", "RUN_ID"})
+_TASKCLUSTER = frozenset({"TASK_ID", "RUN_ID"})
 """Both are set there; the first run is number 0."""
 
-_DUMB: Final = frozenset({"", "dumb", "unknown"})
-SETTINGS: Final = Path(".reenact", "settings.json")
+_DUMB = frozenset({"", "dumb", "unknown"})
+SETTINGS = Path(".reenact", "settings.json")
 """Where settings are, from a home or a project on."""
 
-_NOBODYS_HOME: Final = Path("/nonexistent")
+_NOBODYS_HOME = Path("/nonexistent")
 
 
 def in_ci(environ: Mapping[str, str]) -> bool:

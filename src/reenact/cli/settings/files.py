@@ -19,10 +19,10 @@ from reenact.domain.tools import is_array, is_object
 from reenact.extensions.files import MalformedError, read_bytes, text_of
 from reenact.extensions.json_lines import read_json
 
-_SQLITE: Final = "sqlite:///"
+_SQLITE = "sqlite:///"
 
-_RUNS_CODE: Final = "a project may not name what runs"
-_LETS_RUN: Final = "a project may not say which calls run"
+_RUNS_CODE = "a project may not name what runs"
+_LETS_RUN = "a project may not say which calls run"
 
 
 Value: TypeAlias = str | float | tuple[str, ...]
@@ -101,8 +101,8 @@ _Text: TypeAlias = Annotated[str, Meta(pattern=r"\S")]
 _Turns: TypeAlias = Annotated[int, Meta(ge=1, le=LARGEST_NUMBER)]
 _Amount: TypeAlias = Annotated[float, Meta(ge=0, le=sys.float_info.max)]
 _Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=sys.float_info.max)]
-_PATH: Final = "the path of a file"
-_TOOLS: Final = 'a list of files with tools, as ["tools.py", "tools.py:send_mail"]'
+_PATH = "the path of a file"
+_TOOLS = 'a list of files with tools, as ["tools.py", "tools.py:send_mail"]'
 
 KEYS: Final[Mapping[str, Key]] = {
     "model": Key("model", _Text, "a text that is not blank", variable="ANTHROPIC_MODEL", is_of_new=True),
@@ -145,10 +145,10 @@ KEYS: Final[Mapping[str, Key]] = {
 
 Source: TypeAlias = Literal["project", "user"]
 
-_OWN: Final = "; your own settings and the command line may"
-_SCHEMA: Final = "$schema"
+_OWN = "; your own settings and the command line may"
+_SCHEMA = "$schema"
 """What editors look for; it asks nothing of us."""
-_OF_CLAUDE_CODE: Final = frozenset(
+_OF_CLAUDE_CODE = frozenset(
     {
         "alwaysThinkingEnabled",
         "apiKeyHelper",

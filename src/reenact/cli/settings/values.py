@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
 
-LARGEST_NUMBER: Final = 1_000_000_000
+LARGEST_NUMBER = 1_000_000_000
 
 
 class OutputFormat(StrEnum):

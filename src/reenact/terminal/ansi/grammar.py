@@ -17,7 +17,7 @@ from typing import Final, Literal, TypeAlias, get_args
 
 TokenKind: TypeAlias = Literal["text", "csi", "osc", "dcs", "apc", "pm", "sos", "escape", "c1", "cancelled"]
 
-ESC: Final = "\x1b"
+ESC = "\x1b"
 _IDLE = r"\x00-\x17\x19\x1c-\x1f\x7f"
 _IN_STRING = r"[^\x18\x1a\x1b\x80-\x9f]*+"
 _IN_OSC = r"[^\x07\x18\x1a\x1b\x80-\x9f]*+"
@@ -46,12 +46,12 @@ _SETTLED = rf"""
 _TEXT = r"[^\x1b\x80-\x9f]++"
 _OPEN = r"[\x1b\x80-\x9f][\s\S]*+"
 
-TOKEN: Final = re.compile(rf"(?P<text> {_TEXT} ) | {_SETTLED} | (?P<open> {_OPEN} )", re.VERBOSE)
+TOKEN = re.compile(rf"(?P<text> {_TEXT} ) | {_SETTLED} | (?P<open> {_OPEN} )", re.VERBOSE)
 """A text, a sequence that nothing behind it can change, or a sequence that has begun and all behind it."""
-KEPT: Final = re.compile(rf"{re.sub('[?]P<[a-z0-9]+>', '?:', _SETTLED)} | ( {_TEXT} | {_OPEN} )", re.VERBOSE)
+KEPT = re.compile(rf"{re.sub('[?]P<[a-z0-9]+>', '?:', _SETTLED)} | ( {_TEXT} | {_OPEN} )", re.VERBOSE)
 """As `TOKEN`, with one group: what is left when the settled sequences are taken out."""
 
-_BEGUN: Final = re.compile(rf"{_ESCAPE}([ -/P\[\]X^_])?|[\x80-\x9f]")
+_BEGUN = re.compile(rf"{_ESCAPE}([ -/P\[\]X^_])?|[\x80-\x9f]")
 
 
 def is_introducer(character: str) -> bool:
@@ -79,16 +79,16 @@ def kind_of(opened: str) -> TokenKind:
 
 Parameters: TypeAlias = tuple[tuple[int | None, ...], ...]
 
-LARGEST_PARAMETER: Final = 65_535
+LARGEST_PARAMETER = 65_535
 """What a larger parameter counts as, as in xterm."""
 
-_CONTROL: Final = re.compile(
+_CONTROL = re.compile(
     r"(?:\x1b\[|\x9b)(?P<private>[<-?]*)(?P<parameters>[0-9:;]*)(?P<intermediates>[ -/]*)(?P<final>[@-~])"
 )
 
-_EXECUTED: Final = re.compile(r"(?!^)[\x00-\x1a\x1c-\x1f\x7f]+")
+_EXECUTED = re.compile(r"(?!^)[\x00-\x1a\x1c-\x1f\x7f]+")
 
-_DIGITS: Final = len(str(LARGEST_PARAMETER))
+_DIGITS = len(str(LARGEST_PARAMETER))
 
 
 def control(content: str) -> re.Match[str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
@@ -130,11 +130,11 @@ class ANSITokenizer:
         return ANSIToken(type="escape", content=content, style=style, kind=kind, complete=complete)
 
 
-_PIECE: Final = re.compile(
+_PIECE = re.compile(
     r"(?P<written>[^\x00-\x08\x0a-\x1f\x7f]++)|(?P<end>[\n\v\f])|(?P<start>\r)|(?P<back>\x08)|(?P<ignored>.)", re.DOTALL
 )
-_TO_THE_END: Final = ((), ((None,),), ((0,),))
-_WHOLE: Final = ((2,),)
+_TO_THE_END = ((), ((None,),), ((0,),))
+_WHOLE = ((2,),)
 
 
 def extracted(text: str) -> str:

@@ -12,7 +12,7 @@ from reenact.terminal.ansi.grammar import Parameters, control, parameters, witho
 
 Underline: TypeAlias = Literal["single", "double", "curly", "dotted", "dashed"]
 
-NAMED: Final = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
+NAMED = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
 """The first eight colours of the palette; the next eight are these with `bright_` before them."""
 
 
@@ -37,7 +37,7 @@ class ANSIStyle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     underline_color: str | None = None
 
 
-PLAIN: Final = ANSIStyle()
+PLAIN = ANSIStyle()
 
 
 def palette_color(index: int) -> str:
@@ -61,7 +61,7 @@ def rgb_color(red: int, green: int, blue: int) -> str:
 
 
 _SHAPES: Final[tuple[Underline | bool, ...]] = (False, "single", "double", "curly", "dotted", "dashed")
-_COLORED: Final = {38: "foreground", 48: "background", 58: "underline_color"}
+_COLORED = {38: "foreground", 48: "background", 58: "underline_color"}
 _CHANGES: Final[dict[int, dict[str, object]]] = {
     1: {"bold": True},
     2: {"dim": True},
@@ -90,10 +90,10 @@ _CHANGES: Final[dict[int, dict[str, object]]] = {
     **{90 + index: {"foreground": palette_color(8 + index)} for index in range(8)},
     **{100 + index: {"background": palette_color(8 + index)} for index in range(8)},
 }
-_UNDERLINE: Final = 4
-_DIRECT: Final = 2
-_INDEXED: Final = 5
-_LARGEST: Final = 255
+_UNDERLINE = 4
+_DIRECT = 2
+_INDEXED = 5
+_LARGEST = 255
 
 
 def after_sgr(style: ANSIStyle, text: str) -> ANSIStyle:
@@ -149,7 +149,7 @@ def _color(details: Sequence[int | None]) -> str | None:
             return None
 
 
-_REMEMBERED: Final = 4096
+_REMEMBERED = 4096
 
 
 class Rendition:

@@ -8,7 +8,6 @@ import signal
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -22,7 +21,7 @@ from reenact.terminal.script.plain import Plain, Readers, fields_of, know, read_
 from reenact.terminal.script.steps import InteractionScript, script_in
 from reenact.terminal.text import described, quoted
 
-_LARGEST_CODE: Final = 255
+_LARGEST_CODE = 255
 
 
 class TestCategory(StrEnum):
@@ -95,11 +94,11 @@ def _problem_of(case: TerminalTestCase) -> str | None:
     return None
 
 
-HERE: Final = "${HERE}"
+HERE = "${HERE}"
 """Stands, in commands, their arguments and variables, for the directory of the file."""
-_DEFAULTS: Final = TerminalTestConfig()
-_OF_FILES: Final = ("suite", "config", "defaults", "tests")
-_OF_ONE: Final = ("name", "script", "description", "only")
+_DEFAULTS = TerminalTestConfig()
+_OF_FILES = ("suite", "config", "defaults", "tests")
+_OF_ONE = ("name", "script", "description", "only")
 """What a test has for itself: there are no defaults for it."""
 
 

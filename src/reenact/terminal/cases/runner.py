@@ -13,7 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -33,11 +33,11 @@ from reenact.terminal.session.emulator import TerminalEmulator
 from reenact.terminal.status import ExitStatus
 from reenact.terminal.text import on_a_line
 
-_SHOWN: Final = 200_000
+_SHOWN = 200_000
 """Characters of the output that a result keeps, the last ones."""
-_GRACE: Final = 0.25
+_GRACE = 0.25
 """Seconds after the end of its time at which a program is killed that what was typed still waits for."""
-_NOT_ITS_FAULT: Final = frozenset(
+_NOT_ITS_FAULT = frozenset(
     {
         TerminalTestErrorType.PTY_CREATE_FAILED,
         TerminalTestErrorType.PROCESS_START_FAILED,
@@ -205,7 +205,7 @@ def _wrong_end(case: TerminalTestCase, status: ExitStatus | None) -> str | None:
     return None if status in (None, wanted) else f"the program ended with {status}, not with {wanted}"
 
 
-_LONGEST: Final = 80
+_LONGEST = 80
 
 
 def _kept(made: Attempt, stem: Path) -> TestResult:
@@ -228,9 +228,9 @@ def _file_name(text: str) -> str:
 
 Progress: TypeAlias = Callable[[TestResult], object]
 """Told of each test when it is over, in the order in which they end, on the thread that called `run_cases`."""
-DEFAULT_SUITE: Final = "terminal"
-_NOT_ASKED_FOR: Final = "another test says `only`"
-_CONFIG: Final = TerminalTestConfig()
+DEFAULT_SUITE = "terminal"
+_NOT_ASKED_FOR = "another test says `only`"
+_CONFIG = TerminalTestConfig()
 
 
 class _Done(NamedTuple):

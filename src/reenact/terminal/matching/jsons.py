@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal, InvalidOperation
 from math import isfinite
-from typing import Final, NoReturn, TypeAlias
+from typing import NoReturn, TypeAlias
 
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.terminal.text import quoted
@@ -19,12 +19,12 @@ Schema: TypeAlias = dict[str, JSON] | bool
 Place: TypeAlias = "tuple[Place, str | int] | None"
 """Where a value stands: in what, and under which name or index; None is the whole."""
 
-_BRIEF: Final = 80
-_POWER: Final = 25
-_EXACT: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_UNUSUAL: Final = re.compile("[^ -~]")
-_TOO_DEEP: Final = "it is nested too deep, or contains itself"
+_BRIEF = 80
+_POWER = 25
+_EXACT = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_UNUSUAL = re.compile("[^ -~]")
+_TOO_DEEP = "it is nested too deep, or contains itself"
 
 
 class Number(Decimal):

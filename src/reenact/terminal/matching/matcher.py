@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
 from os.path import commonprefix
-from typing import TYPE_CHECKING, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from reenact.domain.errors import needing_extra
 from reenact.terminal.errors import ExpectationError, invalid
@@ -31,11 +31,11 @@ from reenact.terminal.text import look_at, quoted, shown
 if TYPE_CHECKING:
     from reenact.terminal.matching.schema import Violation
 
-_LISTED: Final = 20
-_VIOLATIONS: Final = 200
-_COUNTED: Final = 5_000
+_LISTED = 20
+_VIOLATIONS = 200
+_COUNTED = 5_000
 """Differences or violations that are found after those that are told of; there may be more then."""
-_TAIL: Final = 20
+_TAIL = 20
 
 
 class AssertionMatcher:
@@ -230,10 +230,10 @@ def _message(what: str, lines: Iterable[str], rest: Iterator[object]) -> str:
     return "\n  ".join([what, *lines, *([f"… and {least}{more:,} more"] if more else [])])
 
 
-WINDOW: Final = 199
+WINDOW = 199
 """Lines of each text that are compared, from the first difference on."""
-_CONTEXT: Final = 3
-_LATEST: Final = 500
+_CONTEXT = 3
+_LATEST = 500
 
 
 class _Line(NamedTuple):

@@ -23,7 +23,7 @@ import math
 import re
 import time
 from ast import literal_eval
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -94,13 +94,13 @@ def folded(text: str, options: AssertionOptions) -> str:
     return text.casefold() if options.ignore_case else text
 
 
-LONGEST_SEARCH: Final = 10.0
+LONGEST_SEARCH = 10.0
 """Seconds that a search may take."""
-SHORTEST_SEARCH: Final = 0.5
+SHORTEST_SEARCH = 0.5
 """Seconds that it may take even if there is no time left: what is there is looked at once more then."""
 Finder: TypeAlias = "re.Pattern[str] | Expression"
 """What finds matches in texts."""
-_PARTS: Final = re.compile(
+_PARTS = re.compile(
     r"\\N\{[^}]*+\}|\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?#[^)]*+\)"
     r"|(?P<brace>\{(?!(?:[0-9]++(?:,[0-9]*+)?|,[0-9]*+)\}))|\n",
     re.DOTALL,
@@ -189,19 +189,19 @@ _ESCAPED_SPACE = r"\\(?:[ntrfvs]|\s)"
 _CODE = r"\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})"
 _WHOLE = r"\\.|\[\^?+\]?+(?:\\.|[^\]\\])*+\]|\(\?P[<=][^>)]*+[>)]|\(\?[(#][^)]*+\)"
 """Escapes, classes, comments, and what holds the name of a group: skipped."""
-_LOOSE: Final = re.compile(
+_LOOSE = re.compile(
     rf"(?P<space>(?:(?:{_ESCAPED_SPACE}|\s)(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_WHOLE}|(?P<letter>[^\x00-\x7f])",
     re.DOTALL,
 )
-_VERBOSE: Final = re.compile(
+_VERBOSE = re.compile(
     rf"(?P<space>(?:{_ESCAPED_SPACE}(?:{_QUANTIFIER})?+)++)|(?P<code>{_CODE})|{_WHOLE}|(?P<letter>[^\x00-\x7f])",
     re.DOTALL,
 )
-_PART: Final = re.compile(rf"(?:{_ESCAPED_SPACE}|\s)(?P<quantifier>{_QUANTIFIER})?+")
-_BEFORE_ALL: Final = re.compile(r"(?:\(\?[a-zA-Z]+\))?(?:\^|\\A)?")
-_BEHIND_ALL: Final = ("", "$", r"\Z")
-_VERBOSE_INSIDE: Final = re.compile(r"\(\?[a-zA-Z]*x")
-_ABSENT: Final = ("*", "?", "{0", "{,")
+_PART = re.compile(rf"(?:{_ESCAPED_SPACE}|\s)(?P<quantifier>{_QUANTIFIER})?+")
+_BEFORE_ALL = re.compile(r"(?:\(\?[a-zA-Z]+\))?(?:\^|\\A)?")
+_BEHIND_ALL = ("", "$", r"\Z")
+_VERBOSE_INSIDE = re.compile(r"\(\?[a-zA-Z]*x")
+_ABSENT = ("*", "?", "{0", "{,")
 
 
 def compiled(pattern: object, options: AssertionOptions) -> Finder:

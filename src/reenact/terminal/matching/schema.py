@@ -39,8 +39,8 @@ from reenact.terminal.matching.jsons import (
 from reenact.terminal.matching.options import BadPatternError, Expression, SlowSearchError, UnusableError
 from reenact.terminal.text import escaped, quoted
 
-_LONGEST: Final = 300
-_REASONS: Final = 20
+_LONGEST = 300
+_REASONS = 20
 
 
 class BadSchemaError(UnusableError):
@@ -280,7 +280,7 @@ _RULES = {
 }
 
 
-_PARTS: Final = re.compile(r"\\.|\[\^?+(?:\\.|[^\]\\])*+\]|\$", re.DOTALL)
+_PARTS = re.compile(r"\\.|\[\^?+(?:\\.|[^\]\\])*+\]|\$", re.DOTALL)
 
 
 def _is_number(_checker: object, value: object) -> bool:
@@ -325,22 +325,22 @@ def _expression(pattern: str) -> Expression:
     return Expression(_PARTS.sub(lambda part: r"\Z" if part[0] == "$" else part[0], pattern))
 
 
-_TIME: Final = re.compile(
+_TIME = re.compile(
     r"(?P<hour>[01][0-9]|2[0-3]):(?P<minute>[0-5][0-9]):(?P<second>[0-5][0-9]|60)(?:\.[0-9]+)?"
     r"(?:[Zz]|(?P<sign>[+-])(?P<hours>[01][0-9]|2[0-3]):(?P<minutes>[0-5][0-9]))"
 )
-_DURATION: Final = re.compile(
+_DURATION = re.compile(
     r"P(?!\Z)(?:[0-9]+W"
     r"|(?:[0-9]+Y(?:[0-9]+M(?:[0-9]+D)?)?|[0-9]+M(?:[0-9]+D)?|[0-9]+D)?"
     r"(?:T(?:[0-9]+H(?:[0-9]+M(?:[0-9]+S)?)?|[0-9]+M(?:[0-9]+S)?|[0-9]+S))?)"
 )
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
-_HOSTNAME: Final = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
+_HOSTNAME = re.compile(rf"(?=.{{1,253}}\Z){_LABEL}(?:\.{_LABEL})*")
 _IN_URI = r"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*+"
-_URI: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:{_IN_URI}")
-_URI_REFERENCE: Final = re.compile(_IN_URI)
-_POINTER: Final = re.compile(r"(?:/(?:[^~/]|~[01])*+)*+")
-_RELATIVE_POINTER: Final = re.compile(rf"(?:0|[1-9][0-9]*+)(?:[+-][1-9][0-9]*+)?(?:#|{_POINTER.pattern})")
+_URI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:{_IN_URI}")
+_URI_REFERENCE = re.compile(_IN_URI)
+_POINTER = re.compile(r"(?:/(?:[^~/]|~[01])*+)*+")
+_RELATIVE_POINTER = re.compile(rf"(?:0|[1-9][0-9]*+)(?:[+-][1-9][0-9]*+)?(?:#|{_POINTER.pattern})")
 _FOREIGN = (
     "\u00a0-\ud7ff\uf900-\ufdcf\ufdf0-\uffef"
     + "".join(f"{chr(plane << 16)}-{chr((plane << 16) + 0xFFFD)}" for plane in range(1, 14))
@@ -348,15 +348,15 @@ _FOREIGN = (
 )
 _PRIVATE = "\ue000-\uf8ff\U000f0000-\U000ffffd\U00100000-\U0010fffd"
 _IN_IRI = rf"(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;={_FOREIGN}{_PRIVATE}-]|%[0-9A-Fa-f]{{2}})*+"
-_IRI: Final = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:{_IN_IRI}")
-_IRI_REFERENCE: Final = re.compile(_IN_IRI)
+_IRI = re.compile(rf"[A-Za-z][A-Za-z0-9+.-]*:{_IN_IRI}")
+_IRI_REFERENCE = re.compile(_IN_IRI)
 _VARIABLE = r"(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2})(?:\.?(?:[A-Za-z0-9_]|%[0-9A-Fa-f]{2}))*+(?::[1-9][0-9]{0,3}|\*)?"
-_TEMPLATE: Final = re.compile(
+_TEMPLATE = re.compile(
     rf"(?:[!#$&()*+,\-./0-9:;=?@A-Z\[\]_a-z~{_FOREIGN}{_PRIVATE}]|%[0-9A-Fa-f]{{2}}"
     rf"|\{{[+#./;?&=,!@|]?{_VARIABLE}(?:,{_VARIABLE})*+\}})*+"
 )
-_DATE_LENGTH: Final = len("1985-04-12")
-_MINUTES_OF_DAY: Final = 24 * 60
+_DATE_LENGTH = len("1985-04-12")
+_MINUTES_OF_DAY = 24 * 60
 
 
 def _is_time(text: str) -> bool:

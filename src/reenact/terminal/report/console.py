@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Mapping
-from typing import Final, TextIO
+from typing import TextIO
 
 from reenact.terminal.ansi.parser import ANSIParser
 from reenact.terminal.report.results import Results, TestResult, TestSuiteResult, account, failures, spoken, totals
 from reenact.terminal.text import end_of, on_a_line, plain_lines
 
-LARGEST: Final = 4000
+LARGEST = 4000
 """Characters that are shown of one text; of what the program wrote the last, of all else the first."""
-FIRST_LINES: Final = 40
-LAST_LINES: Final = 20
+FIRST_LINES = 40
+LAST_LINES = 20
 """Lines that are shown of one text; what is between the first and the last is left out."""
-DETAILED: Final = 100
+DETAILED = 100
 """Failures that are shown with all about them; of further ones, why they failed."""
-_WORDS: Final = {"passed": "passed ", "failed": "FAILED ", "error": "ERROR  ", "skipped": "skipped"}
-_COLORS: Final = {"passed": "32", "failed": "1;31", "error": "1;35", "skipped": "33"}
+_WORDS = {"passed": "passed ", "failed": "FAILED ", "error": "ERROR  ", "skipped": "skipped"}
+_COLORS = {"passed": "32", "failed": "1;31", "error": "1;35", "skipped": "33"}
 
 
 def console(results: Results, *, colored: bool = False) -> str:

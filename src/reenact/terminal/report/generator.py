@@ -8,7 +8,7 @@ import secrets
 import sys
 from math import isfinite
 from pathlib import Path
-from typing import Final, Literal, TextIO
+from typing import Literal, TextIO
 
 import msgspec
 
@@ -130,8 +130,8 @@ def _made(format: ReportFormat, results: Results, directory: Path) -> str:  # no
             )
 
 
-_DEEPEST: Final = 100
-_LARGEST_INTEGER: Final = 2**53
+_DEEPEST = 100
+_LARGEST_INTEGER = 2**53
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

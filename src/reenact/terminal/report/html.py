@@ -29,7 +29,7 @@ from reenact.terminal.report.results import (
 from reenact.terminal.screen.drawing import BACKGROUND, FOREGROUND, shown_color, shown_colors
 from reenact.terminal.text import encodable, end_of, on_a_line, plain_lines, with_newlines
 
-LIGHT: Final = {
+LIGHT = {
     "paper": "#ffffff",
     "ink": "#1c1e21",
     "line": "#c9ccd1",
@@ -41,7 +41,7 @@ LIGHT: Final = {
     "added": "#d7f5dd",
     "removed": "#fde0de",
 }
-DARK: Final = {
+DARK = {
     "paper": "#121316",
     "ink": "#e4e6eb",
     "line": "#4a4d54",
@@ -85,12 +85,12 @@ def _variables(theme: dict[str, str]) -> str:
     return " ".join(f"--{name}: {color};" for name, color in theme.items())
 
 
-LARGEST: Final = 50_000
+LARGEST = 50_000
 """Characters that are shown of one text; the last ones."""
-LARGEST_IN_ALL: Final = 5_000_000
+LARGEST_IN_ALL = 5_000_000
 """Characters that are shown of all texts together."""
-_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
-_LOOKS: Final = ("font-weight: bold", "opacity: 0.75", "font-style: italic", "outline: 1px dotted")
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_LOOKS = ("font-weight: bold", "opacity: 0.75", "font-style: italic", "outline: 1px dotted")
 """Of bold, dim, italic and hidden text."""
 _SHAPES: Final[dict[str | bool, str]] = {False: "solid", "single": "solid", "curly": "wavy"}
 _BAD: Final[frozenset[Status]] = frozenset({"failed", "error"})

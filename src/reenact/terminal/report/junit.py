@@ -12,15 +12,14 @@ from __future__ import annotations
 import platform
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 from xml.etree import ElementTree as ET
 
 from reenact.terminal.report.results import Results, TestResult, TestSuiteResult, account
 from reenact.terminal.text import end_of, on_a_line, visible
 
-LARGEST: Final = 1_000_000
+LARGEST = 1_000_000
 """Characters of one text in the file: common parsers take no text of more than ten million bytes."""
-_MESSAGE: Final = 2000
+_MESSAGE = 2000
 
 
 def junit(results: Results) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from math import isfinite
-from typing import ClassVar, Final, Literal, NamedTuple, TypeAlias
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -134,7 +134,7 @@ def _duration(results: Results) -> float:
     return max(start - first + suite.duration for start, suite in zip(starts, results, strict=True))
 
 
-_YEAR_10000: Final = 253_402_300_800
+_YEAR_10000 = 253_402_300_800
 
 
 def selected(results: Results, *, include_output: bool, include_stack: bool) -> tuple[TestSuiteResult, ...]:

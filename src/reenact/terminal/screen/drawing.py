@@ -12,15 +12,15 @@ from reenact.terminal.ansi.style import ANSIStyle, Underline, palette_color, rgb
 from reenact.terminal.screen.model import Cell, Cursor, Screen
 from reenact.terminal.screen.recording import Recording
 
-FOREGROUND: Final = "#e5e5e5"
-BACKGROUND: Final = "#16161d"
-_BASIC: Final = (
+FOREGROUND = "#e5e5e5"
+BACKGROUND = "#16161d"
+_BASIC = (
     *("#3b3b46", "#e05561", "#8cc265", "#d1a152", "#5fa8f5", "#c678dd", "#42b3c2", "#d7dae0"),
     *("#7d8590", "#ff7b86", "#a5e075", "#f0c674", "#7cc0ff", "#de9bff", "#5fd7e6", "#ffffff"),
 )
 """The first sixteen have no agreed look: these can be read on the background above."""
-_CUBE: Final = (0, 95, 135, 175, 215, 255)
-_RGB: Final = re.compile(r"#[0-9a-fA-F]{6}")
+_CUBE = (0, 95, 135, 175, 215, 255)
+_RGB = re.compile(r"#[0-9a-fA-F]{6}")
 
 
 def _palette() -> dict[str, str]:
@@ -29,7 +29,7 @@ def _palette() -> dict[str, str]:
     return {palette_color(index): color for index, color in enumerate((*_BASIC, *cube, *grays))}
 
 
-_PALETTE: Final = _palette()
+_PALETTE = _palette()
 
 
 def shown_color(color: str | None, default: str) -> str:
@@ -41,11 +41,11 @@ def shown_color(color: str | None, default: str) -> str:
     return _PALETTE.get(color, default)
 
 
-_LIGHT: Final = "─│┌┐└┘├┤┬┴┼╴╵╶╷"
-_HEAVY: Final = "━┃┏┓┗┛┣┫┳┻╋╸╹╺╻"
-_REACHES: Final = ("lr", "ud", "rd", "ld", "ru", "lu", "rud", "lud", "lrd", "lru", "lrud", "l", "u", "r", "d")
+_LIGHT = "─│┌┐└┘├┤┬┴┼╴╵╶╷"
+_HEAVY = "━┃┏┓┗┛┣┫┳┻╋╸╹╺╻"
+_REACHES = ("lr", "ud", "rd", "ld", "ru", "lu", "rud", "lud", "lrd", "lru", "lrud", "l", "u", "r", "d")
 """How far each of them reaches from the middle of its cell: left, right, up, down."""
-_ARCS: Final = {"╭": "rd", "╮": "ld", "╰": "ru", "╯": "lu"}
+_ARCS = {"╭": "rd", "╮": "ld", "╰": "ru", "╯": "lu"}
 
 
 class Lines(NamedTuple):
@@ -56,7 +56,7 @@ class Lines(NamedTuple):
     bends: bool = False
 
 
-_LINES: Final = {
+_LINES = {
     **{character: Lines(sides) for character, sides in zip(_LIGHT, _REACHES, strict=True)},
     **{character: Lines(sides, 2) for character, sides in zip(_HEAVY, _REACHES, strict=True)},
     **{character: Lines(sides, bends=True) for character, sides in _ARCS.items()},
@@ -79,14 +79,14 @@ def outline(lines: Lines, x: int, y: int, width: int, height: int) -> str:
     return through + "".join(f"M{middle} {center}L{end}" for end in others[1:])
 
 
-_WIDE: Final = 9
-_HIGH: Final = 18
-_BASELINE: Final = 13
-_UNDER: Final = 15
-_MARGIN: Final = 9
+_WIDE = 9
+_HIGH = 18
+_BASELINE = 13
+_UNDER = 15
+_MARGIN = 9
 """Pixels: a cell, where its text stands and is underlined, and the frame around all."""
-_UNWRITABLE: Final = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\t\n\r]")
-_STYLE: Final = (
+_UNWRITABLE = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|[\t\n\r]")
+_STYLE = (
     "text{font:15px monospace;white-space:pre}"
     ".b{font-weight:bold}.i{font-style:italic}.d{opacity:.6}"
     "path{fill:none;stroke-width:1}.h{stroke-width:2}"

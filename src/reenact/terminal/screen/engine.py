@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from reenact.terminal.ansi.style import PLAIN, ANSIStyle
 from reenact.terminal.errors import not_possible
 from reenact.terminal.screen.libghostty import Glyph, Terminal, style_of
 from reenact.terminal.screen.model import Cell, Cursor, Modes, Screen, checked_size
 
-_REMEMBERED: Final = 20_000
+_REMEMBERED = 20_000
 """Kinds of cells, and styles, that are remembered before all are forgotten."""
-_CURSOR_KEYS: Final = 1
-_KEYPAD: Final = 66
-_PASTE: Final = 2004
+_CURSOR_KEYS = 1
+_KEYPAD = 66
+_PASTE = 2004
 
 
 class Engine:

@@ -16,23 +16,23 @@ _ffi: Any = pyghostty.ffi
 _lib: Any = pyghostty.lib
 _core: Any = core
 
-_FOREGROUND: Final = (229, 229, 229)
-_BACKGROUND: Final = (0, 0, 0)
+_FOREGROUND = (229, 229, 229)
+_BACKGROUND = (0, 0, 0)
 """What is answered when a program asks for the default colours: light on dark."""
-_CELL_WIDTH: Final = 8
-_CELL_HEIGHT: Final = 16
+_CELL_WIDTH = 8
+_CELL_HEIGHT = 16
 """Pixels, for programs that ask."""
-_LONGEST_STRING: Final = 64 * 1024
+_LONGEST_STRING = 64 * 1024
 """Bytes that are kept of a string sequence that has not ended, or of what a program puts on the clipboard."""
-_MOST_HISTORY: Final = 64 * 1024 * 1024
+_MOST_HISTORY = 64 * 1024 * 1024
 """Bytes that rows above the screen may take."""
-_CELL: Final = 16
+_CELL = 16
 """Bytes that are allowed for a cell of them. It takes 8; styles, links and combined characters come on top."""
-_PAGES: Final = 1024 * 1024
+_PAGES = 1024 * 1024
 """Bytes that are allowed besides: the library gives rows up by the page."""
-_NO_LIMIT: Final = 2**31
+_NO_LIMIT = 2**31
 """Rows above the screen. To limit them makes the library ten times slower once there are as many; bytes do not."""
-_DELETE: Final = b"\x7f"
+_DELETE = b"\x7f"
 _UNDERLINES: Final[dict[int, Underline]] = {1: "single", 2: "double", 3: "curly", 4: "dotted", 5: "dashed"}
 
 

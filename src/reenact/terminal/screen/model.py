@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from reenact.terminal.ansi.style import PLAIN, ANSIStyle
 from reenact.terminal.errors import invalid
 
-LONGEST: Final = 10_000
+LONGEST = 10_000
 """Columns and rows at most."""
-LARGEST: Final = 1_000_000
+LARGEST = 1_000_000
 """Cells at most: a picture of them all is taken whenever a screen is looked at."""
 
 

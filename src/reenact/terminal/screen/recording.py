@@ -10,15 +10,15 @@ import threading
 import time as clocks
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from reenact.terminal.status import ExitStatus
 
 Code: TypeAlias = Literal["o", "i", "r", "x", "m"]
 """Output, input, another size, the exit status, a mark: the letters of the format."""
-_BY_SIGNAL: Final = 128
+_BY_SIGNAL = 128
 """What shells add to the number of a signal; the format has a number alone."""
-_MOST_EVENTS: Final = 200_000
+_MOST_EVENTS = 200_000
 """Events of a recording, some 40 MB."""
 
 

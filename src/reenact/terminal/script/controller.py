@@ -7,7 +7,6 @@ import math
 import re
 import threading
 import time
-from typing import Final
 
 from msgspec.structs import replace
 
@@ -61,8 +60,8 @@ class TimeLimit:
         return not self._off.wait(min(seconds, left)) and seconds <= left
 
 
-_NO_LIMIT: Final = TimeLimit(math.inf)
-_OF_TIME: Final = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
+_NO_LIMIT = TimeLimit(math.inf)
+_OF_TIME = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
 
 
 class InteractionController:

@@ -164,7 +164,7 @@ def _written(path: tuple[str | int, ...]) -> str:
 Format: TypeAlias = Literal["yaml", "json"]
 FORMATS: Final[Mapping[str, Format]] = {".yaml": "yaml", ".yml": "yaml", ".json": "json"}
 """How a file is read, by what its name ends with."""
-_LARGEST_FILE: Final = 4 * LARGEST + 3
+_LARGEST_FILE = 4 * LARGEST + 3
 """Bytes that so many characters can have, with the mark that a file in UTF-8 may begin with."""
 
 
@@ -327,9 +327,9 @@ def _unfit(plain: Plain, *infos: inspect.Type) -> Exception:
     return plain.wrong(f"expected {wanted}, got {called(plain.value)}{advice}")
 
 
-_MAPPING: Final = ("a mapping", (Mapping,))
-_TEXT: Final = ("text", (str,))
-_LIST: Final = ("a list", (list, tuple))
+_MAPPING = ("a mapping", (Mapping,))
+_TEXT = ("text", (str,))
+_LIST = ("a list", (list, tuple))
 _KINDS: Final[Mapping[type[inspect.Type], tuple[str, tuple[type, ...]]]] = {
     inspect.NoneType: ("null", (type(None),)),
     inspect.BoolType: ("true or false", (bool,)),

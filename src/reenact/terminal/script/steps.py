@@ -43,7 +43,7 @@ StepType: TypeAlias = Literal["send", "sendKey", "wait", "waitForExit", "assert"
 Subject: TypeAlias = Literal["output", "screen"]
 """What an assertion is about: all that was written, escape sequences and all, or the text of the screen."""
 
-_SHOWN: Final = 60
+_SHOWN = 60
 
 
 class InteractionStep(msgspec.Struct, frozen=True, kw_only=True):
@@ -196,9 +196,9 @@ def _short(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-_ASSERTIONS: Final = get_args(AssertionType)
-_FLAGS: Final = ("stripAnsi", "ignoreCase", "ignoreWhitespace")
-_EXIT: Final = "waitForExit"
+_ASSERTIONS = get_args(AssertionType)
+_FLAGS = ("stripAnsi", "ignoreCase", "ignoreWhitespace")
+_EXIT = "waitForExit"
 
 
 def load_script(path: str | os.PathLike[str]) -> InteractionScript:

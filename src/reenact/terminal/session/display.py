@@ -7,18 +7,18 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from reenact.terminal.screen.model import Modes, Screen
 
 if TYPE_CHECKING:
     from reenact.terminal.screen.engine import Engine
 
-_PIECE: Final = 65_536
+_PIECE = 65_536
 """Bytes that the engine is given at once: that takes a millisecond or two."""
-_LONG: Final = 0.01
+_LONG = 0.01
 """Seconds for which others may have their turn."""
-_YIELD: Final = 0.0002
+_YIELD = 0.0002
 
 
 class Display:

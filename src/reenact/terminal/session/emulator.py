@@ -16,7 +16,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext, suppress
-from typing import Final, Self, TypeVar, Unpack
+from typing import Self, TypeVar, Unpack
 
 import msgspec
 
@@ -46,10 +46,8 @@ from reenact.terminal.session.waiting import Asking, Changes, Pause, asking, blo
 from reenact.terminal.status import ExitStatus
 
 T = TypeVar("T")
-_LOST: Final = (
-    "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
-)
-MAX_OUTPUT: Final = 16 * 1024 * 1024
+_LOST = "it is not known how: something else in this process, as a handler of SIGCHLD, took note of its end first"
+MAX_OUTPUT = 16 * 1024 * 1024
 
 
 class TerminalState(msgspec.Struct, frozen=True, kw_only=True):

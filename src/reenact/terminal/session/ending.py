@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from reenact.terminal.session.pty import Place
 from reenact.terminal.session.spawning import MARK
 from reenact.terminal.session.waiting import until
 
-GRACE: Final = 0.5
+GRACE = 0.5
 """Seconds that processes have to act on a signal before the next one comes."""
-GENTLY: Final = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
-AT_ONCE: Final = (signal.SIGKILL,)
-_PROC: Final = Path("/proc")
-_HAS_PROC: Final = sys.platform == "linux"
-_ROUNDS: Final = 20
+GENTLY = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
+AT_ONCE = (signal.SIGKILL,)
+_PROC = Path("/proc")
+_HAS_PROC = sys.platform == "linux"
+_ROUNDS = 20
 
 
 class Entry(NamedTuple):

@@ -7,7 +7,6 @@ modifier is a parameter of a function key's sequence, and Alt a leading escape o
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
 
 from reenact.terminal.errors import TerminalTestError, invalid
 from reenact.terminal.screen.model import Modes
@@ -153,10 +152,10 @@ def encoded(text: str) -> bytes:
         ) from error
 
 
-_PASTE_END: Final = b"\x1b[201~"
-_CURSOR: Final = {"up": b"A", "down": b"B", "right": b"C", "left": b"D", "home": b"H", "end": b"F"}
-_SS3: Final = {"f1": b"P", "f2": b"Q", "f3": b"R", "f4": b"S"}
-_NUMBERED: Final = {
+_PASTE_END = b"\x1b[201~"
+_CURSOR = {"up": b"A", "down": b"B", "right": b"C", "left": b"D", "home": b"H", "end": b"F"}
+_SS3 = {"f1": b"P", "f2": b"Q", "f3": b"R", "f4": b"S"}
+_NUMBERED = {
     "insert": b"2",
     "delete": b"3",
     "page_up": b"5",
@@ -170,9 +169,9 @@ _NUMBERED: Final = {
     "f11": b"23",
     "f12": b"24",
 }
-_PLAIN: Final = {"enter": b"\r", "tab": b"\t", "escape": b"\x1b", "backspace": b"\x7f", "space": b" "}
-_WITH_CTRL: Final = {"backspace": b"\b", "space": b"\0"}
-_KEYPAD: Final = {
+_PLAIN = {"enter": b"\r", "tab": b"\t", "escape": b"\x1b", "backspace": b"\x7f", "space": b" "}
+_WITH_CTRL = {"backspace": b"\b", "space": b"\0"}
+_KEYPAD = {
     **{f"kp_{digit}": (str(digit).encode(), bytes([ord("p") + digit])) for digit in range(10)},
     "kp_add": (b"+", b"k"),
     "kp_subtract": (b"-", b"m"),
@@ -184,14 +183,14 @@ _KEYPAD: Final = {
     "kp_enter": (b"\r", b"M"),
 }
 """What is sent in the normal mode, and the final character of the application mode's sequence."""
-_CONTROL: Final = {
+_CONTROL = {
     **{chr(code + 0x60): code for code in range(1, 27)},
     **dict(zip("@[\\]^_?", (0, 0x1B, 0x1C, 0x1D, 0x1E, 0x1F, 0x7F), strict=True)),
     **dict(zip("2345678", (0, 0x1B, 0x1C, 0x1D, 0x1E, 0x1F, 0x7F), strict=True)),
     "/": 0x1F,
 }
-_NAMES: Final = frozenset({*_CURSOR, *_SS3, *_NUMBERED, *_PLAIN, *_KEYPAD})
-_BY_LETTERS: Final = {name.replace("_", ""): name for name in _NAMES} | {
+_NAMES = frozenset({*_CURSOR, *_SS3, *_NUMBERED, *_PLAIN, *_KEYPAD})
+_BY_LETTERS = {name.replace("_", ""): name for name in _NAMES} | {
     "esc": "escape",
     "return": "enter",
     "del": "delete",
@@ -199,8 +198,8 @@ _BY_LETTERS: Final = {name.replace("_", ""): name for name in _NAMES} | {
     "pgup": "page_up",
     "pgdn": "page_down",
 }
-_MODIFIERS: Final = {"shift": "shift", "alt": "alt", "meta": "alt", "ctrl": "ctrl", "control": "ctrl"}
-_BITS: Final = {"shift": 1, "alt": 2, "ctrl": 4}
+_MODIFIERS = {"shift": "shift", "alt": "alt", "meta": "alt", "ctrl": "ctrl", "control": "ctrl"}
+_BITS = {"shift": 1, "alt": 2, "ctrl": 4}
 
 
 def _read(key: object) -> tuple[str, set[str]]:

@@ -12,7 +12,6 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
 
 from reenact.terminal.screen.recording import Recording
 from reenact.terminal.session.display import Display
@@ -23,7 +22,7 @@ from reenact.terminal.session.transcript import Transcript
 from reenact.terminal.session.waiting import Changes, until
 from reenact.terminal.status import ExitStatus
 
-_REPLIES: Final = 65_536
+_REPLIES = 65_536
 """Bytes of replies that wait at most for a program that does not read; the terminal drops further ones."""
 
 
@@ -117,16 +116,16 @@ class Waker:
                 os.close(self._end)
 
 
-QUIET: Final = 0.1
+QUIET = 0.1
 """Seconds of silence after which nothing more is expected, when the program has ended and others have its terminal."""
-LONGEST: Final = 2.0
+LONGEST = 2.0
 """Seconds for which those others are heard at most."""
-_GLANCE: Final = 0.01
+_GLANCE = 0.01
 """Seconds between two looks at a process whose end the kernel does not announce."""
-_RETRY: Final = 0.05
+_RETRY = 0.05
 """Seconds between two tries to write, should the kernel not say that there is room again."""
-_LEAVE: Final = 5.0
-_REAP: Final = 1.0
+_LEAVE = 5.0
+_REAP = 1.0
 _numbers = itertools.count(1)
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from functools import wraps
 from itertools import groupby
-from typing import Concatenate, Final, ParamSpec, Protocol, Self, TypeAlias, TypedDict, Unpack
+from typing import Concatenate, ParamSpec, Protocol, Self, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
@@ -24,10 +24,10 @@ from reenact.terminal.screen.model import Cell, Screen
 from reenact.terminal.session.waiting import blocking, run
 
 P = ParamSpec("P")
-_IN_VAIN: Final = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
-_LISTED: Final = 10
+_IN_VAIN = (TerminalTestErrorType.TIMEOUT, TerminalTestErrorType.PROCESS_EXITED)
+_LISTED = 10
 """Matches that an error lists at most."""
-_SEEN_ON_BLANKS: Final = frozenset({"background", "inverse", "underline", "strikethrough", "overline"})
+_SEEN_ON_BLANKS = frozenset({"background", "inverse", "underline", "strikethrough", "overline"})
 
 
 class Viewed(Protocol):

@@ -9,14 +9,14 @@ import struct
 import termios
 import threading
 from pathlib import Path
-from typing import Final, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from reenact.terminal.errors import TerminalTestError, TerminalTestErrorType
 
-LARGEST: Final = 65_535
+LARGEST = 65_535
 """Columns and rows that the kernel can be told of."""
-_READ: Final = 65_536
-_AT_ONCE: Final = 262_144
+_READ = 65_536
+_AT_ONCE = 262_144
 
 
 class Place(NamedTuple):

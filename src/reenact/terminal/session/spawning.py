@@ -24,14 +24,14 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 from reenact.terminal.errors import TerminalTestError, not_started
 from reenact.terminal.session.waiting import until
 
-_STANDARD: Final = 3
-_CLONE_FS: Final = 0x200
-_RESTORED: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+_STANDARD = 3
+_CLONE_FS = 0x200
+_RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 """What Python ignores, and no program expects to be ignored."""
 
 
@@ -148,13 +148,13 @@ def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None)
 
 
-INHERITED: Final = ("PATH", "LANG", "HOME", "TMPDIR")
+INHERITED = ("PATH", "LANG", "HOME", "TMPDIR")
 """What a program gets of our environment, besides all names that begin with `LC_`."""
-MARK: Final = "REENACT_TERMINAL"
+MARK = "REENACT_TERMINAL"
 """The variable by which processes are known again that have left the session; it is in every environment."""
-_TOO_MANY: Final = "dispose of terminals that are no longer needed, or raise `ulimit -u`"
-_ABOUT_OUR_TERMINAL: Final = ("COLUMNS", "LINES")
-_FROM_TERMINALS: Final = (
+_TOO_MANY = "dispose of terminals that are no longer needed, or raise `ulimit -u`"
+_ABOUT_OUR_TERMINAL = ("COLUMNS", "LINES")
+_FROM_TERMINALS = (
     signal.SIGHUP,
     signal.SIGINT,
     signal.SIGQUIT,

@@ -6,7 +6,7 @@ import codecs
 import re
 import threading
 from collections import deque
-from typing import AnyStr, Final, Generic
+from typing import AnyStr, Generic
 
 import msgspec
 
@@ -14,7 +14,7 @@ from reenact.terminal.ansi.parser import ANSIStripper
 from reenact.terminal.errors import invalid
 from reenact.terminal.matching.options import Expression, Finder, Pattern
 
-_PIECE: Final = 4096
+_PIECE = 4096
 
 
 class Kept(Generic[AnyStr]):

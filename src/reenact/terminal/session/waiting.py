@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Coroutine, Generator
 from contextlib import contextmanager
 from functools import wraps
-from typing import Concatenate, Final, NamedTuple, Never, ParamSpec, TypeAlias, TypeVar
+from typing import Concatenate, NamedTuple, Never, ParamSpec, TypeAlias, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_FIRST_PAUSE: Final = 0.0005
-_LONGEST_PAUSE: Final = 0.02
+_FIRST_PAUSE = 0.0005
+_LONGEST_PAUSE = 0.02
 
 
 class Moment(NamedTuple):
