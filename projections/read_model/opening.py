@@ -46,6 +46,19 @@ def open_read_model(place: str, log: Log) -> KeptReadModel:
         raise
 
 
+def check_place(place: str) -> None:
+    """See that the tables of a log at the place could be kept, before there is one.
+
+    Raises:
+        ConfigurationError: the URL names no schema that could be used, or what it needs is not installed.
+    """
+    if is_postgres(place):
+        with needing_extra("postgresql", "a runtime in PostgreSQL"):
+            from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - an extra
+
+        Schemas(place).close()
+
+
 def statuses(place: str, views: str, *, head: int, is_run: bool) -> Iterator[ProjectionStatus]:
     """Yield how the runtime's own tables are, and those of users' projections; nothing is changed.
 

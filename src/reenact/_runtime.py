@@ -25,7 +25,7 @@ from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
 from reenact.domain.policy.judge import Policies
 from reenact.domain.stored import STORED
-from reenact.projections.read_model.opening import open_read_model
+from reenact.projections.read_model.opening import check_place, open_read_model
 from reenact.projections.runner import Runner
 from reenact.projections.views.projections import Projections
 
@@ -229,6 +229,7 @@ class Runtime(LocalRuntime):
         let_go: Callable[[], None] | None = None,
     ) -> Self:
         policy = retention_of(retention)
+        check_place(location.url)
         with ExitStack() as undo, ExitStack() as opening:
             locks = _share(location, undo, opening) if cls._is_shared else None
 

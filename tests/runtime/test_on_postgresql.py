@@ -13,6 +13,7 @@ from sqlalchemy import select
 
 from reenact import (
     AsyncRuntime,
+    ConfigurationError,
     Image,
     LogAccessError,
     LogLockedError,
@@ -60,6 +61,17 @@ def test_what_was_said_is_there_when_it_is_opened_again(server: Server) -> None:
 
     assert len(messages) == 2
     assert asyncio.run(read()) == messages
+
+
+@pytest.mark.parametrize("schema", ["a_name_of_one_and_twenty", "a_own"])
+def test_a_schema_beside_which_no_tables_can_be_kept_gets_no_log(server: Server, schema: str) -> None:
+    url = f"{server.url}&schema={schema}"
+
+    with pytest.raises(ConfigurationError, match="the schema of"):
+        open_on(url)
+
+    with psycopg.connect(server.url) as connection:
+        assert connection.execute("SELECT 1 FROM pg_namespace WHERE nspname = %s", (schema,)).fetchall() == []
 
 
 def test_projections_of_one_s_own_are_in_the_same_database(server: Server, tmp_path: Path) -> None:
