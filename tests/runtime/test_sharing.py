@@ -42,6 +42,13 @@ def look(reporter: Reporter, log: str) -> None:
         reporter.say("live", [agent.session_id for agent in runtime.agents.list()])
 
 
+def see_all_ended(reporter: Reporter, log: str) -> None:
+    """Open the log, and see that nobody is live in it once whoever came first has ended what was left."""
+    with SharedRuntime.open(log, environment=MockEnvironmentFactory()) as runtime:
+        wait_until(lambda: not runtime.agents.list(), PATIENCE)
+        reporter.say("nobody is live")
+
+
 def try_to_open(reporter: Reporter, log: str, kind: type[Runtime]) -> None:
     """Open the log, or say who has it."""
     try:
@@ -120,10 +127,10 @@ def test_what_a_killed_process_has_left_is_ended_once_whoever_comes_first(
     others[0].run_until_killed(hold, log, until=bool)
 
     with ThreadPoolExecutor(2) as pool:
-        opened = [pool.submit(each.run, look, log) for each in others]
+        opened = [pool.submit(each.run, see_all_ended, log) for each in others]
         reports = [each.result() for each in opened]
 
-    assert [report.told("live") for report in reports] == [[[[]]], [[[]]]]
+    assert [report.told("nobody is live") for report in reports] == [[[]], [[]]]
     heard = heard_of(journal_of(shared), "theirs")
     assert [event.cursor for event in heard] == list(range(1, len(heard) + 1))
     assert [event.data["outcome"] for event in heard if event.type == "turn_completed"] == ["interrupted"]

@@ -12,6 +12,7 @@ import gc
 import importlib
 import io
 import json
+import multiprocessing.process
 import os
 import runpy
 import select
@@ -99,6 +100,8 @@ def become(order: dict[str, Any], descriptors: list[int]) -> None:
     talk_through_the_standard_descriptors()
     close(order["closed"])
     os.chdir(order["cwd"])
+    # As if it were imported now: programs that it starts find their file by this.
+    vars(multiprocessing.process).update(ORIGINAL_DIR=order["cwd"])
     os.environ.clear()
     os.environ.update(order["env"])
     sys.argv[:] = order["argv"]
