@@ -57,7 +57,7 @@ class CrashTest:
 
     A program is a function at the top of a module, `program(reporter, *arguments)`; it says what it was promised, with
     `reporter.say(...)`, until it is killed. Its arguments must be such that `pickle` takes them. Use it as a context
-    manager, or `close` it: nothing is left then. One program runs at a time.
+    manager, or `close` it: no program is left then. One program runs at a time.
     """
 
     def __init__(self) -> None:
