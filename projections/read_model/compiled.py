@@ -5,8 +5,6 @@ Made from `tables`; `python -m tests.projections.compiled` writes it anew.
 
 from __future__ import annotations
 
-from typing import Final
-
 VERSION = 4
 TABLES = (
     """
@@ -119,7 +117,7 @@ SESSIONS_OF_CONTAINER = """
     sessions.position FROM sessions WHERE sessions.id = :after LIMIT 1 OFFSET 0), 0) ORDER BY
     sessions.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
 """
-NEWEST_SESSIONS: Final[dict[tuple[bool, bool | None], str]] = {
+NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
     (False, None): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM

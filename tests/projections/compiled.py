@@ -23,8 +23,6 @@ Made from `tables`; `python -m tests.projections.compiled` writes it anew.
 
 from __future__ import annotations
 
-from typing import Final
-
 '''
 TABLES = sorted((*METADATA.sorted_tables, *OWN.sorted_tables), key=lambda table: table.name)
 STATEMENTS = (Select, Insert, Update)
@@ -40,7 +38,7 @@ def main() -> None:
 def compiled() -> str:
     """Return the module as it ought to be."""
     tables = "".join(f"{indent(_text(str(part.compile(dialect=DIALECT))), '    ')},\n" for part in parts())
-    return "".join([HEAD, f"VERSION: Final = {VERSION}\nTABLES: Final = (\n{tables})\n", *_statements()])
+    return "".join([HEAD, f"VERSION = {VERSION}\nTABLES = (\n{tables})\n", *_statements()])
 
 
 def parts() -> Iterator[ClauseElement]:
@@ -55,9 +53,9 @@ def _statements() -> Iterator[str]:
         if name == "NEWEST_SESSIONS":
             several = statements.NEWEST_SESSIONS.items()
             entries = "".join(f"{indent(f'{key}: {_statement(one)}', '    ')},\n" for key, one in several)
-            yield f"{name}: Final[dict[tuple[bool, bool | None], str]] = {{\n{entries}}}\n"
+            yield f"{name}: dict[tuple[bool, bool | None], str] = {{\n{entries}}}\n"
         elif isinstance(value, STATEMENTS) and name.isupper():
-            yield f"{name}: Final = {_statement(value)}\n"  # pyright: ignore[reportUnknownArgumentType]  # of any kind
+            yield f"{name} = {_statement(value)}\n"  # pyright: ignore[reportUnknownArgumentType]  # of any kind
 
 
 def _statement(statement: ClauseElement) -> str:
