@@ -101,7 +101,7 @@ def become(order: dict[str, Any], descriptors: list[int]) -> None:
     close(order["closed"])
     os.chdir(order["cwd"])
     # As if it were imported now: programs that it starts find their file by this.
-    vars(multiprocessing.process).update(ORIGINAL_DIR=order["cwd"])
+    multiprocessing.process.__dict__["ORIGINAL_DIR"] = order["cwd"]
     os.environ.clear()
     os.environ.update(order["env"])
     sys.argv[:] = order["argv"]

@@ -21,9 +21,9 @@ from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import Connection, channel_of, spell
 from reenact.actors.journal.store import LAST, LAST_OF_ALL, STEP, Changes, Values
 from reenact.domain.chain import BEGINNING, End, Row
-from reenact.domain.tools import is_array
 
 _Column: TypeAlias = Sequence[int | str | bytes | None] | None
+_Parameter: TypeAlias = _Column | int | str | bool
 
 VALUE_LIMIT = 500_000_000
 """The most bytes of the records of one batch; the server takes one gigabyte at a time."""
@@ -260,7 +260,7 @@ class Procedure:
         Raises:
             psycopg.Error: nothing was written, or the connection is lost and nobody knows.
         """
-        columns: tuple[object, ...] = (
+        columns: tuple[_Parameter, ...] = (
             *end,
             None,
             me,
@@ -270,7 +270,7 @@ class Procedure:
             *_rows(changes),
             changes.position - end[1],
         )
-        more = (
+        more: tuple[_Parameter, ...] = (
             *_replacements(replaced),
             changes.purges or None,
             changes.replaced or None,
@@ -366,5 +366,5 @@ def _readers(tracking: Mapping[str, int], before: Mapping[str, int | None]) -> S
     return [list(tracking), list(tracking.values()), [before[name] for name in tracking]]
 
 
-def _length(column: object) -> int:
-    return sum(len(each) for each in column if isinstance(each, str | bytes)) if is_array(column) else 0
+def _length(column: _Parameter) -> int:
+    return sum(len(each) for each in column if isinstance(each, str | bytes)) if isinstance(column, list) else 0
