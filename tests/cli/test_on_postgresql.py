@@ -10,18 +10,14 @@ import pytest
 
 from reenact.cli.output.failures import ExitCode
 from tests.cli.conftest import PROMPT, Chat, Outcome, Run
-from tests.journal.guarded import SECRET, add_users, url_of
-from tests.journal.server import Server, running_server
+from tests.journal.guarded import SECRET, guarded_server, url_of
+from tests.journal.server import Server
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server for these tests, on which some users may not do everything."""
-    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    with running_server(runtime) as server:
-        add_users(server)
-        yield server
+    yield from guarded_server(tmp_path_factory)
 
 
 @pytest.fixture

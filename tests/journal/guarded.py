@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from tests.journal.server import Server
+from tests.journal.server import Server, running_server
 
 SECRET = "shush"  # noqa: S105 - that of a user who is gone with the server
+
+
+def guarded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Yield a server of one's own on which some users may not do everything."""
+    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
+    runtime.mkdir(mode=0o700, exist_ok=True)
+    with running_server(runtime) as server:
+        add_users(server)
+        yield server
 
 
 def add_users(server: Server) -> None:

@@ -26,8 +26,8 @@ from reenact._runtime import SharedRuntime
 from reenact.audit import Audit, import_log, verify_log
 from reenact.domain.errors import SessionLockedError
 from reenact.testing import MockEnvironmentFactory
-from tests.journal.guarded import add_users, url_of
-from tests.journal.server import Server, running_server
+from tests.journal.guarded import guarded_server, url_of
+from tests.journal.server import Server
 from tests.kernel.ledger import eventually
 from tests.runtime.conftest import furnish
 from tests.runtime.gated import GatedFactory
@@ -38,11 +38,7 @@ from tests.runtime.witness import Ears
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server for these tests, on which some users may not do everything."""
-    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    with running_server(runtime) as server:
-        add_users(server)
-        yield server
+    yield from guarded_server(tmp_path_factory)
 
 
 def open_on(url: str) -> Runtime:

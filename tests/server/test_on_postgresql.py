@@ -14,8 +14,8 @@ import pytest
 
 import reenact
 from reenact import Runtime
-from tests.journal.guarded import SECRET, add_users, url_of
-from tests.journal.server import Server, running_server
+from tests.journal.guarded import SECRET, guarded_server, url_of
+from tests.journal.server import Server
 from tests.kernel.ledger import eventually
 from tests.server.talk import PATIENCE
 
@@ -26,11 +26,7 @@ _SAYS = "listening on "
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A server of databases for this test."""
-    runtime = tmp_path_factory.getbasetemp().parent / "runtime"
-    runtime.mkdir(mode=0o700, exist_ok=True)
-    with running_server(runtime) as server:
-        add_users(server)
-        yield server
+    yield from guarded_server(tmp_path_factory)
 
 
 def test_it_is_ready_for_as_long_as_its_database_is_there(server: Server, tmp_path: Path) -> None:
