@@ -1,0 +1,1 @@
+"""Ownership of shards: which of several nodes may write which part of a log."""
