@@ -1,0 +1,62 @@
+"""The tables of ownership: nodes with their leases, shards with their owners, and the check of a writer's epochs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from reenact.domain.shards import SHARDS
+
+# `nodes.lock` is the key of the advisory lock that a node's connection holds: the server lets go of it when that ends.
+# A lease that ends farther away than its length was written before the clock was set back.
+#
+# `check_epochs` is for the transaction that appends. It locks the rows of the shards, so a claim either is seen by it
+# or waits for its end. A renewal does not touch these rows. The owner is checked, too: a replica that is promoted may
+# not know of the last claims, and give an epoch a second time.
+OWNERSHIP_TABLES: Final = (
+    """
+    CREATE TABLE {schema}.nodes (
+        id text COLLATE "C" PRIMARY KEY,
+        address text NOT NULL,
+        lock bigint NOT NULL,
+        drains boolean NOT NULL,
+        lease interval NOT NULL,
+        expires timestamptz NOT NULL
+    ) WITH (fillfactor = 50)
+    """,
+    """
+    CREATE TABLE {schema}.shards (
+        shard integer PRIMARY KEY,
+        epoch bigint NOT NULL,
+        owner text COLLATE "C"
+    ) WITH (fillfactor = 50)
+    """,
+    f"INSERT INTO {{schema}}.shards (shard, epoch) SELECT shard, 0 FROM generate_series(0, {SHARDS - 1}) AS shard",  # noqa: S608 - ours
+    """
+    CREATE VIEW {schema}.node_status AS SELECT id, address, drains, CASE
+        WHEN NOT EXISTS (
+            SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = database
+            WHERE datname = current_database() AND locktype = 'advisory' AND granted AND objsubid = 1
+                AND classid::bigint << 32 | objid::bigint = lock
+        ) THEN 'gone'
+        WHEN expires BETWEEN clock_timestamp() AND clock_timestamp() + lease THEN 'live'
+        ELSE 'late'
+    END AS status FROM {schema}.nodes
+    """,
+    """
+    CREATE FUNCTION {schema}.check_epochs(held_by text, held_shards integer[], held_epochs bigint[]) RETURNS void
+    LANGUAGE plpgsql AS $$
+    DECLARE
+        owned bigint;
+    BEGIN
+        PERFORM FROM {schema}.shards JOIN unnest(held_shards, held_epochs) AS held (shard, epoch) USING (shard, epoch)
+            WHERE owner = held_by ORDER BY shard FOR SHARE OF shards;
+        GET DIAGNOSTICS owned = ROW_COUNT;
+        IF owned <> cardinality(held_shards) THEN
+            RAISE EXCEPTION 'node % does not own all of the shards % any more', held_by, held_shards
+                USING ERRCODE = 'check_violation', CONSTRAINT = 'epoch';
+        END IF;
+    END
+    $$
+    """,
+)
+"""What makes them, in the schema that is put in."""

@@ -1,0 +1,165 @@
+"""What nodes say to the database: each message is one statement, and so has its effect wholly or not at all."""
+
+from __future__ import annotations
+
+import math
+import secrets
+import time
+from typing import Any, Self, TypeVar
+
+import psycopg
+from psycopg.abc import PQGen
+
+from reenact.actors.journal.postgres.address import Address
+from reenact.actors.ownership.protocol import Answer, Claim, GiveBack, Message, Peer, Renewal, Timing, View
+
+RV = TypeVar("RV")
+
+# Every so many seconds it is looked whether an answer has been waited for too long.
+_LOOK = 0.1
+
+# A machine that is cut off without a word lets go of its lock after four seconds.
+_SUPERVISED = """
+    SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; SET tcp_keepalives_count = 2;
+    SET tcp_user_timeout = 4000
+"""
+_LIMITS = "SET statement_timeout = {limit}; SET lock_timeout = {limit}"
+_LOCK = "SELECT pg_advisory_lock(%s::bigint)"
+
+# In the same statement the lease is renewed and everything is read. The own row is read as it was before.
+_RENEW = """
+    WITH renewed AS (
+        INSERT INTO {schema}.nodes AS node (id, address, lock, drains, lease, expires) VALUES (
+            %(id)s, %(address)s, %(lock)s, %(drains)s, %(lease)s * interval '1 s',
+            clock_timestamp() + %(lease)s * interval '1 s'
+        ) ON CONFLICT (id) DO UPDATE SET
+            lock = excluded.lock, drains = excluded.drains, lease = excluded.lease, expires = excluded.expires
+    )
+    SELECT shard, epoch, owner, id, address, status, drains
+    FROM {schema}.shards FULL JOIN {schema}.node_status ON owner = id
+"""
+# Nobody is waited for: a shard that is locked by a writer or another claim is claimed with the next tick.
+_CLAIM = """
+    WITH free AS (
+        SELECT shard FROM {schema}.shards
+        JOIN unnest(%(shards)s::integer[], %(epochs)s::bigint[]) AS seen (shard, epoch) USING (shard, epoch)
+        WHERE NOT EXISTS (SELECT FROM {schema}.node_status WHERE id = owner AND status = 'live')
+        ORDER BY shard FOR NO KEY UPDATE OF shards SKIP LOCKED
+    )
+    UPDATE {schema}.shards SET epoch = epoch + 1, owner = %(id)s FROM free WHERE shards.shard = free.shard
+    RETURNING shards.shard, epoch
+"""
+_GIVE_BACK = """
+    WITH held AS (
+        SELECT shard FROM {schema}.shards
+        JOIN unnest(%(shards)s::integer[], %(epochs)s::bigint[]) AS held (shard, epoch) USING (shard, epoch)
+        WHERE owner = %(id)s ORDER BY shard FOR NO KEY UPDATE OF shards
+    )
+    UPDATE {schema}.shards SET owner = NULL FROM held WHERE shards.shard = held.shard
+"""
+_FORGET = """
+    DELETE FROM {schema}.nodes WHERE id = %(id)s
+    OR expires < clock_timestamp() - interval '1 day' AND NOT EXISTS (SELECT FROM {schema}.shards WHERE owner = id)
+"""
+_COUNT = "SELECT count(*) FROM {schema}.shards"
+
+
+class ImpatientConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that gives up a server that is silent: a cut may be noticed by nobody else for minutes."""
+
+    limit: float | None = None
+    """How many seconds an answer may take."""
+
+    def wait(self, gen: PQGen[RV], interval: float = _LOOK, timeout: float | None = None) -> RV:
+        """Wait for what the generator waits for, as long as the limit allows; nobody here gives another one."""
+        return super().wait(gen if self.limit is None else _until(gen, time.monotonic() + self.limit), interval)
+
+
+def _until(gen: PQGen[RV], deadline: float) -> PQGen[RV]:
+    """Yield what the generator does; it is resumed again and again, even if nothing has come."""
+    try:
+        waiting = next(gen)
+        while True:
+            ready = yield waiting
+            if not ready and time.monotonic() >= deadline:
+                raise psycopg.OperationalError("the server does not answer")
+            waiting = gen.send(ready)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]  # what the generator returns
+
+
+class Database:
+    """A node's own connection; as long as it lasts, it holds an advisory lock that shows that the node lives."""
+
+    def __init__(self, address: Address, node_id: str, node_address: str, timing: Timing) -> None:
+        """Connect, and take a lock that nobody has had yet.
+
+        Raises:
+            psycopg.Error: the server cannot be reached, or lets nobody in.
+        """
+        self._node = {"id": node_id, "address": node_address, "lease": timing.lease}
+        self._schema = address.schema
+        self._lock = secrets.randbits(63)
+        limit = timing.answer
+        self._connection = ImpatientConnection.connect(
+            address.conninfo, autocommit=True, connect_timeout=max(2, math.ceil(limit)), tcp_user_timeout=4000
+        )
+        self._connection.limit = limit
+        try:
+            self._connection.execute(_SUPERVISED)
+            self._connection.execute(_LIMITS.format(limit=math.ceil(limit * 1000)).encode())
+            self._connection.execute(_LOCK, (self._lock,))
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        self.close()
+
+    def send(self, message: Message) -> Answer:
+        """Carry out a message.
+
+        Raises:
+            psycopg.Error: it was not, or nobody knows.
+        """
+        match message:
+            case Renewal(drains=drains):
+                return _view(self._execute(_RENEW, lock=self._lock, drains=drains))
+            case Claim(seen=seen):
+                return dict(self._execute(_CLAIM, shards=list(seen), epochs=list(seen.values())))
+            case GiveBack(held=held):
+                self._execute(_GIVE_BACK, shards=list(held), epochs=list(held.values()))
+                return {}
+
+    def count(self) -> int:
+        """Return how many shards the log has."""
+        ((count,),) = self._execute(_COUNT)
+        return int(count)
+
+    def forget(self) -> None:
+        """Delete the node's row, and those of nodes that have ended without doing so."""
+        self._execute(_FORGET)
+
+    def close(self) -> None:
+        """Let go of the connection, and so of the lock. Idempotent."""
+        self._connection.close()
+
+    def _execute(self, query: str, **parameters: object) -> list[tuple[Any, ...]]:
+        cursor = self._connection.execute(query.format(schema=self._schema).encode(), {**self._node, **parameters})
+        return cursor.fetchall() if cursor.description else []
+
+
+def _view(rows: list[tuple[Any, ...]]) -> View:
+    nodes: dict[str, Peer] = {}
+    shards: dict[int, tuple[int, str | None]] = {}
+    for shard, epoch, owner, id_, address, status, drains in rows:
+        if shard is not None:
+            shards[shard] = (epoch, owner)
+        if id_ is not None:
+            nodes[id_] = Peer(id_, address, status, drains)
+    return View(nodes, shards)
