@@ -1,0 +1,156 @@
+"""A node's part in the ownership of shards: a thread that renews its lease, claims shards and gives them back."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from uuid import uuid4
+
+import psycopg
+
+from reenact.actors.journal.postgres.address import address_of
+from reenact.actors.journal.postgres.faults import translated
+from reenact.actors.ownership.database import Database
+from reenact.actors.ownership.protocol import Answer, Message, Node, Peer, Tenant, Timing
+
+_logger = logging.getLogger("reenact.ownership")
+
+
+class Ownership:
+    """Owns a share of the shards of a log in PostgreSQL, beside other nodes.
+
+    A thread of its own talks to the database and calls the tenant. It goes on until `close`, whatever the database
+    does: what fails is logged and done again.
+    """
+
+    def __init__(self, url: str, tenant: Tenant, *, address: str, timing: Timing | None = None) -> None:
+        """Begin to take part; `address` is where other nodes reach this one.
+
+        Raises:
+            ConfigurationError: the URL cannot be read.
+            StorageError: the server cannot be reached, lets nobody in, or holds no such log.
+        """
+        self._timing = timing or Timing()
+        self._place = address_of(url)
+        self._address = address
+        self._node = Node(f"node_{uuid4().hex}", self._timing, tenant, time.monotonic)
+        with translated(self._place.name):
+            self._database: Database | None = self._connect()
+            try:
+                self.count = self._database.count()
+            except BaseException:
+                self._database.close()
+                raise
+        self._is_failing = False
+        self._drained = threading.Event()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reenact-ownership", daemon=True)
+        self._thread.start()
+
+    @property
+    def id(self) -> str:
+        """The owner that appends name: another one for each process, and each time."""
+        return self._node.id
+
+    @property
+    def held(self) -> Mapping[int, int]:
+        """The shards that commands are taken for, with their epochs, as far as the lease goes."""
+        return self._node.held
+
+    def takes_commands(self, shard: int) -> bool:
+        """Return whether commands for the shard are to be taken now. From any thread."""
+        return self._node.takes_commands(shard)
+
+    def epoch_of(self, shard: int) -> int | None:
+        """Return the epoch to append with, also for what is under way in a shard that is left; None if it is lost.
+
+        From any thread. Whether it still is the shard's, the append finds out.
+        """
+        return self._node.epoch_of(shard)
+
+    def owner_of(self, shard: int) -> Peer | None:
+        """Return who owned the shard when this node last looked; None if nobody did. From any thread."""
+        return self._node.owner_of(shard)
+
+    def drain(self, timeout: float) -> bool:
+        """Leave all shards and claim none any more; return whether all were given back in that time.
+
+        What has not been left by then is lost when this is closed.
+        """
+        self._node.drains = True
+        return self._drained.wait(timeout)
+
+    def close(self) -> None:
+        """Give everything back, and end. Idempotent."""
+        self._ending.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        pause = 0.0
+        while not self._ending.wait(pause):
+            pause = self._advance()
+        self._end()
+
+    def _advance(self) -> float:
+        """Do one tick, over a new connection if there is none; return in how many seconds the next one is due."""
+        had_connection = self._database is not None
+        try:
+            self._tick()
+        except psycopg.Error as error:
+            if not self._is_failing:
+                _logger.warning("%s: the lease cannot be renewed now: %s", self._place.name, error)
+            self._is_failing = True
+            self._disconnect()
+            return 0.0 if had_connection else self._timing.tick
+        except Exception:
+            _logger.exception("%s: shards could not be taken up or left; the next tick tries again", self._place.name)
+            return self._timing.tick
+        if self._is_failing:
+            _logger.warning("%s: the lease is renewed again", self._place.name)
+        self._is_failing = False
+        if self._node.drains and self._node.owns_nothing:
+            self._drained.set()
+        return self._timing.tick
+
+    def _tick(self) -> None:
+        if self._database is None:
+            self._database = self._connect()
+        with closing(self._node.tick()) as tick:
+            message: Message | None = next(tick)
+            while message is not None:
+                message = _next(tick, self._database.send(message))
+
+    def _connect(self) -> Database:
+        return Database(self._place, self.id, self._address, self._timing)
+
+    def _disconnect(self) -> None:
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+            self._node.disconnected()
+
+    def _end(self) -> None:
+        """Give back what is left over the connection there is; without one, others take it over by themselves."""
+        self._node.drains = True
+        try:
+            self._node.lose_all()
+        except Exception:
+            _logger.exception("%s: shards could not be dropped", self._place.name)
+        if self._database is not None:
+            self._advance()
+        if self._database is not None:
+            try:
+                self._database.forget()
+            except psycopg.Error as error:
+                _logger.warning("%s: the node could not be deleted: %s", self._place.name, error)
+            self._disconnect()
+
+
+def _next(tick: Generator[Message, Answer, None], answer: Answer) -> Message | None:
+    try:
+        return tick.send(answer)
+    except StopIteration:
+        return None
