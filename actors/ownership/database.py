@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
 
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.ownership.protocol import Answer, Claim, GiveBack, Message, Peer, Renewal, Timing, View
@@ -38,7 +39,7 @@ _RENEW = """
     SELECT shard, epoch, owner, id, address, status, drains
     FROM {schema}.shards FULL JOIN {schema}.node_status ON owner = id
 """
-# Nobody is waited for: a shard that is locked by a writer or another claim is claimed with the next tick.
+# Nobody is waited for: a shard that is locked by a writer or another claim has its turn with the next tick.
 _CLAIM = """
     WITH free AS (
         SELECT shard FROM {schema}.shards
@@ -53,9 +54,9 @@ _GIVE_BACK = """
     WITH held AS (
         SELECT shard FROM {schema}.shards
         JOIN unnest(%(shards)s::integer[], %(epochs)s::bigint[]) AS held (shard, epoch) USING (shard, epoch)
-        WHERE owner = %(id)s ORDER BY shard FOR NO KEY UPDATE OF shards
+        WHERE owner = %(id)s ORDER BY shard FOR NO KEY UPDATE OF shards SKIP LOCKED
     )
-    UPDATE {schema}.shards SET owner = NULL FROM held WHERE shards.shard = held.shard
+    UPDATE {schema}.shards SET owner = NULL FROM held WHERE shards.shard = held.shard RETURNING shards.shard, epoch
 """
 _FORGET = """
     DELETE FROM {schema}.nodes WHERE id = %(id)s
@@ -100,6 +101,7 @@ class Database:
         self._node = {"id": node_id, "address": node_address, "lease": timing.lease}
         self._schema = address.schema
         self._lock = secrets.randbits(63)
+        # The server gives up a statement a little earlier, so that a busy one does not cost the connection.
         limit = timing.answer
         self._connection = ImpatientConnection.connect(
             address.conninfo, autocommit=True, connect_timeout=max(2, math.ceil(limit)), tcp_user_timeout=4000
@@ -107,7 +109,7 @@ class Database:
         self._connection.limit = limit
         try:
             self._connection.execute(_SUPERVISED)
-            self._connection.execute(_LIMITS.format(limit=math.ceil(limit * 1000)).encode())
+            self._connection.execute(_LIMITS.format(limit=math.ceil(limit * 750)).encode())
             self._connection.execute(_LOCK, (self._lock,))
         except BaseException:
             self._connection.close()
@@ -121,6 +123,11 @@ class Database:
         """Close it."""
         self.close()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether the connection is one that can be used; a statement that fails does not end it."""
+        return not self._connection.closed
+
     def send(self, message: Message) -> Answer:
         """Carry out a message.
 
@@ -133,8 +140,7 @@ class Database:
             case Claim(seen=seen):
                 return dict(self._execute(_CLAIM, shards=list(seen), epochs=list(seen.values())))
             case GiveBack(held=held):
-                self._execute(_GIVE_BACK, shards=list(held), epochs=list(held.values()))
-                return {}
+                return dict(self._execute(_GIVE_BACK, shards=list(held), epochs=list(held.values())))
 
     def count(self) -> int:
         """Return how many shards the log has."""
@@ -150,7 +156,12 @@ class Database:
         self._connection.close()
 
     def _execute(self, query: str, **parameters: object) -> list[tuple[Any, ...]]:
-        cursor = self._connection.execute(query.format(schema=self._schema).encode(), {**self._node, **parameters})
+        try:
+            cursor = self._connection.execute(query.format(schema=self._schema).encode(), {**self._node, **parameters})
+        except psycopg.Error:
+            if self._connection.info.transaction_status != TransactionStatus.IDLE:
+                self._connection.close()
+            raise
         return cursor.fetchall() if cursor.description else []
 
 

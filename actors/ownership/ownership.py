@@ -103,6 +103,8 @@ class Ownership:
             if not self._is_failing:
                 _logger.warning("%s: the lease cannot be renewed now: %s", self._place.name, error)
             self._is_failing = True
+            if self._database is not None and self._database.is_open:
+                return self._timing.tick
             self._disconnect()
             return 0.0 if had_connection else self._timing.tick
         except Exception:

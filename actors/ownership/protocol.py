@@ -65,7 +65,10 @@ class Renewal:
 
 @dataclass(frozen=True)
 class GiveBack:
-    """Makes the node no longer the owner of the shards in these epochs. The answer is not looked at."""
+    """Makes the node no longer the owner of the shards in these epochs, unless they are just written.
+
+    The answer is the shards that were given back, with their epochs.
+    """
 
     held: Epochs
 
@@ -184,9 +187,10 @@ class Node:
         quota = self._quota(view)
         self._leave(sorted(self.held)[quota:])
         given_back = self._to_give_back(view)
+        answer: Answer = NOTHING
         if given_back:
-            yield GiveBack(given_back)
-        self.owns_nothing = not self.held and not self.leaving
+            answer = yield GiveBack(given_back)
+        self.owns_nothing = answer == given_back and not self.held and not self.leaving
         free = self._free(view, quota)
         if free:
             self.owns_nothing = False

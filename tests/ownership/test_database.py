@@ -117,8 +117,8 @@ def test_what_is_given_back_can_be_claimed_unless_it_was_not_in_that_epoch(nodes
     nodes.view("a")
     nodes.send("a", Claim({3: 0, 4: 0}))
 
-    nodes.send("a", GiveBack({3: 1, 4: 0}))
-    nodes.send("b", GiveBack({4: 1}))
+    assert nodes.send("a", GiveBack({3: 1, 4: 0})) == {3: 1}
+    assert nodes.send("b", GiveBack({4: 1})) == {}
 
     assert nodes.send("b", Claim({3: 1, 4: 1})) == {3: 2}
 
@@ -201,6 +201,17 @@ def test_nobody_else_may_write(nodes: Nodes, owner: str, shards: list[int], epoc
 
     assert refusal.value.sqlstate == "23514"
     assert refusal.value.diag.constraint_name == "epoch"
+
+
+def test_what_is_just_written_is_not_given_back(nodes: Nodes) -> None:
+    nodes.view("a")
+    nodes.send("a", Claim({3: 0, 4: 0}))
+
+    with connect(nodes.address) as writer, writer.transaction():
+        execute(writer, nodes, CHECK, "a", [3], [1])
+        assert nodes.send("a", GiveBack({3: 1, 4: 1})) == {4: 1}
+
+    assert nodes.send("a", GiveBack({3: 1, 4: 1})) == {3: 1}
 
 
 def test_a_claim_leaves_alone_what_is_just_written_and_a_write_waits_for_a_claim(nodes: Nodes) -> None:

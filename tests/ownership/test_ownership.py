@@ -181,9 +181,9 @@ def test_a_connection_that_falls_silent_is_given_up_and_others_take_over(
     cluster: Cluster, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Proxy(server.url) as proxy:
-        node, tenant = cluster.start(proxy.url(cluster.url), Timing(lease=1.5, tick=0.05))
+        node, tenant = cluster.start(proxy.url(cluster.url), Timing(lease=3.0, tick=0.05))
         cluster.wait_for_share(256)
-        cluster.start(timing=Timing(lease=1.5, tick=0.05))
+        cluster.start(timing=Timing(lease=3.0, tick=0.05))
         cluster.wait_for_share(128, 128)
         shard = next(iter(tenant.owns))
 
@@ -195,6 +195,25 @@ def test_a_connection_that_falls_silent_is_given_up_and_others_take_over(
         cluster.wait_for_share(128, 128)
     assert "the lease cannot be renewed now" in caplog.text
     assert "lost" in tenant.told
+
+
+def test_a_server_that_is_too_busy_costs_nobody_the_connection(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    node, _ = cluster.start(timing=Timing(lease=2.0, tick=0.05))
+    cluster.wait_for_share(256)
+    database, before = node._database, cluster.rows()
+    assert database is not None
+    database._connection.limit = None  # it is the server that is to lose its patience
+    address = address_of(cluster.url)
+
+    with connect(address) as intruder, intruder.transaction():
+        intruder.execute(f"SELECT FROM {address.schema}.nodes FOR UPDATE".encode())
+        wait_for(lambda: "the lease cannot be renewed now" in caplog.text)
+    wait_for(lambda: "the lease is renewed again" in caplog.text)
+
+    assert node._database is database
+    assert cluster.rows() == before
 
 
 def test_what_a_tenant_cannot_take_up_is_tried_again(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:

@@ -102,7 +102,7 @@ def test_what_a_killed_process_owned_is_taken_over_before_its_lease_is_over(node
 
 
 def test_what_a_stopped_process_owned_is_taken_over_and_it_writes_nothing_late(nodes: Nodes) -> None:
-    nodes.start("a", 2.0)
+    nodes.start("a", 3.0)
     nodes.start("b", NEVER)
     nodes.start("c", NEVER)
     wait_for(lambda: sorted(nodes.owned().values()) == [85, 85, 86])
@@ -120,7 +120,7 @@ def test_what_a_stopped_process_owned_is_taken_over_and_it_writes_nothing_late(n
 
 def test_a_server_that_restarts_after_a_kill_has_everything_owned_again(nodes: Nodes, server: Server) -> None:
     for name in "abc":
-        nodes.start(name, 2.0)
+        nodes.start(name, 3.0)
     wait_for(lambda: sorted(nodes.owned().values()) == [85, 85, 86])
     nodes.wait_for_writes_to_all()
 

@@ -57,6 +57,7 @@ class Bench:
         self.rows: dict[int, tuple[int, str | None]] = dict.fromkeys(range(4), (0, None))
         self.peers: dict[str, Peer] = {}
         self.sent: list[Message] = []
+        self.written: set[int] = set()
 
     def put(self, owner: str | None, *shards: int, epoch: int = 7) -> None:
         self.rows |= dict.fromkeys(shards, (epoch, owner))
@@ -97,8 +98,9 @@ class Bench:
             case Renewal():
                 return View(dict(self.peers), dict(self.rows))
             case GiveBack(held=held):
-                self.rows |= {shard: (epoch, None) for shard, epoch in held.items()}
-                return {}
+                given_back = {shard: epoch for shard, epoch in held.items() if shard not in self.written}
+                self.rows |= {shard: (epoch, None) for shard, epoch in given_back.items()}
+                return given_back
             case Claim(seen=seen):
                 epochs = {shard: epoch + 1 for shard, epoch in seen.items()}
                 self.rows |= {shard: (epoch, "b") for shard, epoch in epochs.items()}
@@ -176,6 +178,20 @@ def test_one_that_drains_leaves_everything_and_is_counted_by_nobody(bench: Bench
     assert bench.tick() == [GiveBack(dict.fromkeys(range(4), 1))]
     assert bench.owns_nothing()
     assert bench.tick() == []
+
+
+def test_what_is_just_written_is_given_back_with_the_next_tick(bench: Bench) -> None:
+    bench.tick()
+    bench.node.drains = True
+    bench.tick()
+    bench.shards.left[0]()
+    bench.written = {1}
+
+    bench.tick()
+    assert not bench.owns_nothing()
+    bench.written = set()
+    assert bench.tick() == [GiveBack({1: 1})]
+    assert bench.owns_nothing()
 
 
 def test_what_nobody_that_lives_owns_is_claimed_at_once(bench: Bench) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Collection, Generator
-from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
@@ -39,7 +38,7 @@ class Entry(NamedTuple):
     number: int
 
 
-@dataclass
+@dataclass(frozen=True)
 class Lease:
     """A row of `nodes`."""
 
@@ -56,6 +55,9 @@ class Stored:
     owners: list[str | None] = field(default_factory=lambda: [None] * SHARDS)
     nodes: dict[str, Lease] = field(default_factory=dict)
     log: list[Entry] = field(default_factory=list)
+
+    def copy(self) -> Stored:
+        return Stored([*self.epochs], [*self.owners], {**self.nodes}, [*self.log])
 
 
 class SimulatedDatabase:
@@ -91,10 +93,12 @@ class SimulatedDatabase:
                         claimed[shard] = epoch + 1
                 return claimed
             case GiveBack(held=held):
+                given_back = {}
                 for shard, epoch in held.items():
                     if (stored.epochs[shard], stored.owners[shard]) == (epoch, id_):
                         stored.owners[shard] = None
-                return {}
+                        given_back[shard] = epoch
+                return given_back
 
     def append(self, entry: Entry, *, after: int) -> bool:
         """Append if the writer owns the shard in its epoch, and knows all that was written to it."""
@@ -411,7 +415,7 @@ class World:
         lost = set(self.database.stored.log) - set(self.database.replica.log)
         self.forgotten |= lost
         self.acknowledged -= lost
-        self.database.stored = deepcopy(self.database.replica)
+        self.database.stored = self.database.replica.copy()
         self._checked, self._ends = 0, {}
         self.is_up = True
 
@@ -427,7 +431,7 @@ class World:
         self.travel(process, lambda: self.at_process(process, hear))
 
     def _replicate(self) -> None:
-        self.database.replica = deepcopy(self.database.stored)
+        self.database.replica = self.database.stored.copy()
         self.at(self.random.choice([0.05, 0.5, 2.0]), self._replicate)
 
     # What must hold
