@@ -29,7 +29,7 @@ RANDOM = (
     "tests/kernel/test_hammer.py",
     "tests/kernel/test_passivation.py",
     "tests/loop/test_conversations.py",
-    "tests/ownership/test_simulation.py",
+    "tests/nodes/test_simulation.py",
     "tests/properties",
     "tests/reliability",
     "tests/views/test_killed.py",

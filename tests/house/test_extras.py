@@ -25,7 +25,7 @@ MODULES_OF_EXTRAS = {
     "mcp": ("reenact.actors.environment.tools.mcp",),
     "postgresql": (
         "reenact.actors.journal.postgres",
-        "reenact.actors.ownership",
+        "reenact.actors.nodes",
         "reenact.projections.read_model.postgres_store",
         "reenact.projections.verification.read_model_copy",
         "reenact.projections.views.schemas",

@@ -13,8 +13,8 @@ import psycopg
 
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect
-from reenact.actors.ownership.ownership import Ownership
-from reenact.actors.ownership.protocol import Epochs, Timing
+from reenact.actors.nodes.ownership import Ownership
+from reenact.actors.nodes.protocol import Epochs, Timing
 
 WRITE = """
     BEGIN; SELECT {schema}.check_epochs('{owner}', ARRAY[{shard}], ARRAY[{epoch}::bigint]);

@@ -16,7 +16,7 @@ from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect
 from reenact.domain.shards import SHARDS
 from tests.journal.server import Server
-from tests.ownership.test_database import wait_for
+from tests.nodes.test_database import wait_for
 
 PROGRAM = Path(__file__).with_name("node_program.py")
 NEVER = 600.0

@@ -13,8 +13,8 @@ import psycopg
 
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.faults import translated
-from reenact.actors.ownership.database import Database
-from reenact.actors.ownership.protocol import Answer, Message, Node, Peer, Tenant, Timing
+from reenact.actors.nodes.database import Database
+from reenact.actors.nodes.protocol import Answer, Message, Node, Peer, Tenant, Timing
 
 _logger = logging.getLogger("reenact.ownership")
 

@@ -1,4 +1,4 @@
-"""Random schedules of what may happen to nodes, network, clocks and database; `python -m tests.ownership.schedules`."""
+"""Random schedules of what may happen to nodes, network, clocks and database; `python -m tests.nodes.schedules`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from random import Random
 
-from tests.ownership.world import Process, World
+from tests.nodes.world import Process, World
 
 
 @dataclass

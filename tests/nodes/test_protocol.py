@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 import pytest
 
-from reenact.actors.ownership.protocol import (
+from reenact.actors.nodes.protocol import (
     Answer,
     Claim,
     Epochs,

@@ -12,7 +12,7 @@ from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
 
 from reenact.actors.journal.postgres.address import Address
-from reenact.actors.ownership.protocol import Answer, Claim, GiveBack, Message, Peer, Renewal, Timing, View
+from reenact.actors.nodes.protocol import Answer, Claim, GiveBack, Message, Peer, Renewal, Timing, View
 
 RV = TypeVar("RV")
 

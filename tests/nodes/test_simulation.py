@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.examples import examples
-from tests.ownership.schedules import run
-from tests.ownership.world import SHARDS, Entry, Process, SimulatedDatabase, World
+from tests.nodes.schedules import run
+from tests.nodes.world import SHARDS, Entry, Process, SimulatedDatabase, World
 
 PARTS = 4
 SCHEDULES = 10_000 if os.environ.get("SOAK_SEED") else examples(240)

@@ -10,7 +10,7 @@ from itertools import count
 from random import Random
 from typing import NamedTuple
 
-from reenact.actors.ownership.protocol import (
+from reenact.actors.nodes.protocol import (
     Answer,
     Claim,
     Epochs,

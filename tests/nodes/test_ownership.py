@@ -10,13 +10,13 @@ import pytest
 
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import connect
-from reenact.actors.ownership.ownership import Ownership
-from reenact.actors.ownership.protocol import Epochs, Timing
+from reenact.actors.nodes.ownership import Ownership
+from reenact.actors.nodes.protocol import Epochs, Timing
 from reenact.domain.errors import ConfigurationError, LogUnusableError, StorageError
 from reenact.domain.shards import SHARDS
 from tests.journal.server import Server
-from tests.ownership.proxy import Proxy
-from tests.ownership.test_database import wait_for
+from tests.nodes.proxy import Proxy
+from tests.nodes.test_database import wait_for
 
 # No lease is over while a test runs, however busy the machine is.
 TIMING = Timing(lease=600.0, tick=0.05)
@@ -250,7 +250,7 @@ def test_a_node_that_cannot_be_deleted_ends_all_the_same(
 ) -> None:
     node, _ = cluster.start()
     cluster.wait_for_share(256)
-    monkeypatch.setattr("reenact.actors.ownership.database._FORGET", "SELECT no_such_function()")
+    monkeypatch.setattr("reenact.actors.nodes.database._FORGET", "SELECT no_such_function()")
 
     node.close()
 

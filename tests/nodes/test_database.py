@@ -12,8 +12,8 @@ from psycopg import errors
 from reenact.actors.journal.opening import open_journal
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect
-from reenact.actors.ownership.database import Database
-from reenact.actors.ownership.protocol import Claim, GiveBack, Peer, Renewal, Timing, View
+from reenact.actors.nodes.database import Database
+from reenact.actors.nodes.protocol import Claim, GiveBack, Peer, Renewal, Timing, View
 from reenact.domain.shards import SHARDS
 from tests.journal.server import Server
 from tests.journal.support import CODEC
@@ -257,7 +257,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 def test_a_connection_that_cannot_be_prepared_is_not_left_open(
     nodes: Nodes, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("reenact.actors.ownership.database._LOCK", "SELECT no_such_function(%s)")
+    monkeypatch.setattr("reenact.actors.nodes.database._LOCK", "SELECT no_such_function(%s)")
 
     with pytest.raises(errors.UndefinedFunction):
         nodes.view("a")
