@@ -8,6 +8,7 @@ from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.append import create_procedure, has_procedure
 from reenact.actors.journal.postgres.connecting import Connection, spelled
 from reenact.actors.journal.postgres.ownership_tables import OWNERSHIP_TABLES
+from reenact.actors.journal.postgres.relay_tables import RELAY_TABLES
 from reenact.actors.journal.schema import BEFORE_RELEASE, FORMAT_VERSION
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
@@ -141,7 +142,7 @@ def create_tables(connection: Connection, address: Address) -> None:
                 connection.execute(f"CREATE SCHEMA {address.schema}".encode())
             for statement in _TABLES:
                 connection.execute(spelled(statement, address.schema))
-            for statement in OWNERSHIP_TABLES:
+            for statement in (*OWNERSHIP_TABLES, *RELAY_TABLES):
                 connection.execute(statement.format(schema=address.schema).encode())
             connection.execute(spelled(_MARK, address.schema), (_APPLICATION, FORMAT_VERSION))
         if not has_procedure(connection, address):

@@ -1,0 +1,430 @@
+"""Carries requests and replies between nodes, through a table of the database that all of them use.
+
+Each node has a thread and a connection for it. Whatever has been handed over and whatever has come in meanwhile is one
+statement, an *exchange*: it inserts the messages that go out, notifies their receivers, deletes those that the last
+exchange brought, and reads the next ones. A message is deleted only by the exchange after the one that read it, so that
+none is lost when an answer of the database is: whoever reads it a second time knows it.
+
+A request is sent once. Its sender is told what became of it exactly once: the reply, or an error that says whether it
+can have been carried out.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from selectors import EVENT_READ, DefaultSelector
+from typing import TypeAlias
+
+import psycopg
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from reenact.actors.journal.postgres.address import address_of
+from reenact.actors.journal.postgres.append import VALUE_LIMIT
+from reenact.actors.journal.postgres.connecting import PLAIN, SET
+from reenact.actors.journal.postgres.faults import translated
+from reenact.actors.nodes.database import ImpatientConnection
+
+# How many seconds it waits before it connects again after an attempt that failed: the first time, and at most.
+_FIRST_PAUSE = 0.25
+_LAST_PAUSE = 2.0
+# Every so many seconds it looks without being notified.
+_LOOK = 1.0
+# How many seconds an answer of the database may take, and a new connection.
+_PATIENCE = 10.0
+_CONNECT_TIMEOUT = 5
+# About how many bytes an exchange sends, and reads: one message is sent however large it is.
+_BATCH = 16_000_000
+_ROWS = 1000
+
+# Seconds by the database's clock. A request that nobody has read for so long is given up by its sender, and one of a
+# sender that is no more by anybody, later. Whoever has not looked for `_ABSENCE` may have lost a reply by that.
+_GIVEN_UP = 60
+_FORGOTTEN = 120
+_ABSENCE = 30.0
+# Every so many seconds each node looks for such messages.
+_SWEEP = 10.0
+
+_SETTINGS = {
+    **PLAIN,
+    "synchronous_commit": "off",
+    "tcp_keepalives_idle": "2",
+    "tcp_keepalives_interval": "1",
+    "tcp_keepalives_count": "2",
+    "tcp_user_timeout": "4000",
+    "lock_timeout": "0",
+    "statement_timeout": "0",
+    "idle_session_timeout": "0",
+}
+_KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 2, "tcp_user_timeout": 4000}
+
+# A number alone does not tell a message: a crash of the server sets the numbers back.
+_EXCHANGE = """
+    WITH sent AS (
+        INSERT INTO {schema}.messages (recipient, request, reply_to, body)
+        SELECT recipient, request, reply_to, body FROM unnest(
+            %(recipients)s::text[], %(requests)s::bigint[], %(reply_to)s::text[], %(bodies)b::bytea[]
+        ) AS message (recipient, request, reply_to, body) RETURNING recipient
+    ), notified AS (
+        SELECT count(*) FROM (SELECT pg_notify(recipient, '') FROM (SELECT DISTINCT recipient FROM sent) AS receiver)
+            AS notice
+    ), known AS (
+        SELECT number, request FROM unnest(%(numbers)s::bigint[], %(known)s::bigint[]) AS message (number, request)
+    ), deleted AS (
+        DELETE FROM {schema}.messages USING known WHERE recipient = %(id)s
+        AND messages.number = known.number AND messages.request = known.request
+    ), waiting AS (
+        SELECT number, request, reply_to, body,
+            sum(octet_length(body)) OVER (ORDER BY number) - octet_length(body) AS before
+        FROM (
+            SELECT number, request, reply_to, body FROM {schema}.messages WHERE recipient = %(id)s
+            AND (number, request) NOT IN (SELECT number, request FROM known) ORDER BY number LIMIT %(rows)s
+        ) AS message
+    )
+    SELECT extract(epoch FROM clock_timestamp())::float8, number, request, reply_to, body
+    FROM notified LEFT JOIN waiting ON before < %(batch)s ORDER BY number
+"""
+# Nobody is waited for: what is locked is deleted just now.
+_DELETE = """
+    DELETE FROM {schema}.messages USING (
+        SELECT recipient, number FROM {schema}.messages WHERE {condition} LIMIT 1000 FOR UPDATE SKIP LOCKED
+    ) AS message WHERE messages.recipient = message.recipient AND messages.number = message.number
+    RETURNING messages.request, messages.reply_to IS NOT NULL
+"""
+_OWN = "recipient = %(id)s OR reply_to = %(id)s"
+_SENT = "reply_to = %(id)s"
+_TO_THOSE = "recipient = ANY (%(ids)s::text[])"
+_OLD = f"""
+    at < clock_timestamp() - interval '1 s' * CASE WHEN reply_to = %(id)s THEN {_GIVEN_UP} ELSE {_FORGOTTEN} END
+"""
+
+_CLOSED = "the relay is closed"
+_ENDED = "the other node has ended"
+
+_logger = logging.getLogger("reenact.relay")
+
+
+class RelayError(Exception):
+    """No reply came to a request."""
+
+
+class NotSentError(RelayError):
+    """The request was not sent: it has not been and will not be carried out."""
+
+
+class OutcomeUnknownError(RelayError):
+    """The request may have been sent, and no reply is taken any more: nobody knows whether it was carried out."""
+
+
+Serve: TypeAlias = Callable[[bytes, Callable[[bytes], None]], None]
+Done: TypeAlias = Callable[[bytes | RelayError], None]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Message:
+    """What is to be sent: a request with what to call when it is done, or a reply."""
+
+    recipient: str
+    request: int
+    body: bytes
+    done: Done | None
+
+
+class Relay:
+    """Sends requests to other nodes and serves theirs.
+
+    A thread of its own talks to the database, and calls `serve` and `done`. It goes on until `close`, whatever the
+    database does. When the connection is lost, the requests under way are done with an error. What is asked while none
+    can be had fails at once: whoever asks knows better how long to go on trying.
+    """
+
+    def __init__(self, url: str, node_id: str, serve: Serve) -> None:
+        """Begin to send and to serve; `node_id` has been no other node's.
+
+        `serve` is called for each request, with a function that sends the reply: once, from any thread. It must not
+        block.
+
+        Raises:
+            ConfigurationError: the URL cannot be read.
+            StorageError: the server cannot be reached, lets nobody in, or holds no such log.
+        """
+        self._address = address_of(url)
+        self._id = node_id
+        self._serve = serve
+        # Held for as long as it takes to hand something over.
+        self._gate = threading.Lock()
+        self._outgoing: deque[_Message] = deque()
+        self._gone: set[str] = set()
+        self._is_open = True
+        # All below is the thread's. Requests that were sent and are not done, by their number and node.
+        self._asked: dict[int, tuple[str, Done]] = {}
+        # Messages that the last exchange brought: the number of each in the table, and of its request.
+        self._known: list[tuple[int, int]] = []
+        self._is_notified = False
+        self._is_failing = False
+        # When the last exchange was, by the database's clock, and the last sweep, by one's own.
+        self._looked_at: float | None = None
+        self._swept_at = 0.0
+        with translated(self._address.name):
+            self._connection: ImpatientConnection | None = self._connect()
+        self._wakes_here, self._woken_there = socket.socketpair()
+        self._thread = threading.Thread(target=self._run, name="reenact-relay", daemon=True)
+        self._thread.start()
+
+    def ask(self, node_id: str, body: bytes, done: Done) -> None:
+        """Send a request, and call `done` once: with the reply, or with why there is none. From any thread.
+
+        It is called on the relay's thread and must not block; once this is closed, at once.
+        """
+        if len(body) > VALUE_LIMIT:
+            done(NotSentError(f"a request of {len(body)} bytes is too large to be sent, {VALUE_LIMIT} are the most"))
+        elif not self._hand_over(_Message(node_id, secrets.randbits(63), body, done)):
+            done(NotSentError(f"the request was not sent: {_CLOSED}"))
+
+    def gone(self, node_ids: Collection[str]) -> None:
+        """Take it that these nodes have ended, and will read no request any more. From any thread."""
+        with self._gate:
+            if self._is_open:
+                self._gone.update(node_ids)
+                self._woken_there.send(b".")
+
+    def close(self) -> None:
+        """Send the replies that were handed over, let the requests under way fail, and end. Idempotent."""
+        with self._gate:
+            if self._is_open:
+                self._is_open = False
+                self._woken_there.send(b".")
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _reply(self, recipient: str, request: int, body: bytes) -> None:
+        if len(body) > VALUE_LIMIT:
+            raise ValueError(f"a reply of {len(body)} bytes is too large to be sent, {VALUE_LIMIT} are the most")
+        self._hand_over(_Message(recipient, request, body, None))
+
+    def _hand_over(self, message: _Message) -> bool:
+        """Have the thread send the message; return False if this is closed."""
+        with self._gate:
+            if self._is_open:
+                if not self._outgoing:
+                    self._woken_there.send(b".")
+                self._outgoing.append(message)
+            return self._is_open
+
+    # From here on, all of it is the thread's.
+
+    def _run(self) -> None:
+        with DefaultSelector() as selector:
+            selector.register(self._wakes_here, EVENT_READ)
+            pause = 0.0
+            while self._is_open:
+                try:
+                    self._work(selector)
+                except Exception as error:  # noqa: BLE001 - whatever it is, it is logged and tried again
+                    # The first time it connects again at once: a server that has restarted is back soon.
+                    pause = min(max(2 * pause, _FIRST_PAUSE), _LAST_PAUSE) if self._is_failing else 0.0
+                    self._lose(error)
+                    self._sit_out(selector, pause)
+        self._end()
+
+    def _work(self, selector: DefaultSelector) -> None:
+        """Exchange messages until this is closed; raise when the connection is lost."""
+        connection = self._connection = self._connection or self._connect()
+        # By its number: what is lost cannot be asked for it any more.
+        descriptor = connection.fileno()
+        selector.register(descriptor, EVENT_READ)
+        try:
+            while self._is_open:
+                self._take_gone(connection)
+                self._sweep(connection)
+                self._is_notified = False
+                is_cut_short = self._exchange(connection, self._next_batch())
+                self._hear(connection)
+                if not (is_cut_short or self._is_notified or self._outgoing or self._gone):
+                    self._wait(selector, _LOOK)
+                    # Before anything is sent over it: one that is lost by now sends nothing.
+                    self._hear(connection)
+        finally:
+            selector.unregister(descriptor)
+
+    def _wait(self, selector: DefaultSelector, timeout: float) -> None:
+        if any(key.fileobj is self._wakes_here for key, _ in selector.select(timeout)):
+            self._wakes_here.recv(4096)
+
+    def _hear(self, connection: ImpatientConnection) -> None:
+        """Take the notices that have come in beside answers; raise when the connection is lost."""
+        connection.pgconn.consume_input()
+        while connection.pgconn.notifies():
+            self._is_notified = True
+
+    def _connect(self) -> ImpatientConnection:
+        conninfo = make_conninfo("", **_KEEPALIVE | conninfo_to_dict(self._address.conninfo))
+        connection = ImpatientConnection.connect(conninfo, autocommit=True, connect_timeout=_CONNECT_TIMEOUT)
+        connection.limit = _PATIENCE
+        connection.add_notify_handler(self._note)
+        try:
+            connection.execute(SET, (list(_SETTINGS), list(_SETTINGS.values())))
+            connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(self._id)))
+            # Whoever asked over the last connection was told that nobody knows: what nobody has read is taken back.
+            self._delete(connection, _SENT)
+        except BaseException:
+            connection.close()
+            raise
+        self._looked_at = None
+        return connection
+
+    def _note(self, _: psycopg.Notify) -> None:
+        self._is_notified = True
+
+    def _next_batch(self) -> list[_Message]:
+        size, batch = 0, []
+        with self._gate:
+            while self._outgoing and size < _BATCH:
+                batch.append(self._outgoing.popleft())
+                size += len(batch[-1].body)
+        return batch
+
+    def _exchange(self, connection: ImpatientConnection, batch: list[_Message]) -> bool:
+        """Send the messages, and take those that have come in; return whether there may be more of them."""
+        self._asked |= {message.request: (message.recipient, message.done) for message in batch if message.done}
+        try:
+            now, messages = self._execute(connection, batch)
+        except BaseException:
+            # A reply that comes twice is ignored the second time.
+            with self._gate:
+                self._outgoing.extendleft(message for message in reversed(batch) if message.done is None)
+            raise
+        if self._is_failing:
+            self._is_failing = False
+            _logger.warning("%s: requests are sent to other nodes again", self._address.name)
+        self._known = [(number, request) for number, request, _, _ in messages]
+        for _, request, reply_to, body in messages:
+            self._take(request, reply_to, body)
+        if self._looked_at is not None and now - self._looked_at > _ABSENCE:
+            sent_now = {message.request for message in batch}
+            late = [request for request in self._asked if request not in sent_now]
+            self._fail(late, "replies may have been deleted while this node did not look for them")
+        self._looked_at = now
+        return len(messages) == _ROWS or sum(len(body) for *_, body in messages) >= _BATCH
+
+    def _execute(
+        self, connection: ImpatientConnection, batch: list[_Message]
+    ) -> tuple[float, list[tuple[int, int, str | None, bytes]]]:
+        parameters = {
+            "id": self._id,
+            "batch": _BATCH,
+            "rows": _ROWS,
+            "recipients": [message.recipient for message in batch],
+            "requests": [message.request for message in batch],
+            "reply_to": [self._id if message.done else None for message in batch],
+            "bodies": [message.body for message in batch],
+            "numbers": [number for number, _ in self._known],
+            "known": [request for _, request in self._known],
+        }
+        query = _EXCHANGE.format(schema=self._address.schema).encode()
+        rows = connection.execute(query, parameters, prepare=True, binary=True).fetchall()
+        # There is a row for the time alone.
+        return rows[0][0], [row[1:] for row in rows if row[1] is not None]
+
+    def _take(self, request: int, reply_to: str | None, body: bytes) -> None:
+        try:
+            if reply_to is None:
+                _, done = self._asked.pop(request, (None, None))
+                if done is not None:
+                    done(body)
+            elif self._is_open:
+                self._serve(body, partial(self._reply, reply_to, request))
+        except Exception:
+            _logger.exception("a message of another node could not be taken")
+
+    def _fail(self, requests: Collection[int], why: str) -> None:
+        """Tell those who asked that nobody knows what became of it."""
+        for request in requests:
+            _, done = self._asked.pop(request, (None, None))
+            if done is not None:
+                _call(done, OutcomeUnknownError(f"nobody knows whether the request was carried out: {why}"))
+
+    def _refuse(self, messages: Collection[_Message], why: str) -> None:
+        for message in messages:
+            if message.done is not None:
+                _call(message.done, NotSentError(f"the request was not sent: {why}"))
+
+    def _take_gone(self, connection: ImpatientConnection) -> None:
+        with self._gate:
+            gone, self._gone = self._gone, set()
+            unsent = [message for message in self._outgoing if message.recipient in gone]
+            if unsent:
+                self._outgoing = deque(message for message in self._outgoing if message.recipient not in gone)
+        if gone:
+            self._refuse(unsent, _ENDED)
+            self._fail([request for request, (node_id, _) in self._asked.items() if node_id in gone], _ENDED)
+            self._delete(connection, _TO_THOSE, ids=list(gone))
+
+    def _sweep(self, connection: ImpatientConnection) -> None:
+        """Delete what nobody has read for long."""
+        if time.monotonic() - self._swept_at < _SWEEP:
+            return
+        self._swept_at = time.monotonic()
+        self._fail(self._delete(connection, _OLD), "the other node has not read it, and may do so just now")
+
+    def _delete(self, connection: ImpatientConnection, condition: str, **parameters: object) -> list[int]:
+        """Delete messages that nobody just deletes, and return the numbers of the requests among them."""
+        query = _DELETE.format(schema=self._address.schema, condition=condition).encode()
+        rows = connection.execute(query, {"id": self._id, **parameters}).fetchall()
+        return [request for request, is_request in rows if is_request]
+
+    def _lose(self, error: Exception) -> None:
+        """Take it that the connection is lost: what was sent last may have had its effect or not."""
+        why = " ".join(str(error).split())
+        if not isinstance(error, psycopg.Error):
+            _logger.error("%s: requests could not be sent to other nodes", self._address.name, exc_info=error)
+        elif not self._is_failing:
+            _logger.warning("%s: no requests are sent to other nodes now: %s", self._address.name, why)
+        self._is_failing = True
+        self._disconnect()
+        self._fail(list(self._asked), f"the connection to {self._address.name} was lost: {why}")
+
+    def _sit_out(self, selector: DefaultSelector, pause: float) -> None:
+        """Wait before the next attempt to connect, and refuse requests meanwhile."""
+        until = time.monotonic() + pause
+        while self._is_open and (left := until - time.monotonic()) > 0:
+            with self._gate:
+                unsent = [message for message in self._outgoing if message.done]
+                self._outgoing = deque(message for message in self._outgoing if not message.done)
+            self._refuse(unsent, f"{self._address.name} cannot be reached")
+            self._wait(selector, left)
+
+    def _end(self) -> None:
+        self._refuse(self._outgoing, _CLOSED)
+        self._outgoing = deque(message for message in self._outgoing if not message.done)
+        if self._connection is not None:
+            try:
+                while self._outgoing:
+                    self._exchange(self._connection, self._next_batch())
+                self._delete(self._connection, _OWN)
+            except Exception as error:  # noqa: BLE001 - whatever it is, nobody is to wait for this any more
+                _logger.warning("%s: the last replies may not have been sent: %s", self._address.name, error)
+            self._disconnect()
+        self._fail(list(self._asked), _CLOSED)
+        self._wakes_here.close()
+        self._woken_there.close()
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _call(done: Done, error: RelayError) -> None:
+    try:
+        done(error)
+    except Exception:
+        _logger.exception("whoever asked another node could not be told that it failed")
