@@ -136,9 +136,9 @@ def _by_hand(path: Path) -> int:
     with closing(sqlite3.connect(path)) as connection:
         for stream, rows in groupby(connection.execute(_ROWS), itemgetter(1)):
             name, previous = stream.encode(), GENESIS
-            for _, _, at, version, _, events, cursor, heard, _, epoch, digest, _, _, *parts in rows:
+            for _, _, at, version, _, events, cursor, heard, _, _, digest, _, _, *parts in rows:
                 place, first = version if events else -1, cursor if heard else 0
-                header = _header(len(name), 0, at, place, events, first, heard, epoch)
+                header = _header(len(name), 0, at, place, events, first, heard, 0)
                 digests = [bytes(32) if one is None else blake2b(one, digest_size=32).digest() for one in parts]
                 content = b"".join((previous, *digests, header, name))
                 must(blake2b(content, digest_size=32).digest() == digest, "it is whole")

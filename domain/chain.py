@@ -30,7 +30,8 @@ BEGINNING: Final[End] = (-1, 0, GENESIS)
 Parts: TypeAlias = tuple[bytes, bytes, bytes]
 """The digests of a row's cause, events and feed, as they are stored."""
 
-# The lengths of the two texts and the fixed size of the rest leave one way to cut the input into its parts.
+# The lengths of the two texts and the fixed size of the rest leave one way to cut the input into its parts. The last
+# number is always 0.
 _HEADER = struct.Struct(">IIqqqqqq").pack
 _ORIGINAL = struct.Struct(f">{DIGEST_SIZE}s{DIGEST_SIZE}s{DIGEST_SIZE}s{DIGEST_SIZE}sqq")
 ORIGINAL_SIZE = _ORIGINAL.size
@@ -55,15 +56,14 @@ def header_of(
     cursor: int,
     heard: int,
     key: bytes = b"",
-    epoch: int = 0,
 ) -> bytes:
     """Return what is digested of a row beside its parts.
 
-    Neither its number nor its position is: both are the log's, and a stream can go to another log. Nor is the version
+    Neither number nor position nor epoch is: they are the log's, and a stream can go to another log. Nor is the version
     if it has no events, or the cursor if nothing is heard.
     """
     place, first = version if count else -1, cursor if heard else 0
-    return _HEADER(len(stream), len(key), recorded_at, place, count, first, heard, epoch) + stream + key
+    return _HEADER(len(stream), len(key), recorded_at, place, count, first, heard, 0) + stream + key
 
 
 def row_digest(previous: bytes, parts: Parts, header: bytes) -> bytes:
@@ -204,7 +204,6 @@ class Row(Frozen):
             cursor=cursor,
             heard=heard,
             key=(self.key or "").encode(),
-            epoch=self.epoch,
         )
 
     def _seal(self, previous: bytes, original: bytes) -> bytes:

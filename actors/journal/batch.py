@@ -323,6 +323,7 @@ class Batch:
                     position=self.position + 1,
                     version=row.version if row.count else end[0] + 1,
                     cursor=row.cursor if row.heard else end[1] + 1,
+                    epoch=0,
                 )
             )
             self.position += row.count

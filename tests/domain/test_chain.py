@@ -29,7 +29,6 @@ def written(previous: bytes, **said: Any) -> Row:  # noqa: ANN401 - cells of any
         cursor=cells["cursor"],
         heard=cells["heard"],
         key=(cells["key"] or "").encode(),
-        epoch=cells["epoch"],
     )
     cells["digest"] = row_digest(previous, parts, header)
     return Row(**cells)
@@ -63,7 +62,6 @@ OTHERWISE: dict[str, Any] = {
     "cursor": 7,
     "heard": 7,
     "key": "other",
-    "epoch": 7,
     "digest": b"y" * 32,
     "original": b"y" * 144,
     "seal": b"y" * 32,
@@ -92,6 +90,12 @@ def test_a_row_follows_where_it_was_written_also_when_it_is_sealed(
             assert msgspec.structs.replace(each, **{name: value}).follows(previous) is not is_said, name
 
 
+def test_what_is_the_log_s_alone_is_not_digested() -> None:
+    row = written(GENESIS, cursor=1, heard=2, feed=b"one")
+
+    assert msgspec.structs.replace(row, number=7, position=7, epoch=7).follows(GENESIS)
+
+
 def test_a_row_that_stands_for_others_comes_behind_those_before_them() -> None:
     first = written(GENESIS, cursor=1, heard=2, feed=b"one")
     second = written(first.digest, cursor=3, heard=2, feed=b"two", version=1, position=1, count=1, events=b"e")
@@ -110,7 +114,7 @@ def test_a_row_that_stands_for_others_comes_behind_those_before_them() -> None:
 def test_cells_of_other_kinds_follow_nothing() -> None:
     row = written(GENESIS, cursor=1, heard=2, feed=b"one")
 
-    for name in ("stream", "recorded_at", "cursor", "feed", "digest", "original", "seal", "count", "key", "epoch"):
+    for name in ("stream", "recorded_at", "cursor", "feed", "digest", "original", "seal", "count", "key"):
         for cell in (1.5, "\udcff"):
             changed: Any = msgspec.structs.replace(row, **{name: cell})
             assert not changed.follows(GENESIS), name

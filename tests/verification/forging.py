@@ -96,6 +96,5 @@ def _digest(previous: bytes, row: Row) -> bytes:
         count=row.count,
         cursor=row.cursor,
         heard=row.heard,
-        epoch=row.epoch,
     )
     return row_digest(previous, (part_digest(row.cause), part_digest(row.events), part_digest(row.feed)), header)
