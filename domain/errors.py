@@ -317,6 +317,16 @@ class ConflictError(StorageError):
         self.actual = actual
 
 
+class ShardMovedError(StorageError):
+    """Another node has taken over the stream; send the command again, and it is passed on to that node."""
+
+    code = "shard_moved"
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(f"another node has taken over {stream!r}; send the command again")
+        self.stream = stream
+
+
 class CallNotPendingError(ReenactError, LookupError):
     """No call of this id waits for what a person wants to do to it."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import TypeAlias
@@ -22,6 +22,7 @@ from reenact.actors.journal.api import (
 )
 from reenact.actors.journal.aside import Aside
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.fence import Epochs
 from reenact.actors.journal.heads import Heads, refusal_of
 from reenact.actors.journal.replacement import replace
 from reenact.actors.journal.requests import (
@@ -42,7 +43,7 @@ from reenact.actors.journal.requests import (
 )
 from reenact.actors.journal.store import Changes, Store, Values
 from reenact.domain.chain import Row, header_of, part_digest, row_digest
-from reenact.domain.errors import ConflictError, LogLockedError, RequestReusedError, StorageError
+from reenact.domain.errors import ConflictError, LogLockedError, RequestReusedError, ShardMovedError, StorageError
 from reenact.domain.feed import pack_feed, pack_segments
 
 MOST_PACKED = 500
@@ -66,10 +67,12 @@ class Batch:
         number: int,
         position: int,
         refused: dict[str, StorageError],
+        epochs: Epochs | None = None,
     ) -> None:
         """Begin behind the row with the number and the event at the position, in the store's open transaction.
 
-        `refused` holds the streams of which no step is accepted, and why.
+        `refused` holds the streams of which no step is accepted, and why. With `epochs`, only what belongs to shards
+        that this node owns is.
         """
         self.number = number
         self.position = position
@@ -92,6 +95,7 @@ class Batch:
         self._purges = False
         self._requests: Sequence[Request] = ()
         self._aside: Aside | None = None
+        self._epochs = epochs
 
     def take_in(self, requests: Sequence[Request]) -> None:
         """Take requests in, or refuse them; whatever is raised here leaves the batch and the heads unusable."""
@@ -126,6 +130,7 @@ class Batch:
             due=self._due,
             tracking=self._tracking,
             ends=self._heads.told,
+            epochs=self._epochs,
         )
         if self._aside is not None:
             self._aside.fill(changes)
@@ -157,6 +162,8 @@ class Batch:
                 if isinstance(self.refused, Distrust):
                     self.refused.trust(stream)
                 self.refused.pop(stream, None)
+                if self._epochs is not None:
+                    self._epochs.recover(stream)
                 return Committed(max(0, self._heads.get(stream)[0]), self.position)
             case Purge():
                 self._purges = True
@@ -168,8 +175,8 @@ class Batch:
                 return Deleted(0, self.position, self._beside().delete_marks(consumers, before))
             case RequestDeletion(ids=ids, before=before):
                 return Deleted(0, self.position, self._beside().delete_requests(ids, before))
-            case Replacement():
-                refusal = replace(self._store, request)
+            case Replacement(topic=topic):
+                refusal = self._find_moved([topic]) or replace(self._store, request)
                 if refusal is not None:
                     return refusal
         return Committed(0, self.position)
@@ -187,6 +194,8 @@ class Batch:
         stream = step.stream
         if self.refused and stream in self.refused:
             return refused_again(self.refused[stream])
+        if self._epochs is not None and not self._epochs.take_step(stream):
+            return ShardMovedError(stream)
         version = max(0, self._heads.get(stream)[0])
         if step.after is not None and step.after != version:
             conflict = self.refused[stream] = ConflictError(stream, step.after, version)
@@ -291,8 +300,16 @@ class Batch:
         self._heads.move(stream, (last, last_cursor + heard, digest))
         return last
 
+    def _find_moved(self, streams: Iterable[str]) -> ShardMovedError | None:
+        """Return the error for the first of the streams that belongs to another node."""
+        epochs = self._epochs
+        if epochs is None:
+            return None
+        return next((ShardMovedError(stream) for stream in streams if not epochs.take(stream)), None)
+
     def _add_foreign(self, request: Foreign) -> Outcome:
-        conflict = self._find_conflict(request)
+        streams = (each.stream for each in (*request.events, *request.snapshots))
+        conflict = self._find_moved(streams) or self._find_conflict(request)
         if conflict is not None:
             return conflict
         version = 0
@@ -310,7 +327,8 @@ class Batch:
     def _take_in(self, intake: Intake) -> Outcome:
         for stream in {row.stream for row in intake.rows} & self._packings.keys():
             self._write_packed(stream)
-        refusal = refusal_of(intake, self._heads)
+        streams = {*(row.stream for row in intake.rows), *(timer.stream for timer in intake.timers)}
+        refusal = self._find_moved(streams) or refusal_of(intake, self._heads)
         if refusal is not None:
             return refusal
         for row in intake.rows:

@@ -17,6 +17,7 @@ from reenact.actors.journal.postgres.driver import require_driver
 from reenact.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
+    from reenact.actors.journal.fence import Fence
     from reenact.actors.journal.lock import StreamLocks
     from reenact.actors.journal.stored import StoredJournal
 
@@ -37,13 +38,15 @@ def open_journal(
     closed: bool = False,
     shared: bool | None = None,
     locks: StreamLocks | None = None,
+    fence: Fence | None = None,
 ) -> StoredJournal:
     """Open the log that a path or URL names, or begin one there.
 
     A path and `sqlite:///` name a file; `postgresql://` and `postgres://` a database, in which the parameter `schema`
     names the schema of the log ("reenact" if it does not). `read_only`, `closed` and `shared` are explained at
-    `SqliteJournal.open`, and `locks`, for a database, at `PostgresJournal.open`. If `shared` is not given, a file has
-    one writer, and a database as many as open it like this: actor systems of several processes may share one.
+    `SqliteJournal.open`, and `locks` and `fence`, for a database, at `PostgresJournal.open`. If `shared` is not given,
+    a file has one writer, and a database as many as open it like this: actor systems of several processes may share
+    one.
 
     Raises:
         ConfigurationError: there is no such kind of log, or no such setting, or what it needs is not installed.
@@ -65,6 +68,7 @@ def open_journal(
             closed=closed,
             shared=shared is not False,
             locks=locks,
+            fence=fence,
         )
     path = file_of(url)
     from reenact.actors.journal.sqlite import SqliteJournal  # noqa: PLC0415

@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
+from reenact.actors.journal.fence import Epochs
 from reenact.actors.journal.seeking import HEARD_AT, Cells, Parameters, heard_at
 from reenact.domain.chain import End, Row
 from reenact.domain.errors import StorageError
@@ -90,10 +91,19 @@ class Changes(msgspec.Struct):
     """Id, digest, note, time, proof; of requests that do not stand in the log."""
     ends: Mapping[str, End] = {}
     """Where the streams ended that all this follows from, if the store `foresees`."""
+    epochs: Epochs | None = None
+    """The epochs that it is written in, if several nodes write the log."""
 
 
 class DecideAgainError(Exception):
-    """The log is not as it was when the batch was decided; nothing was written, and it is to be decided again."""
+    """The log is not as it was when the batch was decided; nothing was written, and it is to be decided again.
+
+    `past` are shards with epochs in which this node owns them no more.
+    """
+
+    def __init__(self, past: frozenset[tuple[int, int]] = frozenset()) -> None:
+        super().__init__()
+        self.past = past
 
 
 class Store(Protocol):

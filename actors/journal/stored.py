@@ -109,7 +109,9 @@ class StoredJournal(StoredFeeds):
 
     def recover(self, stream: str, *, after: int = -1) -> list[Recorded]:
         """Wait for what is under way, accept steps of the stream again, and return its events with a version above."""
-        if not self.writer.owes_nothing(stream):
+        if self.writer.owes_nothing(stream):
+            self.writer.trust(stream)
+        else:
             must(self.writer.wait(lambda done: Recovery(stream, done)))
         return self.read(stream, after=after)
 

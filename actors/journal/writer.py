@@ -11,6 +11,7 @@ from queue import SimpleQueue
 from reenact.actors.journal.api import Done, Listener, Outcome, Publication
 from reenact.actors.journal.batch import Batch, Distrust, refused_again
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.fence import Claims, Epochs, Fence
 from reenact.actors.journal.heads import CheckedHeads, Heads
 from reenact.actors.journal.requests import Request, Step
 from reenact.actors.journal.store import DecideAgainError, Store
@@ -34,13 +35,16 @@ _logger = logging.getLogger("reenact.journal")
 class Writer:
     """The only one that writes to a log: a thread, or in its place whoever hands something over while it sleeps."""
 
-    def __init__(self, store: Store, codec: EventCodec, *, listener: Listener | None) -> None:
-        """Write into the store, which from now on nobody else may use."""
+    def __init__(
+        self, store: Store, codec: EventCodec, *, listener: Listener | None, fence: Fence | None = None
+    ) -> None:
+        """Write into the store, which from now on nobody else may use; with a fence, to the shards that it names."""
         self._store = store
         self._codec = codec
         self._listener = listener
         self._heads = (CheckedHeads if store.foresees else Heads)(store, HEADS_LIMIT)
         self._refused: dict[str, StorageError] = {}
+        self._claims = None if fence is None else Claims(fence)
         self._watchers: tuple[Callable[[int], None], ...] = ()
         # Held while something is handed over or taken.
         self._gate = threading.Lock()
@@ -136,6 +140,11 @@ class Writer:
                 return True
             return not (self._handed_over.concerns(stream) or self._settling.concerns(stream))
 
+    def trust(self, stream: str) -> None:
+        """Accept steps of a stream for which nothing is owed: it is read from now on, in this epoch of its shard."""
+        if self._claims is not None:
+            self._claims.trust(stream)
+
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Have `watcher` called with the log's position after each commit of events, on the thread that writes."""
         with self._gate:
@@ -206,8 +215,11 @@ class Writer:
                 self._sleep()
             self._alarm.acquire()
 
-    def _settle(self, requests: Sequence[Request]) -> None:
-        """Commit the requests together; if that fails, find those to blame by halves."""
+    def _settle(self, requests: Sequence[Request], past: frozenset[tuple[int, int]] = frozenset()) -> None:
+        """Commit the requests together; if that fails, find those to blame by halves.
+
+        `past` are shards, with epochs, that the store has found to be another node's.
+        """
         try:
             number, position, is_as_left = self._store.begin()
         except Exception as error:  # noqa: BLE001 - whatever a store raises must not end the thread
@@ -215,17 +227,17 @@ class Writer:
             if self._store.was_taken_over():
                 self._refused = Distrust(failure)
                 self._heads.forget()
-                self._settle(requests)
+                self._settle(requests, past)
             else:
                 self._refuse(requests, failure)
             return
         if not is_as_left:
             self._heads.forget()
         try:
-            batch = self._commit(requests, number, position)
-        except DecideAgainError:
+            batch = self._commit(requests, number, position, past)
+        except DecideAgainError as again:
             self._heads.forget()
-            self._settle(requests)
+            self._settle(requests, past | again.past)
             return
         except Exception as error:  # noqa: BLE001 - likewise what events raise, which hold anything
             failure = self._store.fault(error)
@@ -241,15 +253,28 @@ class Writer:
             self._settle(requests[:half])
             self._settle(requests[half:])
 
-    def _commit(self, requests: Sequence[Request], number: int, position: int) -> Batch:
+    def _commit(
+        self, requests: Sequence[Request], number: int, position: int, past: frozenset[tuple[int, int]]
+    ) -> Batch:
         self._heads.expect(requests)
-        batch = Batch(self._store, self._heads, self._codec, number=number, position=position, refused=self._refused)
+        epochs = None if self._claims is None else Epochs(self._claims, past)
+        batch = Batch(
+            self._store,
+            self._heads,
+            self._codec,
+            number=number,
+            position=position,
+            refused=self._refused,
+            epochs=epochs,
+        )
         batch.take_in(requests)
         changes = batch.changes()
         self._store.commit(changes, self._tell)
         if changes.position != batch.position:
             batch.shift(changes)
         self._refused = batch.refused
+        if epochs is not None:
+            epochs.commit()
         self._heads.trim()
         return batch
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.faults import translated
+from reenact.actors.journal.fence import Fence
 from reenact.actors.journal.lock import FileStreamLocks, StreamLocks, writer_of
 from reenact.actors.journal.opening import file_of, is_postgres, open_journal
 from reenact.actors.journal.postgres.driver import require_driver
@@ -41,6 +42,7 @@ class LogLocation(ABC):
         read_only: bool = False,
         closed: bool = False,
         locks: StreamLocks | None = None,
+        fence: Fence | None = None,
     ) -> StoredJournal:
         """Open the log, or begin one, and share it if there are `locks` on its streams; see `open_journal`."""
         return open_journal(
@@ -52,6 +54,7 @@ class LogLocation(ABC):
             closed=closed,
             shared=locks is not None,
             locks=locks,
+            fence=fence,
         )
 
     @abstractmethod

@@ -27,6 +27,7 @@ from reenact.actors.journal.api import (
     Synchronous,
 )
 from reenact.actors.journal.codec import EventCodec, StoredForm
+from reenact.actors.journal.fence import Fence
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.journal.opening import is_postgres, open_journal
 from reenact.actors.journal.postgres.address import address_of
@@ -89,6 +90,7 @@ class Log(msgspec.Struct, frozen=True):
         closed: bool = False,
         shared: bool | None = None,
         locks: StreamLocks | None = None,
+        fence: Fence | None = None,
     ) -> StoredJournal:
         return open_journal(
             self.url,
@@ -99,6 +101,7 @@ class Log(msgspec.Struct, frozen=True):
             closed=closed,
             shared=shared,
             locks=locks,
+            fence=fence,
         )
 
     def verify(self) -> list[Finding]:

@@ -17,6 +17,7 @@ import msgspec
 import psycopg
 from msgspec.structs import asdict
 
+from reenact.actors.journal.fence import Epochs
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.connecting import Connection, channel_of, spell
 from reenact.actors.journal.store import LAST, LAST_OF_ALL, STEP, Changes, Values
@@ -44,6 +45,9 @@ _PATIENCE = 2000
 _PARAMETERS = (
     ("me", "text"),
     ("presence", "bigint"),
+    ("owner", "text"),
+    ("held_shards", "integer[]"),
+    ("held_epochs", "bigint[]"),
     ("knows", "boolean"),
     ("end_streams", "text[]"),
     ("end_versions", "bigint[]"),
@@ -148,6 +152,9 @@ BEGIN
         ROLLBACK;
         RETURN;
     END IF;
+    IF owner IS NOT NULL THEN
+        PERFORM check_epochs(owner, held_shards, held_epochs);
+    END IF;
     IF mark_topics IS NOT NULL OR request_ids IS NOT NULL THEN
         -- Others delete such rows without the lock above, and keep whoever has it waiting for no longer than this.
         PERFORM set_config('lock_timeout', '{_PATIENCE}', true);
@@ -210,6 +217,8 @@ _UNIQUE = blake2b(repr((_BODY, _PARAMETERS, _MORE)).encode(), digest_size=6).hex
 _NAME = f"append_{_UNIQUE}"
 _INOUT = (("end_number", "bigint"), ("end_position", "bigint"), ("stale", "text"))
 
+_STREAM = STEP.index("stream")
+
 _THERE = """
     SELECT 1 FROM pg_proc JOIN pg_namespace ON pg_namespace.oid = pronamespace WHERE nspname = %s AND proname = %s
 """
@@ -258,6 +267,7 @@ class Procedure:
         end as the changes say. `before` is where readers stood. Return where the log ends now.
 
         Raises:
+            psycopg.errors.CheckViolation: a shard is another node's; nothing was written.
             psycopg.Error: nothing was written, or the connection is lost and nobody knows.
         """
         columns: tuple[_Parameter, ...] = (
@@ -265,6 +275,7 @@ class Procedure:
             None,
             me,
             presence,
+            *_held(changes.epochs),
             knows,
             *(_ends(changes.ends) if with_ends else _no(4)),
             *_rows(changes),
@@ -339,16 +350,27 @@ def _replacements(replaced: Sequence[Replaced]) -> Sequence[_Column]:
     ]
 
 
+def _held(epochs: Epochs | None) -> Sequence[_Parameter]:
+    if epochs is None or not epochs.held:
+        return _no(3)
+    return [epochs.owner, list(epochs.held), list(epochs.held.values())]
+
+
 def _rows(changes: Changes) -> Sequence[_Column]:
-    steps, width = changes.steps, len(STEP)
+    steps, width, epochs = changes.steps, len(STEP), changes.epochs
     if not changes.rows:
         if not steps:
             return _no(len(_COLUMNS))
         written: dict[str, _Column] = {name: steps[column::width] for column, name in enumerate(STEP)}
+        if epochs is not None:
+            written["epoch"] = [epochs.of(str(stream)) for stream in steps[_STREAM::width]]
         return [written.get(name) for name in _COLUMNS]
     given: list[dict[str, int | str | bytes | None]] = [asdict(row) for row in changes.rows]
     given += [dict(zip(STEP, steps[start : start + width], strict=True)) for start in range(0, len(steps), width)]
     given.sort(key=itemgetter("number"))
+    if epochs is not None:
+        for cells in given:
+            cells["epoch"] = epochs.of(str(cells["stream"]))
     return [[cells.get(name) for cells in given] for name in _COLUMNS]
 
 

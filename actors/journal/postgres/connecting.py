@@ -25,7 +25,7 @@ SET = """
 """
 """Gives a session's settings, their names and their values, those that the server knows."""
 
-_TABLE = re.compile(r"\b(log|steps|stored_snapshots|tracking|timers|consumers|requests)\b")
+_OURS = re.compile(r"\b(log|steps|stored_snapshots|tracking|timers|consumers|requests|shards|check_epochs)\b")
 
 
 def connect(address: Address, **settings: int) -> Connection:
@@ -45,7 +45,7 @@ def channel_of(address: Address) -> str:
 
 def spell(query: str, schema: str) -> str:
     """Return the query in PostgreSQL's words: tables in the schema, and parameters by another name."""
-    return _TABLE.sub(rf"{schema}.\1", query).replace("?", "%s")
+    return _OURS.sub(rf"{schema}.\1", query).replace("?", "%s")
 
 
 @lru_cache(maxsize=512)

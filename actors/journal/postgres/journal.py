@@ -14,6 +14,7 @@ from psycopg.pq import TransactionStatus
 
 from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.fence import Fence
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.journal.pool import ReadPool
 from reenact.actors.journal.postgres.address import Address, address_of
@@ -89,6 +90,7 @@ class PostgresJournal(StoredJournal):
         closed: bool = False,
         shared: bool = False,
         locks: StreamLocks | None = None,
+        fence: Fence | None = None,
     ) -> PostgresJournal:
         """Open the log in the database that the URL names, or begin one if its schema is missing or empty.
 
@@ -103,6 +105,10 @@ class PostgresJournal(StoredJournal):
         `shared`. With `locks`, made by `PostgresLocks.share`, it is shared, and appends are refused when these are
         lost. Locks that are lost are taken again before the next append, which fails for as long as somebody else has
         the log. If somebody may have written meanwhile, steps of a stream are refused until it was recovered.
+
+        With a `fence`, steps are accepted for streams of the shards that this node owns, and the others refused with
+        `ShardMovedError`; each row says in which epoch it was written. A stream that was recovered in an earlier epoch
+        of its shard must be recovered again.
 
         Raises:
             ConfigurationError: the URL cannot be read.
@@ -124,7 +130,7 @@ class PostgresJournal(StoredJournal):
                 check_owner(reader.select(FIRST_EVENTS, ()), address.name, codec)
             writer = None
             if store is not None:
-                writer = Writer(store, codec, listener=listener)
+                writer = Writer(store, codec, listener=listener, fence=fence)
                 # Before the reader, so that what is accepted can still be read by those who hear of it.
                 cleanup.callback(writer.close)
             listening = Listening(address)

@@ -6,6 +6,9 @@ from typing import Final
 
 from reenact.domain.shards import SHARDS
 
+EPOCH: Final = "epoch"
+"""What a writer whose epoch is past is told that it violates."""
+
 # `nodes.lock` is the key of the advisory lock that a node's connection holds: the server lets go of it when that ends.
 # A lease that ends farther away than its length was written before the clock was set back.
 #
@@ -42,18 +45,18 @@ OWNERSHIP_TABLES: Final = (
         ELSE 'late'
     END AS status FROM {schema}.nodes
     """,
-    """
-    CREATE FUNCTION {schema}.check_epochs(held_by text, held_shards integer[], held_epochs bigint[]) RETURNS void
+    f"""
+    CREATE FUNCTION {{schema}}.check_epochs(held_by text, held_shards integer[], held_epochs bigint[]) RETURNS void
     LANGUAGE plpgsql AS $$
     DECLARE
         owned bigint;
     BEGIN
-        PERFORM FROM {schema}.shards JOIN unnest(held_shards, held_epochs) AS held (shard, epoch) USING (shard, epoch)
+        PERFORM FROM {{schema}}.shards JOIN unnest(held_shards, held_epochs) AS held (shard, epoch) USING (shard, epoch)
             WHERE owner = held_by ORDER BY shard FOR SHARE OF shards;
         GET DIAGNOSTICS owned = ROW_COUNT;
         IF owned <> cardinality(held_shards) THEN
             RAISE EXCEPTION 'node % does not own all of the shards % any more', held_by, held_shards
-                USING ERRCODE = 'check_violation', CONSTRAINT = 'epoch';
+                USING ERRCODE = 'check_violation', CONSTRAINT = '{EPOCH}';
         END IF;
     END
     $$

@@ -16,11 +16,13 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from reenact.actors.journal.api import Synchronous
+from reenact.actors.journal.fence import Epochs
 from reenact.actors.journal.postgres.address import Address
 from reenact.actors.journal.postgres.append import UPSERT_MARKS, Procedure, Replaced, Stale
 from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, PLAIN, SET, Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import fault
 from reenact.actors.journal.postgres.locks import PostgresLocks
+from reenact.actors.journal.postgres.ownership_tables import EPOCH
 from reenact.actors.journal.store import LAST, ROWS, Changes, DecideAgainError, Values, rows_between
 from reenact.domain.chain import End, Row
 from reenact.domain.errors import StorageError
@@ -43,6 +45,11 @@ _TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 _UPSERT_MARKS = UPSERT_MARKS.format("?::text[]", "?::text[]", "?::bigint[]", "?::bigint[]")
 _DELETE_MARKS = """
     DELETE FROM consumers WHERE (topic, client_id) IN (SELECT * FROM unnest(?::text[], ?::text[])) AND seen_at < ?
+"""
+_PAST = """
+    SELECT shard, epoch FROM unnest(?::integer[], ?::bigint[]) AS held (shard, epoch) WHERE (shard, epoch) NOT IN (
+        SELECT shard, epoch FROM shards WHERE owner = ?
+    )
 """
 _DELETE_REQUESTS = "DELETE FROM requests WHERE id = ANY (?::text[]) AND at < ?"
 
@@ -197,6 +204,10 @@ class PostgresStore:
         except errors.UniqueViolation:
             self._decide_again("others write the same at the same time, again and again")
             raise
+        except errors.CheckViolation as error:
+            if changes.epochs is not None and error.diag.constraint_name == EPOCH:
+                self._decide_again("its shards get other owners again and again", past=self._past(changes.epochs))
+            raise
         except errors.LockNotAvailable:
             self._is_in_reach = False
             raise
@@ -247,10 +258,15 @@ class PostgresStore:
             self._is_taken_over = True
             raise StorageError(f"{self.name}: the locks were lost, and others may have written since")
 
-    def _decide_again(self, why: str, *, tries: int = _TRIES) -> None:
+    def _past(self, epochs: Epochs) -> frozenset[tuple[int, int]]:
+        """Return those of the shards, with their epochs, that this node does not own any more."""
+        held = list(epochs.held), list(epochs.held.values())
+        return frozenset(self._execute(_PAST, *held, epochs.owner).fetchall())
+
+    def _decide_again(self, why: str, *, tries: int = _TRIES, past: frozenset[tuple[int, int]] = frozenset()) -> None:
         self._tries += 1
         if self._tries < tries:
-            raise DecideAgainError
+            raise DecideAgainError(past)
         self._is_in_reach = False
         raise StorageError(f"{self.name} cannot be written now: {why}; try again")
 

@@ -50,6 +50,7 @@ _STATUS = {
     "request_reused": 409,
     "runtime_closed": 503,
     "session_locked": 409,
+    "shard_moved": 503,
     "stale_approval": 409,
     "timeout": 504,
     "tool_unavailable": 409,

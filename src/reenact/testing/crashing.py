@@ -24,6 +24,7 @@ from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.journal.api import Done, Listener, Outcome
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.fence import Fence
 from reenact.actors.journal.requests import Recovery, Request, Step
 from reenact.actors.journal.seeking import unpack
 from reenact.actors.journal.store import STEP, Changes, Store
@@ -154,9 +155,11 @@ def _reach(point: CrashPoint, name: str) -> None:
 
 
 def _opening(fuse: Fuse, begin: Callable[..., None]) -> Callable[..., None]:
-    def begin_wrapped(self: Writer, store: Store, codec: EventCodec, *, listener: Listener | None) -> None:
+    def begin_wrapped(
+        self: Writer, store: Store, codec: EventCodec, *, listener: Listener | None, fence: Fence | None = None
+    ) -> None:
         vars(store).update(commit=partial(_commit, fuse, store.commit))
-        begin(self, store, codec, listener=listener)
+        begin(self, store, codec, listener=listener, fence=fence)
         vars(self).update(
             submit=partial(_hand_over, fuse, codec, self.submit),
             submit_with_next=partial(_hand_over, fuse, codec, self.submit_with_next),
