@@ -206,8 +206,11 @@ BEGIN
     end_number := last_number + rows_moved;
     end_position := last_position + coalesce(event_count, 0);
     UPDATE log SET number = end_number, position = end_position, writer = me;
-    IF event_count > 0 THEN
-        PERFORM pg_notify('{{channel}}', end_position::text);
+    IF rows_moved > 0 THEN
+        -- As `listening` reads it: the last row, who wrote it, and where the log's events end if there are new ones.
+        PERFORM pg_notify(
+            '{{channel}}', concat_ws(' ', end_number, me, CASE WHEN event_count > 0 THEN end_position END)
+        );
     END IF;
     COMMIT;
 END

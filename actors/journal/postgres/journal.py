@@ -133,7 +133,7 @@ class PostgresJournal(StoredJournal):
                 writer = Writer(store, codec, listener=listener, fence=fence)
                 # Before the reader, so that what is accepted can still be read by those who hear of it.
                 cleanup.callback(writer.close)
-            listening = Listening(address)
+            listening = Listening(address, None if store is None else store.writer)
             cleanup.callback(listening.close)
             return cls(codec=codec, reader=reader, writer=writer, listening=listening, cleanup=cleanup.pop_all())
 
@@ -144,6 +144,17 @@ class PostgresJournal(StoredJournal):
     def unwatch(self, watcher: Callable[[int], None]) -> None:
         """Have it called no more. Idempotent."""
         self._listening.unwatch(watcher)
+
+    def watch_rows(self, watcher: Callable[[int], None]) -> None:
+        """Have `watcher` called with the number of the log's last row after each commit of other writers.
+
+        It must return at once. The number is 0 when commits may have been missed.
+        """
+        self._listening.watch_rows(watcher)
+
+    def unwatch_rows(self, watcher: Callable[[int], None]) -> None:
+        """Have it called no more. Idempotent."""
+        self._listening.unwatch_rows(watcher)
 
 
 def is_log(url: str) -> bool:

@@ -21,15 +21,17 @@ _logger = logging.getLogger("reenact.journal")
 
 
 class Listening:
-    """Calls watchers with the log's position after each commit of events, and with 0 when some may have been missed.
+    """Calls watchers after commits with where the log ends, and with 0 when some may have been missed.
 
     It has a thread and a connection of its own, from the first watcher on.
     """
 
-    def __init__(self, address: Address) -> None:
-        """Listen at the address."""
+    def __init__(self, address: Address, writer: str | None = None) -> None:
+        """Listen at the address; `writer` is who writes for this process, if anybody does."""
         self._address = address
+        self._writer = writer
         self._watchers: tuple[Callable[[int], None], ...] = ()
+        self._row_watchers: tuple[Callable[[int], None], ...] = ()
         self._gate = threading.Lock()
         self._thread: threading.Thread | None = None
         self._is_cut_off = False
@@ -37,17 +39,26 @@ class Listening:
         self._ends_here, self._ended_there = socket.socketpair()
 
     def watch(self, watcher: Callable[[int], None]) -> None:
-        """Call `watcher` from now on."""
+        """Call `watcher` from now on, with the position of the last event, after commits of events."""
         with self._gate:
             self._watchers = (*self._watchers, watcher)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="reenact-listening", daemon=True)
-                self._thread.start()
+            self._begin()
 
     def unwatch(self, watcher: Callable[[int], None]) -> None:
         """Call it no more. Idempotent."""
         with self._gate:
             self._watchers = tuple(other for other in self._watchers if other != watcher)
+
+    def watch_rows(self, watcher: Callable[[int], None]) -> None:
+        """Call `watcher` from now on, with the number of the last row, after commits of others than the writer."""
+        with self._gate:
+            self._row_watchers = (*self._row_watchers, watcher)
+            self._begin()
+
+    def unwatch_rows(self, watcher: Callable[[int], None]) -> None:
+        """Call it no more. Idempotent."""
+        with self._gate:
+            self._row_watchers = tuple(other for other in self._row_watchers if other != watcher)
 
     def close(self) -> None:
         """End the thread and the connection."""
@@ -55,6 +66,11 @@ class Listening:
         if self._thread is not None:
             self._thread.join()
         self._ends_here.close()
+
+    def _begin(self) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="reenact-listening", daemon=True)
+            self._thread.start()
 
     def _run(self) -> None:
         with DefaultSelector() as selector:
@@ -75,17 +91,32 @@ class Listening:
         """Tell of commits until this is to end; raise when the connection is lost."""
         connection.execute(f"LISTEN {channel_of(self._address)}".encode())
         self._is_cut_off = False
-        self._tell(0)
+        self._tell_missed()
         # By its number: what is lost cannot be asked for it any more.
         descriptor = connection.fileno()
         selector.register(descriptor, EVENT_READ)
         try:
             while all(key.fileobj == descriptor for key, _ in selector.select()):
                 for notice in connection.notifies(timeout=0):
-                    self._tell(int(notice.payload))
+                    self._tell(notice.payload)
         finally:
             selector.unregister(descriptor)
 
-    def _tell(self, position: int) -> None:
-        for watcher in self._watchers:
-            watcher(position)
+    def _tell(self, notice: str) -> None:
+        number, _, rest = notice.partition(" ")
+        writer, _, position = rest.partition(" ")
+        try:
+            row, event = int(number), int(position or "0")
+        except ValueError:  # anybody can notify
+            self._tell_missed()
+            return
+        if event:
+            for watcher in self._watchers:
+                watcher(event)
+        if writer != self._writer:
+            for watcher in self._row_watchers:
+                watcher(row)
+
+    def _tell_missed(self) -> None:
+        for watcher in (*self._watchers, *self._row_watchers):
+            watcher(0)

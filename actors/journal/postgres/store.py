@@ -99,6 +99,11 @@ class PostgresStore:
         return self._address.name
 
     @property
+    def writer(self) -> str:
+        """Who writes: another name for each store."""
+        return self._writer
+
+    @property
     def connection(self) -> Connection:
         """The open connection.
 
