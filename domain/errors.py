@@ -255,6 +255,16 @@ class SessionLockedError(ReenactError):
         self.host = host
 
 
+class NotHereError(ReenactError):
+    """The actor of this stream belongs to another node, or is on its way there; nothing came of the message here."""
+
+    code = "not_here"
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(f"{stream!r} is not in this process any more; find its owner, and send this again there")
+        self.stream = stream
+
+
 class LogUnusableError(StorageError):
     """The file is not a log, is damaged, or cannot be opened here."""
 

@@ -62,6 +62,11 @@ class ActorClasses:
         self.profiles[actor_class] = profile
         return True
 
+    @property
+    def have_timers(self) -> bool:
+        """Whether one of them has."""
+        return any(profile.timers is not None for profile in self.profiles.values())
+
     def of_stream(self, stream: str) -> type | None:
         """Return the class of the actor whose stream it is, if that is known."""
         return self._categories.get(stream.partition("/")[0])

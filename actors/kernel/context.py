@@ -17,13 +17,13 @@ from reenact.actors.journal.api import Append, Done, Journal
 from reenact.actors.kernel.alarms import Alarms
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetters
-from reenact.actors.kernel.mailbox import SIGNALS, Due, Envelope, Mailbox
+from reenact.actors.kernel.mailbox import SIGNALS, Drop, Due, Envelope, Mailbox
 from reenact.actors.kernel.pool import WorkerPool, here, refuse_on_loop
 from reenact.actors.kernel.profile import AnyProfile
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.supervision import Supervision
 from reenact.actors.kernel.timetable import Clock, Timetable
-from reenact.domain.errors import MailboxFullError, RequestTimeoutError
+from reenact.domain.errors import MailboxFullError, NotHereError, RequestTimeoutError
 
 if TYPE_CHECKING:
     from typing import Never
@@ -163,7 +163,7 @@ class Surroundings(Protocol):
         ...
 
     def _make(self, key: Key, context: ActorContext) -> Callable[[], None]:
-        """Make a new incarnation, and return what begins it."""
+        """Make a new incarnation, and return what begins it; or raise `NotHereError`, as is no failure."""
         ...
 
     def _has_children(self, parent: Key) -> bool:
@@ -394,17 +394,30 @@ class ActorContext:
         """Answer a message with the error; one that was told is a dead letter."""
         if envelope.reply_to is not None:
             envelope.reply_to.fail(error)
+            return
+        if isinstance(error, NotHereError):
+            _log.info("a command that was told came too late: %.200r: %s", envelope.message, error)
         else:
             _log.error("a command that was told has failed: %.200r", envelope.message, exc_info=error)
-            self.dead_letter(envelope.message, error)
+        self.dead_letter(envelope.message, error)
 
     def _fail_all(self, error: Exception) -> None:
         """Answer everything that waits now: what the kernel says with success, all else with the error."""
         for _ in range(len(self.mailbox)):
+            self._fail_waiting(self.mailbox.get(), error)
+
+    def _fail_until_drop(self, error: Exception) -> None:
+        """Answer in the same way what waits in front of a `Drop`, which is there; what came later is not concerned."""
+        while True:
             envelope = self.mailbox.get()
-            if type(envelope.message) not in SIGNALS:
-                self._fail(envelope, error)
-            elif isinstance(envelope.message, Due) and envelope.reply_to is not None:
-                envelope.reply_to.fail(error)
-            else:
-                envelope.answer(None)
+            self._fail_waiting(envelope, error)
+            if isinstance(envelope.message, Drop):
+                return
+
+    def _fail_waiting(self, envelope: Envelope, error: Exception) -> None:
+        if type(envelope.message) not in SIGNALS:
+            self._fail(envelope, error)
+        elif isinstance(envelope.message, Due) and envelope.reply_to is not None:
+            envelope.reply_to.fail(error)
+        else:
+            envelope.answer(None)

@@ -24,7 +24,7 @@ from reenact.domain.errors import ReenactError
 _FUNCTIONS = (
     *("decide", "evolve", "timers", "origin", "to_snapshot", "from_snapshot"),
     *("on_start", "on_restored", "on_recovered", "prepare", "announce", "cause", "remember", "on_committed", "reply"),
-    "can_passivate",
+    *("can_passivate", "can_leave"),
     *("on_stop", "on_failure", "on_lost", "on_dead_letter", "on_child_failed"),
 )
 """What a class may define, and the kernel calls."""
@@ -263,7 +263,10 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         """Hear that a command was refused that was told, so that nobody waits for the answer."""
 
     def on_lost(self, error: Exception) -> None:
-        """Hear that the journal has failed. This incarnation ends; the next reads what was really recorded."""
+        """Hear that the journal has failed. This incarnation ends; the next reads what was really recorded.
+
+        A `NotHereError` says that another node has the stream now, and recovers the actor; `on_stop` comes next.
+        """
 
     def on_child_failed(self, child: object, error: Exception) -> None:
         """Hear that a child has ended for good, because it failed and its supervision ends there.
@@ -273,6 +276,13 @@ class Declared(PooledActor, Generic[State, Command, Event]):
 
     def can_passivate(self) -> bool:
         """Return whether the actor may leave memory when it is idle. One with children never does."""
+        return True
+
+    def can_leave(self) -> bool:
+        """Return whether the actor may go to another node when it is idle; its children end with it.
+
+        It is asked after each message, once its stream is handed off. `ask_to_leave` has it asked once more.
+        """
         return True
 
 

@@ -27,6 +27,14 @@ class Passivate(Signal, frozen=True):
     """Leave memory, if there is nothing to do."""
 
 
+class HandOff(Signal, frozen=True):
+    """Leave memory, and do not come back, as soon as there is nothing to do; the reply says that nobody is there."""
+
+
+class Drop(Signal, frozen=True):
+    """End now, for the stream is another node's; what was sent before this is refused."""
+
+
 class Due(Signal, frozen=True):
     """A time has come that the actor's timers wait for."""
 
@@ -45,8 +53,10 @@ class Escalated(Signal, frozen=True):
 
 
 PASSIVATE = Passivate()
+HAND_OFF = HandOff()
+DROP = Drop()
 DUE = Due()
-SIGNALS = frozenset({_ActorStop, Passivate, Due, ChildFailed, Escalated})
+SIGNALS = frozenset({_ActorStop, Passivate, HandOff, Drop, Due, ChildFailed, Escalated})
 """The types of all of them."""
 
 DEPTH = 16

@@ -17,13 +17,32 @@ from reenact.actors.journal.api import Append, Committed, Outcome
 from reenact.actors.kernel.context import ActorContext
 from reenact.actors.kernel.declared import Declared
 from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.handing_off import HandingOff
 from reenact.actors.kernel.lineage import Command, Event, State
-from reenact.actors.kernel.mailbox import DUE, PASSIVATE, SIGNALS, ChildFailed, Due, Envelope, Escalated, Passivate
+from reenact.actors.kernel.mailbox import (
+    DUE,
+    PASSIVATE,
+    SIGNALS,
+    ChildFailed,
+    Drop,
+    Due,
+    Envelope,
+    Escalated,
+    HandOff,
+    Passivate,
+)
 from reenact.actors.kernel.pooled import SLICE
 from reenact.actors.kernel.recovery import recover
 from reenact.actors.kernel.step import RETRIES, Reported, Step, events_of, step_of
 from reenact.actors.kernel.timers import First, Own, Waiting, earliest
-from reenact.domain.errors import ConflictError, ReenactError, RequestReusedError, StorageError, UnstorableError
+from reenact.domain.errors import (
+    ConflictError,
+    NotHereError,
+    ReenactError,
+    RequestReusedError,
+    StorageError,
+    UnstorableError,
+)
 
 _log = logging.getLogger("reenact.kernel")
 
@@ -45,6 +64,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
     _failure: tuple[Exception | None, bool] | None = None
     _waiting: Waiting[State, Command] | None = None
     _snapshot_at: int = 0
+    _handing_off: HandingOff | None = None
 
     def __init__(self, context: ActorContext) -> None:
         self._assemble(context.mailbox)
@@ -70,6 +90,10 @@ class EventSourcedActor(Declared[State, Command, Event]):
             # Whoever brings in many actors is held up by those who leave: the workers alone might not keep up.
             if not self._mailbox.handled_here(envelope):
                 self._mailbox.offer(envelope)
+
+    def _give_up(self) -> None:
+        """Have the actor handle nothing any more, from any thread; a `Drop` is in its mailbox."""
+        self._over = True  # whoever holds the mailbox finds that the actor has not left, and does that
 
     def _begin(self) -> None:
         self._begun = True
@@ -126,12 +150,19 @@ class EventSourcedActor(Declared[State, Command, Event]):
             envelope = None
             left -= 1
         if self._over:
-            error, never_began = self._failure or (None, False)
-            self.context.home.ended(error, never_began)
+            if not self._departed:
+                self._is_dropped(envelope)
+            self._is_gone()
         elif self._opening:
             self._mailbox.again()
         else:
             self._mailbox.let_go()
+
+    def _is_gone(self) -> None:
+        error, never_began = self._failure or (None, False)
+        self.context.home.ended(error, never_began)
+        if self._handing_off is not None:
+            self._handing_off.over()
 
     def _suspends(self, envelope: Envelope, retries: int = RETRIES) -> bool:
         """Handle the message; return True if the journal is asked and will have a worker go on from there.
@@ -213,6 +244,10 @@ class EventSourcedActor(Declared[State, Command, Event]):
             case Passivate():
                 if self._mailbox.empty() and not self.context.has_children and self.can_passivate():
                     self._stop()
+            case HandOff():
+                return self._stays(envelope)
+            case Drop():
+                self._end_elsewhere(NotHereError(self.context.stream))
             case Due():
                 is_asked = self._wakes(envelope)
                 envelope.answer(None)
@@ -225,6 +260,35 @@ class EventSourcedActor(Declared[State, Command, Event]):
                 self._stop()
                 envelope.answer(None)
         return False
+
+    def _stays(self, signal: Envelope) -> bool:
+        """Leave for another node, if there is nothing to do; return True if not now, and the turn is over."""
+        handing_off = self._handing_off
+        if handing_off is None:
+            if signal.reply_to is None:
+                return False  # an earlier incarnation was to leave, and was dropped
+            handing_off = self._handing_off = HandingOff(self, self._mailbox)
+            self._mailbox.open(self._mailbox.pool, handing_off)
+        if not handing_off.looks_now(signal):
+            return False
+        if self.can_leave():
+            self._stop()
+            return False
+        self._mailbox.let_go()  # what comes now begins another turn, and that another look
+        return True
+
+    def _is_dropped(self, unhandled: Envelope | None) -> None:
+        """End because the stream is another node's, without what is waiting since before that."""
+        error = NotHereError(self.context.stream)
+        self._end_elsewhere(error)
+        if unhandled is not None:
+            self.context._fail(unhandled, error)
+        self.context._fail_until_drop(error)
+
+    def _end_elsewhere(self, error: NotHereError) -> None:
+        self._over = True
+        self._let_hear(partial(self.on_lost, error), "what it has lost")
+        self._stop()
 
     def _refuse(self, envelope: Envelope, refusal: ReenactError) -> None:
         if envelope.reply_to is not None:
@@ -309,6 +373,9 @@ class EventSourcedActor(Declared[State, Command, Event]):
             self._believe(step, outcome)
             return False
         if isinstance(outcome, ConflictError):
+            if self._over:  # another node has added something already
+                self.context._fail(step.envelope, NotHereError(self.context.stream))
+                return False
             return self._decide_again(step, outcome)
         if isinstance(outcome, UnstorableError) and self._can_go_on(step.envelope):
             self._fail_command(step.envelope, outcome)
@@ -316,7 +383,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if isinstance(outcome, RequestReusedError):
             self._refuse(step.envelope, outcome)
             return self._lets_pass(step.envelope)
-        if not self._over:
+        if not self._departed:
             self._lose(step.envelope, outcome)
         return False
 
@@ -339,7 +406,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
             return  # a time was noted, and that is all
         failure: Exception | None = None
         try:
-            if step.events:  # else it was only remembered
+            if step.events and not self._over:  # else it was only remembered, or the next owner acts on it
                 self.on_committed(step.command, step.events)
         except Exception as error:  # noqa: BLE001 - what is recorded stands
             _log.exception("%s recorded %r and failed to act on it", self, step.events)

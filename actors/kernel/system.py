@@ -35,15 +35,16 @@ from reenact.actors.kernel.classes import ActorClasses, Mismatch
 from reenact.actors.kernel.context import ActorContext, Answering, Child, Family, Key, PlainReference, Reference
 from reenact.actors.kernel.event_loop import EventLoopThread, LoopPlace
 from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.handing_off import Countdown
 from reenact.actors.kernel.letters import DeadLetters, Reader
 from reenact.actors.kernel.loop_actor import EventLoopActor
-from reenact.actors.kernel.mailbox import DUE, STOP, ChildFailed, Envelope, Escalated, Mailbox
+from reenact.actors.kernel.mailbox import DROP, DUE, HAND_OFF, STOP, ChildFailed, Envelope, Escalated, Mailbox
 from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.actors.kernel.pool import Place, WorkerPool, here
 from reenact.actors.kernel.pooled import Keeper, PooledActor
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
-from reenact.domain.errors import InvalidInputError, MailboxFullError, RuntimeClosedError
+from reenact.domain.errors import InvalidInputError, MailboxFullError, NotHereError, RuntimeClosedError
 
 ROUNDS = 16
 """How often, while closing, actors that others have woken up again are heard out."""
@@ -76,6 +77,7 @@ class ActorSystem:
         passivate_after: float | None = None,
         max_live: int | None = None,
         event_loop: EventLoopThread | None = None,
+        may_start: Callable[[str], bool] | None = None,
     ) -> None:
         """Stand on a journal that somebody else closes afterwards.
 
@@ -88,6 +90,8 @@ class ActorSystem:
             passivate_after: seconds after which an idle event-sourced actor leaves memory. None: never.
             max_live: how many event-sourced actors may be in memory before idle ones have to leave. None: any number.
             event_loop: where actors run that wait, instead of an event loop of their own; somebody else closes it.
+            may_start: tells, given the name of its stream, whether an actor that is not in memory may come there, for
+                the log has other nodes. If not, whoever sends to it gets a `NotHereError`. None: all may.
 
         Raises:
             ValueError: a number is out of range.
@@ -102,6 +106,7 @@ class ActorSystem:
         self.residents = Residents(self.timetable, idle=passivate_after, limit=max_live)
         self.letters = DeadLetters()
         self.alarms = Alarms(journal, self.timetable, clock, self._wake)
+        self._may_start = may_start
         self._classes = ActorClasses(codec)
         self._cells: dict[Key, Cell] = {}
         self._family = Family()
@@ -281,6 +286,60 @@ class ActorSystem:
         """
         return self._remembering().forget_requests(before=before)
 
+    # For a node among others: see `nodes.protocol.Tenant`. In all three `may_start` has changed before they are called.
+
+    def resident(self, stream: str) -> bool:
+        """Return whether the actor of the stream is in memory, or on its way in or out."""
+        key = self._key_of(stream)
+        return key is not None and key in self._cells
+
+    def take_up(self) -> None:
+        """Hear that streams may start that could not before: what has become due in them meanwhile is done."""
+        if self._classes.have_timers:
+            self.alarms.begin()
+
+    def hand_off(self, leaves: Callable[[str], bool], then: Callable[[], None]) -> None:
+        """Have the actors of these streams leave memory, each as soon as it `can_leave` and nothing waits for it.
+
+        Those that are still there go on taking messages. `then` is called once all have gone, perhaps before this
+        returns, whatever they have ended of.
+        """
+        pending = Countdown(then)
+        for cell in self._cells_of(leaves):
+            future: PooledFuture[None] = PooledFuture()
+            if cell.mailbox.offer(Envelope(HAND_OFF, future)):
+                pending.wait_for(future)
+                cell.hurry()
+        pending.begin()
+
+    def drop(self, is_gone: Callable[[str], bool]) -> None:
+        """End the actors of these streams as they are: other nodes have them already, and accept nothing of theirs.
+
+        What waits for them is refused with a `NotHereError`. What is being written is believed if it turns out to be
+        durable, but not acted upon. Each hears `on_lost` and `on_stop`; this does not wait for that.
+        """
+        # First who lives, then the cells: so the cell of each who goes on living is among them. Who begins meanwhile
+        # finds the signal among what is sent, when its turn comes, and has then read the log later than it was asked.
+        living = [actor for actor in self.pool.live() if isinstance(actor, EventSourcedActor)]
+        contexts: set[ActorContext] = set()
+        for cell in self._cells_of(is_gone):
+            if cell.mailbox.offer(Envelope(DROP)):
+                contexts.add(cell.context)
+                cell.hurry()
+        for actor in living:
+            if actor.context in contexts:
+                actor._give_up()
+
+    def _cells_of(self, concerns: Callable[[str], bool]) -> list[Cell]:
+        # Whoever is made after this look asks `may_start` after it, too.
+        with self._lock:
+            cells = list(self._cells.values())
+        return [cell for cell in cells if concerns(cell.context.stream)]
+
+    def _key_of(self, stream: str) -> Key | None:
+        actor_class = self._classes.of_stream(stream)
+        return None if actor_class is None else (actor_class, stream.partition("/")[2])
+
     def _remembering(self) -> FeedJournal:
         if isinstance(self.journal, FeedJournal):
             return self.journal
@@ -410,10 +469,13 @@ class ActorSystem:
         """Make a new incarnation, and return what begins it.
 
         Raises:
+            NotHereError: its stream is another node's.
             RuntimeClosedError: the system is closed.
         """
         if self._closed:
             raise _closed()
+        if self._may_start is not None and not self._may_start(context.stream):
+            raise NotHereError(context.stream)
         return self._classes.make(key[0], context)
 
     def _retire(self, key: Key, mailbox: Mailbox) -> bool:
@@ -478,11 +540,13 @@ class ActorSystem:
         return ref
 
     def _wake(self, stream: str) -> PooledFuture[None] | None:
-        actor_class = self._classes.of_stream(stream)
-        if actor_class is None:
+        key = self._key_of(stream)
+        if key is None:
             return None
+        if self._may_start is not None and key not in self._cells and not self._may_start(stream):
+            return None  # another node wakes it
         future: PooledFuture[None] = PooledFuture()
-        self._deliver((actor_class, stream.partition("/")[2]), Envelope(DUE, future))
+        self._deliver(key, Envelope(DUE, future))
         return future
 
     def _cell(self, key: Key) -> Cell:

@@ -6,6 +6,7 @@ import dataclasses
 import logging
 from collections import deque
 from collections.abc import Iterable
+from typing import Literal
 
 import hypothesis.strategies as st
 import pytest
@@ -13,8 +14,19 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from reenact.actors.kernel import ActorSystem, PooledFuture
 from reenact.actors.kernel.step import RETRIES
-from reenact.domain.errors import ConflictError, StorageError
-from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Event, OverdrawnError, Withdraw, Withdrawn
+from reenact.domain.errors import ConflictError, NotHereError, StorageError
+from tests.kernel.account import (
+    Account,
+    Audit,
+    Command,
+    Deposit,
+    Deposited,
+    Event,
+    OverdrawnError,
+    Withdraw,
+    Withdrawn,
+)
+from tests.kernel.ledger import eventually
 from tests.kernel.memory import MemoryJournal
 
 IDS = ("a", "b", "c")
@@ -22,11 +34,18 @@ PATIENCE = 60.0
 """Seconds after which what should have happened has not."""
 
 
+class Settled(Account):
+    """An account that leaves for another node with an even balance only."""
+
+    def can_leave(self) -> bool:
+        return self.state % 2 == 0
+
+
 @dataclasses.dataclass
 class Sent:
-    """A command (None: a stop) whose reply the model does not know yet."""
+    """A command, or what the kernel says, whose reply the model does not know yet."""
 
-    command: Command | None
+    command: Command | Literal["stop", "hand off", "drop"]
     future: PooledFuture[int] | PooledFuture[None] | None
     retries: int = RETRIES
 
@@ -39,6 +58,9 @@ class Model:
     known: int | None = None
     waiting: deque[Sent] = dataclasses.field(default_factory=deque[Sent])
     in_flight: Sent | None = None
+    is_here: bool = True
+    is_dropped: bool = False
+    leaving: list[Sent] = dataclasses.field(default_factory=list[Sent])
 
     def balance(self) -> int:
         return sum(e.amount if isinstance(e, Deposited) else -e.amount for e in self.log[: self.known])
@@ -50,8 +72,8 @@ class AccountMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.journal = MemoryJournal(stepwise=True)
-        self.system = ActorSystem(self.journal)
         self.models = {name: Model() for name in IDS}
+        self.system = self._opened()
         self.under_way: deque[str] = deque()
         self.failures = 0
         self.expected: list[tuple[PooledFuture[int] | PooledFuture[None], int | type[Exception] | None]] = []
@@ -84,14 +106,18 @@ class AccountMachine(RuleBasedStateMachine):
         command=st.builds(Deposit, st.integers(1, 5)) | st.builds(Withdraw, st.integers(1, 9)),
     )
     def tell(self, name: str, command: Command) -> None:
-        self.models[name].waiting.append(Sent(command, None))
-        self.system.actor(Account, name).tell(command)
+        model = self.models[name]
+        if model.leaving and model.in_flight is None:
+            self._ask(name, command)  # whether it has left before the second message comes, nobody can say
+            return
+        model.waiting.append(Sent(command, None))
+        self.system.actor(Settled, name).tell(command)
         self._ask(name, Audit())
 
     @rule(name=st.sampled_from(IDS))
     def stop(self, name: str) -> None:
-        future = self.system._dismiss((Account, name))
-        self.models[name].waiting.append(Sent(None, future))
+        future = self.system._dismiss((Settled, name))
+        self.models[name].waiting.append(Sent("stop", future))
         self._settle(name)
 
     @precondition(lambda self: self.under_way)
@@ -104,19 +130,23 @@ class AccountMachine(RuleBasedStateMachine):
         assert model.known is not None
         if self.failures:
             self.failures -= 1
-            model.known = None
+            self._ends(model)
             self._expect(sent, StorageError)
         elif model.known != len(model.log):
             model.known = len(model.log)
-            if sent.retries:
+            if model.is_dropped:
+                self._expect(sent, NotHereError)
+            elif sent.retries:
                 model.waiting.appendleft(dataclasses.replace(sent, retries=sent.retries - 1))
             else:
                 self._expect(sent, ConflictError)
         else:
-            assert sent.command is not None
             model.log.append(_event(sent.command))
             model.known = len(model.log)
             self._expect(sent, model.balance())
+        if model.is_dropped:
+            self._drops(model)
+        self._leaves(model)
 
         assert self.journal.commit()
         self._settle(name)
@@ -135,9 +165,33 @@ class AccountMachine(RuleBasedStateMachine):
     @rule()
     def reopen(self) -> None:
         self.system.close()
-        self.system = ActorSystem(self.journal)
+        self.system = self._opened()
         for model in self.models.values():
-            model.known = None
+            self._ends(model)
+        self._check_replies()
+
+    @rule(name=st.sampled_from(IDS))
+    def another_node_takes_the_shard(self, name: str) -> None:
+        model = self.models[name]
+        model.is_here = False
+        model.is_dropped = model.known is not None
+        model.waiting.append(Sent("drop", None))
+        self.system.drop(name.__eq__)
+        self._settle(name)
+
+    @rule(name=st.sampled_from(IDS))
+    def the_shard_is_left(self, name: str) -> None:
+        model = self.models[name]
+        model.is_here = False
+        gone: PooledFuture[None] = PooledFuture()
+        model.waiting.append(Sent("hand off", gone))
+        self.system.hand_off(name.__eq__, gone.set)
+        self._settle(name)
+
+    @rule(name=st.sampled_from(IDS))
+    def the_shard_is_claimed(self, name: str) -> None:
+        self.models[name].is_here = True
+        self.system.take_up()
 
     @invariant()
     def recorded_events_are_the_models(self) -> None:
@@ -148,10 +202,10 @@ class AccountMachine(RuleBasedStateMachine):
 
     @invariant()
     def who_is_live_is_known(self) -> None:
-        assert self.system.live() == sum(model.known is not None for model in self.models.values())
+        assert self.system.live() == self._live()
 
     def _ask(self, name: str, command: Command) -> None:
-        future = self.system.actor(Account, name).ask_future(command)
+        future = self.system.actor(Settled, name).ask_future(command)
         self.models[name].waiting.append(Sent(command, future))
         self._settle(name)
 
@@ -160,22 +214,57 @@ class AccountMachine(RuleBasedStateMachine):
         model = self.models[name]
         while model.waiting and model.in_flight is None:
             sent = model.waiting.popleft()
-            if sent.command is None:
-                model.known = None
+            if sent.command == "hand off" and model.known is not None:
+                model.leaving.append(sent)
+            elif isinstance(sent.command, str):
+                if sent.command != "hand off":
+                    self._ends(model)
                 self._expect(sent, None)
                 continue
-            if model.known is None:
+            elif model.known is None and not model.is_here:
+                self._expect(sent, NotHereError)
+                continue
+            elif model.known is None:
                 model.known = len(model.log)
-            if isinstance(sent.command, Audit):
+            if isinstance(sent.command, str):
+                pass
+            elif isinstance(sent.command, Audit):
                 self._expect(sent, model.balance())
             elif isinstance(sent.command, Withdraw) and sent.command.amount > model.balance():
                 self._expect(sent, OverdrawnError)
             else:
                 model.in_flight = sent
                 self.under_way.append(name)
+            self._leaves(model)
         self.journal.wait_for_appends(len(self.under_way))
         self._check_replies()
         assert self.journal.under_way() == len(self.under_way)
+        eventually(lambda: self.system.live() == self._live())  # nobody is told that a drop is done
+
+    def _leaves(self, model: Model) -> None:
+        """Predict that the account goes if it is to leave, has nothing to do, and may."""
+        is_idle = model.known is not None and model.in_flight is None and not model.waiting
+        if model.leaving and is_idle and model.balance() % 2 == 0:
+            self._ends(model)
+
+    def _drops(self, model: Model) -> None:
+        """Predict that the account ends, and what waited when it was dropped with it."""
+        self._ends(model)
+        while (sent := model.waiting.popleft()).command != "drop":
+            self._expect(sent, None if isinstance(sent.command, str) else NotHereError)
+
+    def _ends(self, model: Model) -> None:
+        model.known = None
+        model.is_dropped = False
+        for sent in model.leaving:
+            self._expect(sent, None)
+        model.leaving = []
+
+    def _live(self) -> int:
+        return sum(model.known is not None for model in self.models.values())
+
+    def _opened(self) -> ActorSystem:
+        return ActorSystem(self.journal, may_start=lambda stream: self.models[stream].is_here)
 
     def _check_replies(self) -> None:
         for future, reply in self.expected:
@@ -198,8 +287,8 @@ class AccountMachine(RuleBasedStateMachine):
             self.expected.append((sent.future, reply))
 
 
-def _event(command: Command) -> Event:
-    assert not isinstance(command, Audit)
+def _event(command: Command | str) -> Event:
+    assert isinstance(command, Deposit | Withdraw)
     return Deposited(command.amount) if isinstance(command, Deposit) else Withdrawn(command.amount)
 
 
