@@ -255,13 +255,13 @@ class SessionLockedError(ReenactError):
         self.host = host
 
 
-class NotHereError(ReenactError):
-    """The actor of this stream belongs to another node, or is on its way there; nothing came of the message here."""
+class NotHereError(StorageError):
+    """The stream is another node's, or on its way there; nothing was recorded here."""
 
     code = "not_here"
 
     def __init__(self, stream: str) -> None:
-        super().__init__(f"{stream!r} is not in this process any more; find its owner, and send this again there")
+        super().__init__(f"{stream!r} belongs to another node, or is on its way there; send this again to its owner")
         self.stream = stream
 
 

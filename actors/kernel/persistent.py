@@ -285,6 +285,16 @@ class EventSourcedActor(Declared[State, Command, Event]):
             self.context._fail(unhandled, error)
         self.context._fail_until_drop(error)
 
+    def _lose_stream(self, envelope: Envelope, error: NotHereError) -> None:
+        """Hear from the journal that the stream is another node's; this one may not know it yet."""
+        if self._over:  # it does, and the turn ends with that
+            self.context._fail(envelope, error)
+            return
+        self._end_elsewhere(error)
+        self.context._fail(envelope, error)
+        if isinstance(envelope, First):
+            self.context._fail_all(error)  # the next incarnation would fare the same, and the one after that
+
     def _end_elsewhere(self, error: NotHereError) -> None:
         self._over = True
         self._let_hear(partial(self.on_lost, error), "what it has lost")
@@ -443,6 +453,9 @@ class EventSourcedActor(Declared[State, Command, Event]):
         return False
 
     def _lose(self, envelope: Envelope, error: Exception) -> None:
+        if isinstance(error, NotHereError):
+            self._lose_stream(envelope, error)
+            return
         # If it is the actor's own first command, it did not even get as far as the first message.
         self._failure = error, isinstance(envelope, First)
         self._leave()

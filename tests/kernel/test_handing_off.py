@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
+from collections.abc import Sequence
 
 import pytest
 
-from reenact.actors.kernel import ActorSystem, DeadLetter, PooledFuture
+from reenact.actors.kernel import ActorSystem, DeadLetter, PooledFuture, Supervision
 from reenact.domain.errors import NotHereError, StorageError
 from tests.examples import chance_of
 from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Diary, Event, WatchedAccount
@@ -186,6 +187,59 @@ def test_who_was_overtaken_when_it_is_dropped_does_not_decide_again(held: Memory
     eventually(lambda: node.system.live() == 0)
     assert held.under_way() == 0
     node.system.close()
+
+
+def test_who_hears_from_the_log_that_it_is_not_here_ends_and_the_next_message_tries_again(node: Node) -> None:
+    journal = node.system.journal
+    assert isinstance(journal, MemoryJournal)
+    with node.system:
+        now(node.deposit(2))
+        node.diary.clear()
+        journal.fail_next(NotHereError("a"))
+
+        with pytest.raises(NotHereError):
+            now(node.deposit(1))
+        assert now(node.account()) == 2
+
+        assert [what for what, *_ in node.diary] == ["announced", "lost", "stopped", "made", "recovered"]
+
+
+def test_who_hears_from_the_log_that_it_is_not_here_after_it_was_dropped_ends_once(held: MemoryJournal) -> None:
+    node = Node(held, "a")
+    first = node.deposit(1)
+    held.wait_for_appends()
+    second = node.account()
+    node.lose("a")
+    held.fail_next(NotHereError("a"))
+    held.commit()
+
+    for refused in (first, second):
+        with pytest.raises(NotHereError):
+            now(refused)
+    eventually(lambda: node.system.live() == 0)
+    assert [what for what, *_ in node.diary][-2:] == ["lost", "stopped"]
+    assert len(node.diary.told("made")) == 1
+    node.system.close()
+
+
+@pytest.mark.parametrize("supervision", [None, RESTART])
+def test_who_cannot_even_begin_because_it_is_not_here_refuses_all_that_wait(supervision: Supervision | None) -> None:
+    class Eager(Account):
+        def on_recovered(self) -> Sequence[Command]:
+            return (Deposit(1),)
+
+    Eager.supervision = supervision
+    with MemoryJournal(stepwise=True) as held, ActorSystem(held, clock=ManualClock()) as system:
+        waiting = [system.actor(Eager, "a").ask_future(Audit()) for _ in range(3)]
+        held.wait_for_appends()
+        held.fail_next(NotHereError("a"))
+        held.commit()
+
+        for one in waiting:
+            with pytest.raises(NotHereError):
+                one.get(timeout=60)
+        eventually(lambda: not system._cells)
+        assert held.under_way() == 0
 
 
 def test_what_is_sent_after_a_drop_is_for_the_next_incarnation(held: MemoryJournal) -> None:
