@@ -255,16 +255,6 @@ class SessionLockedError(ReenactError):
         self.host = host
 
 
-class NotHereError(StorageError):
-    """The stream is another node's, or on its way there; nothing was recorded here."""
-
-    code = "not_here"
-
-    def __init__(self, stream: str) -> None:
-        super().__init__(f"{stream!r} belongs to another node, or is on its way there; send this again to its owner")
-        self.stream = stream
-
-
 class LogUnusableError(StorageError):
     """The file is not a log, is damaged, or cannot be opened here."""
 

@@ -16,7 +16,7 @@ from reenact.actors.kernel.pool import WorkerPool
 from reenact.actors.kernel.profile import AnyProfile
 from reenact.actors.kernel.supervision import ActorFailedError, Restarts, Supervision
 from reenact.actors.kernel.timetable import Entry
-from reenact.domain.errors import NotHereError, ReenactError
+from reenact.domain.errors import ReenactError, ShardMovedError
 
 _log = logging.getLogger("reenact.kernel")
 
@@ -98,7 +98,7 @@ class Cell:
 
     def _is_left_alone_after(self, error: BaseException) -> bool:
         """Take up that no incarnation can be made; return True if the mailbox is left alone until the next start."""
-        if isinstance(error, NotHereError):
+        if isinstance(error, ShardMovedError):
             if self._care is not None:
                 self._care.restarts.forget()
             self.context._fail_all(error)

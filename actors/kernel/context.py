@@ -23,7 +23,7 @@ from reenact.actors.kernel.profile import AnyProfile
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.supervision import Supervision
 from reenact.actors.kernel.timetable import Clock, Timetable
-from reenact.domain.errors import MailboxFullError, NotHereError, RequestTimeoutError
+from reenact.domain.errors import MailboxFullError, RequestTimeoutError, ShardMovedError
 
 if TYPE_CHECKING:
     from typing import Never
@@ -163,7 +163,7 @@ class Surroundings(Protocol):
         ...
 
     def _make(self, key: Key, context: ActorContext) -> Callable[[], None]:
-        """Make a new incarnation, and return what begins it; or raise `NotHereError`, as is no failure."""
+        """Make a new incarnation, and return what begins it; or raise `ShardMovedError`, as is no failure."""
         ...
 
     def _has_children(self, parent: Key) -> bool:
@@ -395,7 +395,7 @@ class ActorContext:
         if envelope.reply_to is not None:
             envelope.reply_to.fail(error)
             return
-        if isinstance(error, NotHereError):
+        if isinstance(error, ShardMovedError):
             _log.info("a command that was told came too late: %.200r: %s", envelope.message, error)
         else:
             _log.error("a command that was told has failed: %.200r", envelope.message, exc_info=error)

@@ -265,7 +265,7 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     def on_lost(self, error: Exception) -> None:
         """Hear that the journal has failed. This incarnation ends; the next reads what was really recorded.
 
-        A `NotHereError` says that another node has the stream now, and recovers the actor; `on_stop` comes next.
+        A `ShardMovedError` says that another node has the stream now, and recovers the actor; `on_stop` comes next.
         """
 
     def on_child_failed(self, child: object, error: Exception) -> None:

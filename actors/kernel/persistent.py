@@ -37,9 +37,9 @@ from reenact.actors.kernel.step import RETRIES, Reported, Step, events_of, step_
 from reenact.actors.kernel.timers import First, Own, Waiting, earliest
 from reenact.domain.errors import (
     ConflictError,
-    NotHereError,
     ReenactError,
     RequestReusedError,
+    ShardMovedError,
     StorageError,
     UnstorableError,
 )
@@ -247,7 +247,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
             case HandOff():
                 return self._stays(envelope)
             case Drop():
-                self._end_elsewhere(NotHereError(self.context.stream))
+                self._end_elsewhere(ShardMovedError(self.context.stream))
             case Due():
                 is_asked = self._wakes(envelope)
                 envelope.answer(None)
@@ -279,13 +279,13 @@ class EventSourcedActor(Declared[State, Command, Event]):
 
     def _is_dropped(self, unhandled: Envelope | None) -> None:
         """End because the stream is another node's, without what is waiting since before that."""
-        error = NotHereError(self.context.stream)
+        error = ShardMovedError(self.context.stream)
         self._end_elsewhere(error)
         if unhandled is not None:
             self.context._fail(unhandled, error)
         self.context._fail_until_drop(error)
 
-    def _lose_stream(self, envelope: Envelope, error: NotHereError) -> None:
+    def _lose_stream(self, envelope: Envelope, error: ShardMovedError) -> None:
         """Hear from the journal that the stream is another node's; this one may not know it yet."""
         if self._over:  # it does, and the turn ends with that
             self.context._fail(envelope, error)
@@ -295,7 +295,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if isinstance(envelope, First):
             self.context._fail_all(error)  # the next incarnation would fare the same, and the one after that
 
-    def _end_elsewhere(self, error: NotHereError) -> None:
+    def _end_elsewhere(self, error: ShardMovedError) -> None:
         self._over = True
         self._let_hear(partial(self.on_lost, error), "what it has lost")
         self._stop()
@@ -384,7 +384,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
             return False
         if isinstance(outcome, ConflictError):
             if self._over:  # another node has added something already
-                self.context._fail(step.envelope, NotHereError(self.context.stream))
+                self.context._fail(step.envelope, ShardMovedError(self.context.stream))
                 return False
             return self._decide_again(step, outcome)
         if isinstance(outcome, UnstorableError) and self._can_go_on(step.envelope):
@@ -453,7 +453,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         return False
 
     def _lose(self, envelope: Envelope, error: Exception) -> None:
-        if isinstance(error, NotHereError):
+        if isinstance(error, ShardMovedError):
             self._lose_stream(envelope, error)
             return
         # If it is the actor's own first command, it did not even get as far as the first message.

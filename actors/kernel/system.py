@@ -44,7 +44,7 @@ from reenact.actors.kernel.pool import Place, WorkerPool, here
 from reenact.actors.kernel.pooled import Keeper, PooledActor
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
-from reenact.domain.errors import InvalidInputError, MailboxFullError, NotHereError, RuntimeClosedError
+from reenact.domain.errors import InvalidInputError, MailboxFullError, RuntimeClosedError, ShardMovedError
 
 ROUNDS = 16
 """How often, while closing, actors that others have woken up again are heard out."""
@@ -91,7 +91,7 @@ class ActorSystem:
             max_live: how many event-sourced actors may be in memory before idle ones have to leave. None: any number.
             event_loop: where actors run that wait, instead of an event loop of their own; somebody else closes it.
             may_start: tells, given the name of its stream, whether an actor that is not in memory may come there, for
-                the log has other nodes. If not, whoever sends to it gets a `NotHereError`. None: all may.
+                the log has other nodes. If not, whoever sends to it gets a `ShardMovedError`. None: all may.
 
         Raises:
             ValueError: a number is out of range.
@@ -315,7 +315,7 @@ class ActorSystem:
     def drop(self, is_gone: Callable[[str], bool]) -> None:
         """End the actors of these streams as they are: other nodes have them already, and accept nothing of theirs.
 
-        What waits for them is refused with a `NotHereError`. What is being written is believed if it turns out to be
+        What waits for them is refused with a `ShardMovedError`. What is being written is believed if it turns out to be
         durable, but not acted upon. Each hears `on_lost` and `on_stop`; this does not wait for that.
         """
         # First who lives, then the cells: so the cell of each who goes on living is among them. Who begins meanwhile
@@ -469,13 +469,13 @@ class ActorSystem:
         """Make a new incarnation, and return what begins it.
 
         Raises:
-            NotHereError: its stream is another node's.
+            ShardMovedError: its stream is another node's.
             RuntimeClosedError: the system is closed.
         """
         if self._closed:
             raise _closed()
         if self._may_start is not None and not self._may_start(context.stream):
-            raise NotHereError(context.stream)
+            raise ShardMovedError(context.stream)
         return self._classes.make(key[0], context)
 
     def _retire(self, key: Key, mailbox: Mailbox) -> bool:

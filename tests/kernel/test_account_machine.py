@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from reenact.actors.kernel import ActorSystem, PooledFuture
 from reenact.actors.kernel.step import RETRIES
-from reenact.domain.errors import ConflictError, NotHereError, StorageError
+from reenact.domain.errors import ConflictError, ShardMovedError, StorageError
 from tests.kernel.account import (
     Account,
     Audit,
@@ -135,7 +135,7 @@ class AccountMachine(RuleBasedStateMachine):
         elif model.known != len(model.log):
             model.known = len(model.log)
             if model.is_dropped:
-                self._expect(sent, NotHereError)
+                self._expect(sent, ShardMovedError)
             elif sent.retries:
                 model.waiting.appendleft(dataclasses.replace(sent, retries=sent.retries - 1))
             else:
@@ -222,7 +222,7 @@ class AccountMachine(RuleBasedStateMachine):
                 self._expect(sent, None)
                 continue
             elif model.known is None and not model.is_here:
-                self._expect(sent, NotHereError)
+                self._expect(sent, ShardMovedError)
                 continue
             elif model.known is None:
                 model.known = len(model.log)
@@ -251,7 +251,7 @@ class AccountMachine(RuleBasedStateMachine):
         """Predict that the account ends, and what waited when it was dropped with it."""
         self._ends(model)
         while (sent := model.waiting.popleft()).command != "drop":
-            self._expect(sent, None if isinstance(sent.command, str) else NotHereError)
+            self._expect(sent, None if isinstance(sent.command, str) else ShardMovedError)
 
     def _ends(self, model: Model) -> None:
         model.known = None

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 
 from reenact.actors.kernel import ActorSystem, DeadLetter, PooledFuture, Supervision
-from reenact.domain.errors import NotHereError, StorageError
+from reenact.domain.errors import ShardMovedError, StorageError
 from tests.examples import chance_of
 from tests.kernel.account import Account, Audit, Command, Deposit, Deposited, Diary, Event, WatchedAccount
 from tests.kernel.ledger import NOON, SECOND, Ledger, ManualClock, Post, Remind, at_once, eventually
@@ -73,14 +73,14 @@ def now(future: PooledFuture[int]) -> int:
 
 def test_who_may_not_start_is_not_here_and_whoever_sends_hears_of_it(node: Node) -> None:
     with node.system:
-        with pytest.raises(NotHereError) as refused:
+        with pytest.raises(ShardMovedError) as refused:
             now(node.deposit(1, "elsewhere"))
         assert refused.value.stream == "elsewhere"
         node.system.actor(Odd, "elsewhere").tell(Deposit(2))
         eventually(lambda: node.letters)
 
         assert [(letter.recipient, letter.message) for letter in node.letters] == [("elsewhere", Deposit(2))]
-        assert isinstance(node.letters[0].reason, NotHereError)
+        assert isinstance(node.letters[0].reason, ShardMovedError)
         assert node.diary == []
         assert node.system.live() == 0
 
@@ -92,7 +92,7 @@ def test_a_supervised_actor_that_may_not_start_is_refused_and_not_tried_again(jo
     clock = ManualClock()
     with ActorSystem(journal, clock=clock, may_start=lambda _: False) as system:
         for _ in range(10):
-            with pytest.raises(NotHereError):
+            with pytest.raises(ShardMovedError):
                 system.actor(Cared, "a").ask(Post(1))
         eventually(lambda: not system._cells)
         assert [entry for _, _, entry in system.timetable._entries if entry.is_to_come] == []
@@ -102,7 +102,7 @@ def test_whoever_is_claimed_again_starts_with_what_others_have_written(node: Nod
     with node.system:
         assert now(node.deposit(5)) == 5
         node.lose("a")
-        with pytest.raises(NotHereError):
+        with pytest.raises(ShardMovedError):
             now(node.account())
         journal.write("a", Deposited(10))
 
@@ -123,7 +123,7 @@ def test_who_is_dropped_hears_that_it_is_lost_and_stops(node: Node) -> None:
         eventually(lambda: node.diary.told("stopped"))
 
         assert [what for what, *_ in node.diary] == ["lost", "stopped"]
-        assert isinstance(node.diary[0][1], NotHereError)
+        assert isinstance(node.diary[0][1], ShardMovedError)
         assert node.system.live() == 0
 
 
@@ -151,7 +151,7 @@ def test_what_is_written_when_its_actor_is_dropped_is_answered_and_not_acted_upo
 
     assert now(first) == 1
     for refused in (second, third):
-        with pytest.raises(NotHereError):
+        with pytest.raises(ShardMovedError):
             now(refused)
     eventually(lambda: node.letters)
     assert node.letters[0].message == Deposit(4)
@@ -182,7 +182,7 @@ def test_who_was_overtaken_when_it_is_dropped_does_not_decide_again(held: Memory
     node.lose("a")
     held.commit()
 
-    with pytest.raises(NotHereError):
+    with pytest.raises(ShardMovedError):
         now(first)
     eventually(lambda: node.system.live() == 0)
     assert held.under_way() == 0
@@ -195,9 +195,9 @@ def test_who_hears_from_the_log_that_it_is_not_here_ends_and_the_next_message_tr
     with node.system:
         now(node.deposit(2))
         node.diary.clear()
-        journal.fail_next(NotHereError("a"))
+        journal.fail_next(ShardMovedError("a"))
 
-        with pytest.raises(NotHereError):
+        with pytest.raises(ShardMovedError):
             now(node.deposit(1))
         assert now(node.account()) == 2
 
@@ -210,11 +210,11 @@ def test_who_hears_from_the_log_that_it_is_not_here_after_it_was_dropped_ends_on
     held.wait_for_appends()
     second = node.account()
     node.lose("a")
-    held.fail_next(NotHereError("a"))
+    held.fail_next(ShardMovedError("a"))
     held.commit()
 
     for refused in (first, second):
-        with pytest.raises(NotHereError):
+        with pytest.raises(ShardMovedError):
             now(refused)
     eventually(lambda: node.system.live() == 0)
     assert [what for what, *_ in node.diary][-2:] == ["lost", "stopped"]
@@ -232,11 +232,11 @@ def test_who_cannot_even_begin_because_it_is_not_here_refuses_all_that_wait(supe
     with MemoryJournal(stepwise=True) as held, ActorSystem(held, clock=ManualClock()) as system:
         waiting = [system.actor(Eager, "a").ask_future(Audit()) for _ in range(3)]
         held.wait_for_appends()
-        held.fail_next(NotHereError("a"))
+        held.fail_next(ShardMovedError("a"))
         held.commit()
 
         for one in waiting:
-            with pytest.raises(NotHereError):
+            with pytest.raises(ShardMovedError):
                 one.get(timeout=60)
         eventually(lambda: not system._cells)
         assert held.under_way() == 0
@@ -253,7 +253,7 @@ def test_what_is_sent_after_a_drop_is_for_the_next_incarnation(held: MemoryJourn
     held.commit()
 
     assert now(first) == 1
-    with pytest.raises(NotHereError):
+    with pytest.raises(ShardMovedError):
         now(before)
     assert now(after) == 1
     assert len(node.diary.told("made")) == 2
@@ -299,7 +299,7 @@ def test_who_waits_to_be_started_again_is_dropped_at_once(journal: MemoryJournal
         here.clear()
         system.drop(lambda _: True)
 
-        with pytest.raises(NotHereError):
+        with pytest.raises(ShardMovedError):
             waiting.get(timeout=60)
         eventually(lambda: not system._cells)
 
@@ -315,7 +315,7 @@ def test_who_has_nothing_to_do_leaves_at_once(node: Node) -> None:
 
         assert node.system.live() == 0
         assert [what for what, *_ in node.diary][-1] == "stopped"
-        with pytest.raises(NotHereError):
+        with pytest.raises(ShardMovedError):
             now(node.account())
 
 
@@ -570,7 +570,7 @@ def test_each_message_is_handled_once_or_its_sender_is_told_while_shards_come_an
                     continue
                 try:
                     ledger.ask(Post(1), timeout=60)
-                except NotHereError:
+                except ShardMovedError:
                     continue
                 answered[thread][name] += 1
 

@@ -46,7 +46,6 @@ _STATUS = {
     "mailbox_full": 503,
     "method_not_allowed": 405,
     "not_found": 404,
-    "not_here": 503,
     "origin_not_allowed": 403,
     "request_reused": 409,
     "runtime_closed": 503,
