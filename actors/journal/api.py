@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
+from reenact.domain.errors import LogUnusableError
 from reenact.domain.feed import Entry as Entry  # noqa: PLC0414 - part of the promise
 from reenact.domain.feed import Segment as Segment  # noqa: PLC0414 - likewise
 
@@ -74,6 +75,21 @@ class FeedRow(msgspec.Struct, frozen=True, gc=False):
     def stored(self) -> tuple[Segment, ...]:
         """The segments that stand in the row."""
         return self.segments[: len(self.segments) - self.derived]
+
+
+class WrittenRow(msgspec.Struct, frozen=True, gc=False):
+    """A row by its number in the log: what its stream's feed has of it, or its events if these were asked for.
+
+    If it cannot be read, `error` says why. `first_cursor` and `heard` are what its feed part ought to hold.
+    """
+
+    number: int
+    stream: str
+    first_cursor: int
+    heard: int
+    feed: FeedRow | None = None
+    events: tuple[Recorded, ...] = ()
+    error: LogUnusableError | None = None
 
 
 class Snapshot(msgspec.Struct, frozen=True, gc=False):
@@ -348,3 +364,6 @@ Synchronous: TypeAlias = Literal["FULL", "NORMAL", "OFF"]
 
 Listener: TypeAlias = Callable[[Iterable[Publication]], None]
 """Hears each commit once, on the thread that writes, before `done` is called; must return at once and not raise."""
+
+Publisher: TypeAlias = Callable[[range, Sequence[Publication]], None]
+"""Does what a `Listener` does, and is given the numbers of the rows that the commit has written."""

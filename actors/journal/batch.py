@@ -78,6 +78,8 @@ class Batch:
         self.position = position
         self.has_events = False
         """Whether the log's position moves."""
+        self.rows = range(0)
+        """The numbers of the rows, once they are written."""
         self.refused = refused.copy()
         self.publications: list[Publication] = []
         self.outcomes: list[Outcome] = []

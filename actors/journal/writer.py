@@ -5,10 +5,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
 from queue import SimpleQueue
 
-from reenact.actors.journal.api import Done, Listener, Outcome, Publication
+from reenact.actors.journal.api import Done, Listener, Outcome, Publication, Publisher
 from reenact.actors.journal.batch import Batch, Distrust, refused_again
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.fence import Claims, Epochs, Fence
@@ -42,6 +43,7 @@ class Writer:
         self._store = store
         self._codec = codec
         self._listener = listener
+        self._publisher: Publisher | None = None
         self._heads = (CheckedHeads if store.foresees else Heads)(store, HEADS_LIMIT)
         self._refused: dict[str, StorageError] = {}
         self._claims = None if fence is None else Claims(fence)
@@ -144,6 +146,10 @@ class Writer:
         """Accept steps of a stream for which nothing is owed: it is read from now on, in this epoch of its shard."""
         if self._claims is not None:
             self._claims.trust(stream)
+
+    def publish_by(self, publisher: Publisher) -> None:
+        """Have the publisher called in the place of the listener from now on; before anything is handed over."""
+        self._publisher = publisher
 
     def watch(self, watcher: Callable[[int], None]) -> None:
         """Have `watcher` called with the log's position after each commit of events, on the thread that writes."""
@@ -272,6 +278,7 @@ class Writer:
         self._store.commit(changes, self._tell)
         if changes.position != batch.position:
             batch.shift(changes)
+        batch.rows = range(changes.number + 1 - (batch.number - number), changes.number + 1)
         self._refused = batch.refused
         if epochs is not None:
             epochs.commit()
@@ -297,7 +304,9 @@ class Writer:
         _tell_all(requests, outcomes)
 
     def _report(self, batch: Batch, requests: Sequence[Request]) -> None:
-        if self._listener is not None and batch.publications:
+        if self._publisher is not None:
+            _publish(partial(self._publisher, batch.rows), batch.publications)
+        elif self._listener is not None and batch.publications:
             _publish(self._listener, batch.publications)
         if batch.has_events:
             for watcher in self._watchers:
@@ -334,7 +343,7 @@ class _Pile:
 _NOTHING = _Pile()
 
 
-def _publish(listener: Listener, publications: list[Publication]) -> None:
+def _publish(listener: Callable[[list[Publication]], None], publications: list[Publication]) -> None:
     try:
         listener(publications)
     except BaseException:  # a cancellation, too, must not end the thread

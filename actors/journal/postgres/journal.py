@@ -6,13 +6,13 @@ positions become visible in their order and without holes, and sees there whethe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
 
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from reenact.actors.journal.api import Listener, Synchronous
+from reenact.actors.journal.api import Listener, Publisher, Synchronous, WrittenRow
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.fence import Fence
 from reenact.actors.journal.lock import StreamLocks
@@ -25,12 +25,18 @@ from reenact.actors.journal.postgres.listening import Listening
 from reenact.actors.journal.postgres.locks import PostgresLocks
 from reenact.actors.journal.postgres.schema import check_format, create_tables
 from reenact.actors.journal.postgres.store import PostgresStore
-from reenact.actors.journal.seeking import Cells
-from reenact.actors.journal.store import Reader
+from reenact.actors.journal.seeking import Cells, cells_of
 from reenact.actors.journal.stored import FIRST_EVENTS, StoredJournal, check_owner
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
+_LAST_ROW = "SELECT coalesce(max(number), 0) FROM steps"
+_ROWS = """
+    SELECT number, stream, version, position, cursor, heard, recorded_at, count, cause, events, feed FROM steps
+    WHERE number > ? AND number <= ? AND {wanted} ORDER BY number LIMIT ?
+"""
+_ROWS_OF = _ROWS.format(wanted="heard > 0 AND stream = ANY (?::text[])")
+_ALL_ROWS = _ROWS.format(wanted="(heard > 0 OR split_part(stream, '/', 1) = ANY (?::text[]))")
 _IS_READ_ONLY = """
     SELECT pg_is_in_recovery() OR reset_val = 'on' FROM pg_settings WHERE name = 'default_transaction_read_only'
 """
@@ -49,7 +55,7 @@ class PostgresReader(ReadPool[Connection]):
         )
         self._schema = address.schema
 
-    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
+    def select(self, query: str, parameters: Sequence[str | int | bytes | list[str]]) -> list[Cells]:
         """Return the rows of the query."""
         spelling = spelled(query, self._schema)
         with self.connection() as connection:
@@ -64,7 +70,7 @@ class PostgresReader(ReadPool[Connection]):
             return _fetch(connection, spelling, parameters)
 
 
-def _fetch(connection: Connection, query: bytes, parameters: Sequence[str | int | bytes]) -> list[Cells]:
+def _fetch(connection: Connection, query: bytes, parameters: Sequence[str | int | bytes | list[str]]) -> list[Cells]:
     return connection.execute(query, parameters, binary=True).fetchall()
 
 
@@ -72,10 +78,17 @@ class PostgresJournal(StoredJournal):
     """An append-only history for each stream in the tables of one schema."""
 
     def __init__(
-        self, *, codec: EventCodec, reader: Reader, writer: Writer | None, listening: Listening, cleanup: ExitStack
+        self,
+        *,
+        codec: EventCodec,
+        reader: PostgresReader,
+        writer: Writer | None,
+        listening: Listening,
+        cleanup: ExitStack,
     ) -> None:
         """Take what `open` has prepared."""
         super().__init__(codec=codec, reader=reader, writer=writer, cleanup=cleanup)
+        self._rows = reader
         self._listening = listening
 
     @classmethod
@@ -155,6 +168,58 @@ class PostgresJournal(StoredJournal):
     def unwatch_rows(self, watcher: Callable[[int], None]) -> None:
         """Have it called no more. Idempotent."""
         self._listening.unwatch_rows(watcher)
+
+    def publish_by(self, publisher: Publisher) -> None:
+        """Have the publisher called in the place of the listener from now on; before anything is appended.
+
+        Raises:
+            StorageError: the log was opened for reading only.
+        """
+        self.writer.publish_by(publisher)
+
+    def last_row(self) -> int:
+        """Return the number of the last durable row, 0 if there is none.
+
+        Raises:
+            StorageError: the log cannot be read.
+            RuntimeClosedError: the journal is closed.
+        """
+        rows: list[tuple[int]] = self._rows.select(_LAST_ROW, ())
+        return rows[0][0]
+
+    def read_rows(
+        self,
+        *,
+        after: int,
+        until: int,
+        streams: Collection[str] | None = None,
+        categories: Collection[str] = (),
+        limit: int = 1000,
+    ) -> list[WrittenRow]:
+        """Return up to `limit` rows with a number above `after`, `until` included, of which something is heard.
+
+        Those of these streams, or all if none are named; then also those of the categories that have events only.
+
+        Raises:
+            StorageError: the log cannot be read.
+            RuntimeClosedError: the journal is closed.
+        """
+        if streams is None:
+            found = self._rows.select(_ALL_ROWS, (after, until, list(categories), limit))
+        else:
+            found = self._rows.select(_ROWS_OF, (after, until, list(streams), limit))
+        return list(map(self._written, found))
+
+    def _written(self, cells: Cells) -> WrittenRow:
+        number, stream, version, position, cursor, heard, recorded_at, count, cause, events, feed = cells
+        try:
+            if heard:
+                row = self._row((stream, cursor, recorded_at, count, events, feed))
+                return WrittenRow(number, stream, cursor, heard, row)
+            recorded = map(self._codec.recorded, cells_of([(stream, version, position, cause, events)]))
+            return WrittenRow(number, stream, cursor, heard, events=tuple(recorded))
+        except LogUnusableError as error:
+            return WrittenRow(number, stream, cursor, heard, error=error)
 
 
 def is_log(url: str) -> bool:
