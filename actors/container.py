@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TypeVar
 
 from reenact.actors.idempotency import remembered
-from reenact.actors.journal.api import Entry, Remembered, Segment
+from reenact.actors.journal.api import Entry, Recorded, Remembered, Segment
 from reenact.actors.kernel import Announcement, EventSourcedActor
 from reenact.domain import container as containers
 from reenact.domain import events as heard
 from reenact.domain import image as images
 from reenact.domain.causes import AnyCommand, cause_of
+from reenact.domain.errors import LogUnusableError
 from reenact.domain.messages import instant
 
 State = TypeVar("State")
@@ -82,3 +83,25 @@ class ImageActor(_EntityActor[images.Images, images.RegisterImage, images.ImageE
     ) -> Remembered | None:
         """Return the request that the command carries out; its answer can be made of the image's id and revision."""
         return remembered(command, (command.image_id, len(after.revisions)), recorded_at)
+
+
+CATEGORIES = (ContainerActor.category, ImageActor.category)
+"""Those of the streams here."""
+
+
+def heard_of(recorded: Recorded) -> Segment:
+    """Return what is heard of an event of a container or an image, as the actor that recorded it says it.
+
+    Raises:
+        LogUnusableError: it is the event of something else.
+    """
+    told: heard.EventData
+    match recorded.event:
+        case containers.ContainerCreated(container_id=id_, name=name):
+            category, told = ContainerActor.category, heard.ContainerCreated(container_id=id_, name=name)
+        case images.ImageRegistered(image_id=id_, revision=revision):
+            category, told = ImageActor.category, heard.ImageRegistered(image_id=id_, revision=revision)
+        case other:
+            message = f"event {recorded.version} of {recorded.stream!r} is a {type(other).__name__}"
+            raise LogUnusableError(f"{message}; verify the log")
+    return Segment({f"{category}_id": id_}, (Entry(told.event_type, recorded.recorded_at, told),))

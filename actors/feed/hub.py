@@ -65,6 +65,30 @@ class Feed(Awaited):
                 woken += log.append(chunk)
         wake(woken)
 
+    def reaches(self, name: str, first: int, end: int) -> None:
+        """Let whoever follows the topic read these cursors from the log: they cannot be published."""
+        topic = self._topics.get(name)
+        if topic is not None:
+            wake(topic.reaches(first, end))
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether anybody wants anything that is published.
+
+        Whoever comes later needs nothing that is durable by now: it looks up where the log ends, or wants only what
+        is published from then on.
+        """
+        if self._abandoned:
+            self.clear_away()
+        return bool(self._topics) or self.publications.is_followed
+
+    def followed(self, most: int) -> Collection[str] | None:
+        """Return the topics that are followed; None if these are more, or somebody may want whatever is published."""
+        if self.publications.is_followed:
+            return None
+        with self.lock:
+            return tuple(self._topics) if len(self._topics) <= most else None
+
     def say(self, at: int, data: EventData, context: Mapping[str, str]) -> Segment:
         """Publish one event that no session's feed keeps; `at` is microseconds since 1970-01-01 UTC."""
         segment = Segment(dict(context), (Entry(data.event_type, at, data),))

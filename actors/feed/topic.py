@@ -185,6 +185,14 @@ class Topic(Awaited):
             self.end = max(self.end, end)
             self.known = True
 
+    def reaches(self, first: int, end: int) -> Woken:
+        """Take note that these cursors can only be read from the log; return who is to be woken."""
+        with self.lock:
+            if self.begun is None:
+                self.begun = first - 1
+            self.end = max(self.end, end)
+            return self._wake()
+
     def append(self, chunk: Chunk) -> Woken:
         """Add what was published; return who is to be woken."""
         with self.lock:

@@ -1,0 +1,311 @@
+"""The tail of a log that several processes write: publishes what all of them write, in the order of the log.
+
+The writer of this process hands its commits over, with the numbers of their rows. What follows the row published last
+is published at once, on the writer's thread. If others have written rows between, a thread of the tail reads these
+first, as far as somebody here wants them, and publishes what was handed over behind them. So a session may move
+between processes at any moment, and each row is published once, in its place: a row of this process, too, that was
+never handed over, since the answer to its commit was lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Protocol
+
+from reenact.actors.container import CATEGORIES, heard_of
+from reenact.actors.envelopes import enveloped
+from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.replay import end_of, numbered
+from reenact.actors.journal.api import Entry, Publication, Publisher, Segment, WrittenRow
+from reenact.domain.errors import LogUnusableError, RuntimeClosedError, reading
+from reenact.domain.events import Context
+
+LOOK = 1.0
+"""Seconds after which it looks where the log ends, if nobody has told of a commit."""
+FIRST_PAUSE = 0.25
+LAST_PAUSE = 2.0
+"""Seconds until it reads again after a failure: the first time, and at most."""
+STEP = 32
+"""So many rows are read at a time."""
+MOST_TOPICS = 64
+"""If more than these are followed, the rows of all streams are read."""
+MOST_EVENTS = 8192
+"""What was handed over and waits for rows of others is forgotten if it is more than this, and read from the log."""
+PATIENCE = 5.0
+"""Seconds that closing waits for the server, if the log is being read."""
+
+_logger = logging.getLogger("reenact.feed")
+
+
+class SharedLog(Protocol):
+    """What is asked of the journal."""
+
+    def publish_by(self, publisher: Publisher) -> None:
+        """See `PostgresJournal.publish_by`."""
+        ...
+
+    def watch_rows(self, watcher: Callable[[int], None]) -> None:
+        """See `PostgresJournal.watch_rows`."""
+        ...
+
+    def unwatch_rows(self, watcher: Callable[[int], None]) -> None:
+        """See `PostgresJournal.unwatch_rows`."""
+        ...
+
+    def last_row(self) -> int:
+        """See `PostgresJournal.last_row`."""
+        ...
+
+    def read_rows(
+        self,
+        *,
+        after: int,
+        until: int,
+        streams: Collection[str] | None = None,
+        categories: Collection[str] = (),
+        limit: int = 1000,
+    ) -> list[WrittenRow]:
+        """See `PostgresJournal.read_rows`."""
+        ...
+
+
+class Tail:
+    """Publishes the rows of a log that are written from now on. Thread-safe.
+
+    Without `start` it has no thread, and reads in `advance` alone.
+    """
+
+    def __init__(self, log: SharedLog, feed: Feed) -> None:
+        """Begin where the log ends now; nothing has been appended here since it was opened.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        self._log = log
+        self._feed = feed
+        # Held while a row is published, so that one comes after the other; never while the log is read.
+        self._lock = threading.Lock()
+        self._position = log.last_row()
+        # Every row up to here is durable.
+        self._end = self._position
+        # Commits of this process behind the position, in their order.
+        self._handed_over: deque[tuple[range, Sequence[Publication]]] = deque()
+        self._waiting_events = 0
+        self._has_missed = True
+        self._is_failing = False
+        self._has_damage = False
+        self._closed = False
+        self._wake = threading.Event()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+        log.publish_by(self._hand_over)
+        log.watch_rows(self._notice)
+
+    def start(self) -> None:
+        """Read what others write, on a thread of its own, until this is closed."""
+        self._thread = threading.Thread(target=self._run, name="reenact-tail", daemon=True)
+        self._thread.start()
+
+    @property
+    def position(self) -> int:
+        """The number of the last row that is published, as far as somebody wanted it."""
+        return self._position
+
+    def advance(self, *, looks: bool) -> None:
+        """Publish what is known to be durable, or all that is if it `looks` where the log ends.
+
+        Raises:
+            StorageError: the log cannot be read; what was not published is next time.
+            RuntimeClosedError: the log is closed.
+        """
+        if looks:
+            self._look()
+        while (gap := self._next_gap()) is not None:
+            after, until, streams = gap
+            rows = self._log.read_rows(after=after, until=until, streams=streams, categories=CATEGORIES, limit=STEP)
+            for row in rows:
+                self._publish_row(row)
+            with self._lock:
+                self._reach(until if len(rows) < STEP else rows[-1].number)
+
+    def close(self) -> None:
+        """Read nothing more; what was handed over is published, as is what is from now on. Idempotent."""
+        self._log.unwatch_rows(self._notice)
+        self._ending.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(PATIENCE)
+        with self._lock:
+            self._closed = True
+            while self._handed_over:
+                rows, publications = self._handed_over.popleft()
+                if rows[0] > self._position:
+                    self._feed.publish(publications)
+
+    def _hand_over(self, rows: range, publications: Sequence[Publication]) -> None:
+        """Publish a commit of this process, at once or when the rows before it are. On the thread that writes."""
+        with self._lock:
+            if not rows or self._closed:
+                self._feed.publish(publications)
+                return
+            self._end = max(self._end, rows[-1])
+            if rows[0] == self._position + 1:
+                self._feed.publish(publications)
+                self._reach(rows[-1])
+            elif rows[0] > self._position and not self._skip(rows[-1]):
+                self._keep(rows, publications)
+            is_behind = self._position < self._end
+        if is_behind:
+            self._wake.set()
+
+    def _notice(self, number: int) -> None:
+        """Hear that others have written up to this row, 0 if nobody knows how far. On the thread that listens."""
+        if not number:
+            self._has_missed = True
+        else:
+            with self._lock:
+                self._end = max(self._end, number)
+                if self._position >= self._end or self._skip(number):
+                    return
+        self._wake.set()
+
+    def _run(self) -> None:
+        pause = FIRST_PAUSE
+        while not self._ending.is_set():
+            is_told = self._wake.wait(LOOK)
+            self._wake.clear()
+            looks, self._has_missed = not is_told or self._has_missed, False
+            try:
+                self.advance(looks=looks)
+            except RuntimeClosedError:
+                return
+            except Exception:
+                self._has_missed = True
+                if not self._is_failing:
+                    self._is_failing = True
+                    _logger.exception("what other processes write is published later, for it cannot be read now")
+                self._ending.wait(pause)
+                self._wake.set()
+                pause = min(2 * pause, LAST_PAUSE)
+            else:
+                self._is_failing = False
+                pause = FIRST_PAUSE
+
+    def _look(self) -> None:
+        known = self._end
+        end = self._log.last_row()
+        with self._lock:
+            if end < known:  # a replica that took over lacks the last rows, and numbers others like them
+                self._end, self._position = end, min(end, self._position)
+                self._forget()
+            self._end = max(self._end, end)
+
+    def _next_gap(self) -> tuple[int, int, Collection[str] | None] | None:
+        """Publish what was handed over and is next; return which rows are to be read then, and of which topics."""
+        with self._lock:
+            while not self._ending.is_set():
+                rows, publications = self._first_handed_over()
+                if rows and rows[0] == self._position + 1:
+                    self._feed.publish(publications)
+                    self._reach(rows[-1])
+                    continue
+                until = min(self._end, rows[0] - 1) if rows else self._end
+                if until <= self._position:
+                    return None
+                # Looked at after the end is known: whoever follows later needs nothing up to there.
+                if not self._skip(until):
+                    return self._position, until, self._feed.followed(MOST_TOPICS)
+        return None
+
+    def _first_handed_over(self) -> tuple[range, Sequence[Publication]]:
+        waiting = self._handed_over
+        while waiting and waiting[0][0][0] <= self._position:  # it was read from the log, or nobody wanted it
+            self._waiting_events -= _count(waiting.popleft()[1])
+        return waiting[0] if waiting else (range(0), ())
+
+    def _keep(self, rows: range, publications: Sequence[Publication]) -> None:
+        self._handed_over.append((rows, publications))
+        self._waiting_events += _count(publications)
+        if self._waiting_events > MOST_EVENTS:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._handed_over.clear()
+        self._waiting_events = 0
+
+    def _skip(self, until: int) -> bool:
+        """Go on to a row that is durable, without publishing any, if nobody wants anything."""
+        if self._feed.is_followed:
+            return False
+        self._reach(until)
+        return True
+
+    def _reach(self, number: int) -> None:
+        self._position = max(self._position, number)
+
+    def _publish_row(self, row: WrittenRow) -> None:
+        try:
+            publications = tuple(_publications_of(row))
+        except LogUnusableError as error:
+            publications = ()
+            self._tell_damage(row, error)
+        else:
+            self._has_damage = False
+        with self._lock:
+            if row.number <= self._position or self._closed:
+                return
+            if publications:
+                self._feed.publish(publications)
+            elif row.heard:
+                self._feed.reaches(row.stream, row.first_cursor, row.first_cursor + row.heard - 1)
+            self._reach(row.number)
+
+    def _tell_damage(self, row: WrittenRow, error: LogUnusableError) -> None:
+        if not self._has_damage:
+            _logger.error("row %s of the log cannot be published, nor what is like it: %s", row.number, error)
+        self._has_damage = True
+
+
+def _publications_of(row: WrittenRow) -> Iterator[Publication]:
+    """Yield what is published of a row, as its writer does.
+
+    Raises:
+        LogUnusableError: it cannot be read.
+    """
+    if row.error is not None:
+        raise row.error
+    for recorded in row.events:
+        yield Publication(None, None, heard_of(recorded))
+    if row.feed is None:
+        return
+    end_of_row = row.first_cursor + row.heard - 1
+    if end_of(row.feed, row.first_cursor - 1) != end_of_row:
+        message = f"row {row.first_cursor} of the feed of {row.stream!r} does not end at {end_of_row}"
+        raise LogUnusableError(f"{message}; verify the log")
+    # Those of a segment are one publication, unless a gap that was compacted stands between them.
+    of: Segment | None = None
+    first, entries = 0, list[Entry]()
+    for cursor, segment, entry in numbered(row.feed):
+        if of is not None and (segment is not of or cursor != first + len(entries)):
+            yield Publication(row.stream, first, Segment(of.context, tuple(entries)))
+            entries = []
+        if not entries:
+            first = cursor
+        of = segment
+        entries.append(_typed(entry, segment, row.stream, cursor))
+    if of is not None:
+        yield Publication(row.stream, first, Segment(of.context, tuple(entries)))
+
+
+def _typed(entry: Entry, segment: Segment, topic: str, cursor: int) -> Entry:
+    """Return the entry as its writer has it; whoever handles it finds nothing that cannot be read."""
+    with reading(f"event {cursor} of the feed of {topic!r}"):
+        envelope = enveloped(entry, Context(**segment.context), topic, cursor, str)
+    return Entry(entry.type, entry.at, envelope.data)
+
+
+def _count(publications: Sequence[Publication]) -> int:
+    return sum(len(publication.segment.entries) for publication in publications)
