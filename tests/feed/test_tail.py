@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import cycle
 from queue import SimpleQueue
 
 import msgspec
@@ -475,6 +477,52 @@ def test_two_nodes_that_write_at_once_hear_each_other(pair: tuple[ServerNode, Se
             expected = [f"session/{name}:{cursor}" for cursor in range(1, 101)]
             assert [id_ for id_ in heard_ids if id_.startswith(f"session/{name}:")] == expected
         assert queue.empty()
+
+
+def test_whoever_goes_from_node_to_node_has_everything_once_while_all_write_everywhere(
+    pair: tuple[ServerNode, ServerNode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module, name, size in ((tails, "STEP", 3), (tails, "MOST_EVENTS", 9), (tails, "MOST_TOPICS", 1)):
+        monkeypatch.setattr(module, name, size)
+    steps, sessions = 60, "abc"
+    for session in sessions:
+        pair[0].write(session, created(session))
+    total = 1 + 2 * steps
+    given: list[SimpleQueue[Envelope]] = [SimpleQueue(), SimpleQueue()]
+    for node, queue in zip(pair, given, strict=True):
+        node.feed.handlers.add("text_delta", queue.put)
+    followed: dict[str, list[int]] = {session: [] for session in sessions}
+
+    def write(node: ServerNode) -> None:
+        for number in range(steps):
+            for session in sessions:
+                node.write(session, *deltas(str(number)))
+
+    def wander(session: str) -> None:
+        cursors = followed[session]
+        for node in cycle(pair):
+            with node.feed.subscribe(session, None, len(cursors)) as subscription:
+                for _ in range(min(7, total - len(cursors))):
+                    envelope = subscription.next(PATIENCE)
+                    assert envelope is not None
+                    cursors.append(envelope.cursor or 0)
+            if len(cursors) == total:
+                return
+
+    threads = [threading.Thread(target=write, args=(node,)) for node in pair]
+    threads += [threading.Thread(target=wander, args=(session,)) for session in sessions]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert all(cursors == list(range(1, total + 1)) for cursors in followed.values())
+    for queue in given:
+        heard_at: dict[str | None, list[int | None]] = defaultdict(list)
+        for _ in range(len(sessions) * (total - 1)):
+            envelope = queue.get(timeout=PATIENCE)
+            heard_at[envelope.context.session_id].append(envelope.cursor)
+        assert heard_at == {session: list(range(2, total + 1)) for session in sessions}
 
 
 def test_a_container_of_another_node_is_heard(pair: tuple[ServerNode, ServerNode]) -> None:
