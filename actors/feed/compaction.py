@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.actors.feed.replay import Log, end_of, last_of, numbered
 from reenact.actors.journal.api import Entry, FeedRow, Segment
-from reenact.domain.errors import LogUnusableError, reading
+from reenact.domain.errors import LogUnusableError, NotHereError, reading
 from reenact.domain.events import DeltasCompacted, InputJsonDelta, TextDelta, ThinkingDelta, TurnCompleted
 
 MOST_ENTRIES = 1000
@@ -34,15 +34,28 @@ class Compaction:
     """
 
     def __init__(
-        self, journal: Log, is_over: Callable[[], bool], replaced: Callable[[str], None] | None = None
+        self,
+        journal: Log,
+        is_over: Callable[[], bool],
+        replaced: Callable[[str], None] | None = None,
+        is_here: Callable[[str], bool] | None = None,
     ) -> None:
-        """Compact until it is over; `replaced` is called with each topic that has changed."""
+        """Compact until it is over; `replaced` is called with each topic that has changed.
+
+        `is_here` tells which topics may be written, for the log has other nodes; None: all.
+        """
         self._journal = journal
         self._replaced = replaced
         self._is_over = is_over
+        self._is_here = is_here
+        self._begins_anew = False
         self._place = 0
         self._done: dict[str, int] = {}
         self._unfinished: set[str] = set()
+
+    def take_up(self) -> None:
+        """Hear, from any thread, that topics are here that were not: the next time all are looked for again."""
+        self._begins_anew = True
 
     def compact(self, *, before: int) -> int:
         """Let go of the deltas of turns that ended before that time; return how many they were.
@@ -52,12 +65,15 @@ class Compaction:
             RuntimeClosedError: it is closed.
         """
         count = 0
+        if self._begins_anew:
+            self._begins_anew = False
+            self._place = 0
         for topic in tuple(self._unfinished):
-            count += self._compact(topic, before)
+            count += self._compact_here(topic, before)
         while not self._is_over() and (topics := self._old_topics(before)):
             self._unfinished.update(topics)
             for topic in topics:
-                count += self._compact(topic, before)
+                count += self._compact_here(topic, before)
         return count
 
     def _old_topics(self, before: int) -> dict[str, None]:
@@ -69,6 +85,16 @@ class Compaction:
             self._place = place
             topics[topic] = None
         return topics
+
+    def _compact_here(self, topic: str, before: int) -> int:
+        """Compact the topic if it is here; else it is found again when it is taken up."""
+        if self._is_here is None or self._is_here(topic):
+            try:
+                return self._compact(topic, before)
+            except NotHereError:
+                pass  # another node has taken it meanwhile
+        self._unfinished.discard(topic)
+        return 0
 
     def _compact(self, topic: str, before: int) -> int:
         """Compact what is old enough of a topic, as far as its turns are over."""

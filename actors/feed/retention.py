@@ -66,9 +66,21 @@ class Compacted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sweeper:
-    """Lets go, from time to time, of what is not to be kept. Thread-safe."""
+    """Lets go, from time to time, of what is not to be kept. Thread-safe.
 
-    def __init__(self, feed: Feed, timetable: Timetable, retention: Retention, now: Callable[[], int]) -> None:
+    Of several nodes on one log each compacts its own topics; consumers and requests are forgotten by whoever is first.
+    A consumer is seen by the node where it is, at each sweep: `consumers` is to be a good deal more than `every`.
+    """
+
+    def __init__(
+        self,
+        feed: Feed,
+        timetable: Timetable,
+        retention: Retention,
+        now: Callable[[], int],
+        is_here: Callable[[str], bool] | None = None,
+    ) -> None:
+        """Sweep as `retention` says; `is_here` tells which topics this node may write. None: all."""
         self._feed = feed
         self._timetable = timetable
         self._retention = retention
@@ -76,10 +88,14 @@ class Sweeper:
         self._sweeping = threading.Lock()
         self._scheduling = threading.Lock()
         self._closed = False
-        self._compaction = Compaction(feed.journal, lambda: self._closed, feed.replay.forget)
+        self._compaction = Compaction(feed.journal, lambda: self._closed, feed.replay.forget, is_here)
         self._next: Entry | None = None
         if (retention.deltas, retention.consumers, retention.requests) != (None, None, None):
             self._schedule()
+
+    def take_up(self) -> None:
+        """Hear that topics are here that were not. From any thread."""
+        self._compaction.take_up()
 
     def sweep(self) -> Compacted:
         """Do it now.

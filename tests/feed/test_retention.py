@@ -16,7 +16,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Sweeper
 from reenact.actors.journal.api import Segment
 from reenact.actors.kernel.timetable import Timetable
-from reenact.domain.errors import LogUnusableError
+from reenact.domain.errors import LogUnusableError, NotHereError
 from reenact.domain.events import (
     AgentStateChanged,
     EventData,
@@ -265,6 +265,89 @@ def test_what_could_not_be_written_is_tried_again(book: Book, feed: Feed, monkey
             sweeps.compact(before=book.now + 1)
 
     assert sweeps.compact(before=book.now + 1) == 4
+
+
+# One node of several.
+
+
+def test_a_node_compacts_what_is_its_own_and_the_rest_once_it_has_that(book: Book, feed: Feed) -> None:
+    owned = {"session/s"}
+    book.write("t", created("t"))
+    for session in "st":
+        answered(book, session, f"t-{session}")
+    sweeps = Compaction(book, lambda: False, feed.replay.forget, owned.__contains__)
+
+    assert sweeps.compact(before=book.now + 1) == 4
+    assert "text_delta" not in [type_ for _, type_ in told(feed, "s")]
+    assert "text_delta" in [type_ for _, type_ in told(feed, "t")]
+
+    owned.add("session/t")
+    sweeps.take_up()
+    assert sweeps.compact(before=book.now + 1) == 4
+    assert "text_delta" not in [type_ for _, type_ in told(feed, "t")]
+
+
+def test_pages_of_what_is_not_its_own_hide_nothing(book: Book, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "PAGE", 2)
+    for number in range(5):
+        answered(book, f"other{number}", "t")
+    answered(book, "s", "t")
+
+    assert Compaction(book, lambda: False, is_here="session/s".__eq__).compact(before=book.now + 1) == 4
+
+
+def test_a_turn_that_ends_at_another_node_is_left_to_that(book: Book, feed: Feed) -> None:
+    owned = {"session/s"}
+    book.write("s", started("t"), *deltas("a", "b"), turn_id="t")
+    sweeps = Compaction(book, lambda: False, feed.replay.forget, owned.__contains__)
+    assert sweeps.compact(before=book.now + 1) == 0
+
+    owned.clear()
+    book.write("s", stopped(), completed("t"), turn_id="t")
+    assert sweeps.compact(before=book.now + 1) == 0
+    assert sweeps._unfinished == set()
+
+    owned.add("session/s")
+    sweeps.take_up()
+    assert sweeps.compact(before=book.now + 1) == 2
+
+
+def test_what_another_node_has_taken_meanwhile_is_left_to_that_and_the_rest_goes_on(
+    book: Book, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for session in "st":
+        answered(book, session, "t")
+    sweeps = Compaction(book, lambda: False)
+    replace = book.replace_feed
+
+    def refused(topic: str, first: int, last: int, segments: list[Segment]) -> None:
+        if topic == "session/s":
+            raise NotHereError(topic)
+        replace(topic, first, last, segments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(book, "replace_feed", refused)
+        assert sweeps.compact(before=book.now + 1) == 4
+
+    sweeps.take_up()
+    assert sweeps.compact(before=book.now + 1) == 4
+
+
+def test_a_sweeper_hears_which_streams_are_its_own(book: Book, feed: Feed) -> None:
+    owned: set[str] = set()
+    answered(book, "s", "t")
+    book.now += HOUR
+    timetable = Timetable(ManualClock(book.now))
+    retention = Retention(deltas=timedelta(0), requests=None)
+    sweeper = Sweeper(feed, timetable, retention, lambda: book.now, owned.__contains__)
+    assert sweeper.sweep() == Compacted()
+
+    owned.add("session/s")
+    sweeper.take_up()
+
+    assert sweeper.sweep() == Compacted(deltas=4)
+    sweeper.close()
+    timetable.close()
 
 
 # From time to time.
