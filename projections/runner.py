@@ -32,6 +32,12 @@ HELP = 6.0
 MOMENT = 0.25
 """Seconds after which a transaction takes up no further event."""
 
+LOOK = 1.0
+"""Seconds after which it is looked again who keeps the tables, and how far they are if that is another process."""
+
+SOON = 0.1
+"""Seconds after which it is looked again how far the tables are that somebody waits for, and another process keeps."""
+
 GRACE = 1.0
 """Seconds that closing waits for what does not come to an end."""
 
@@ -103,6 +109,14 @@ class Moving:
         """Go on with the tables that another process has put in the place of these; return whether there are such."""
         return False
 
+    def look(self) -> None:
+        """Take up how far another process has brought the tables.
+
+        Raises:
+            ProjectionReplacedError: it has put another version in place.
+            ReadModelError: the tables cannot be read, or it does not come on with them.
+        """
+
     def _apply(self, rows: Sequence[Row]) -> None:
         """Apply as many of the rows as there is time for, at least one, in one transaction."""
         raise NotImplementedError
@@ -131,6 +145,9 @@ class Runner:
 
     A waiter that helps does not hand its wish over: it does the work itself, unless somebody is at it. That saves two
     changes of thread for each write that is read back. It must not help with what may never return.
+
+    Where several processes move the same tables, one of them is the keeper. The threads of the others do no more than
+    look how far it has come, and what waiters want that may help.
     """
 
     def __init__(
@@ -142,6 +159,7 @@ class Runner:
         look: float | None = None,
         name: str = "reenact-projections",
         is_helped: bool = True,
+        is_keeper: Callable[[], bool] | None = None,
     ) -> None:
         """Take what is to be moved along.
 
@@ -152,6 +170,8 @@ class Runner:
             look: seconds after which to look by itself whether the log has gone on; None if somebody notifies.
             name: the thread's.
             is_helped: whether those who wait do work, too.
+            is_keeper: whether this process is to project what nobody has asked for; it may change at any time. None:
+                always.
         """
         # `_applying` is held by whoever moves the tables: the runner's thread, or one that waits and helps. Only then
         # may `_projection` be used or replaced. All else is written without a lock: `notify` sets `_seen` before it
@@ -161,6 +181,8 @@ class Runner:
         self._pace = pace
         self._look_after = look
         self._is_helped = is_helped
+        self._is_keeper = is_keeper
+        self._was_keeper = is_keeper is None
         self._projection = projection
         self._applying = threading.Lock()
         self._failure: ReadModelError | None = None
@@ -248,6 +270,8 @@ class Runner:
                 with self._working(deadline - time.monotonic()) as has_begun:
                     if not has_begun:
                         raise ReadModelBehindError(position, self._projection.position)
+                    if self._projection.position < position and not self._keeps():
+                        self._take_up()
                     if self._projection.position >= position or self._advance():
                         continue
             else:
@@ -396,6 +420,19 @@ class Runner:
         self._tell()
         return moved
 
+    def _keeps(self) -> bool:
+        return self._is_keeper is None or self._is_keeper()
+
+    def _take_up(self) -> None:
+        """Look how far the keeper has come; the caller works."""
+        try:
+            self._projection.look()
+        except ReadModelError as error:
+            self._fail(error)
+            raise
+        self._failure = None
+        self._tell()
+
     def _refuse_if_closed(self) -> None:
         if self._closed:
             raise RuntimeClosedError("the runtime is closed; open it again to go on")
@@ -403,8 +440,7 @@ class Runner:
     def _run(self) -> None:
         while self._rest():
             try:
-                self._look()
-                self._project_what_was_seen()
+                self._move()
             except BaseException as error:  # noqa: BLE001 - a thread that ends would end in silence
                 if self._closed or isinstance(error, FOR_GOOD):
                     continue
@@ -417,9 +453,22 @@ class Runner:
                 self._pause = 0.0
         self._project_the_rest()
 
+    def _move(self) -> None:
+        """Project what is to be projected by this process, and look how far the rest is."""
+        keeps = self._keeps()
+        if keeps and not self._was_keeper:
+            self._missed = True  # what is new was the former keeper's to hear
+        self._was_keeper = keeps
+        is_asked = self._look()
+        if keeps or (is_asked and self._is_helped):
+            self._project_what_was_seen()
+        elif self._projection.position < self._seen or self._failure is not None:
+            with self._working():
+                self._take_up()
+
     def _project_the_rest(self) -> None:
-        """Leave nothing to the next opening, as long as whoever closes waits for it."""
-        moved = True
+        """Leave nothing to the next opening, as long as whoever closes waits for it, unless it is another's."""
+        moved = self._keeps()
         with suppress(Exception):  # whoever opens the tables next hears of it
             while moved and self._failure is None and not self._is_left and self._projection.position < self._seen:
                 with self._working():
@@ -435,7 +484,12 @@ class Runner:
             self._wake.clear()
             if not self._closed and not self._pressed:
                 self._wake.wait(self._pause)
-        elif self._seen <= self._projection.position and not self._missed:
+        elif not self._keeps():
+            self._wake.clear()
+            if not (self._closed or self._pressed):
+                self._wake.wait(SOON if self._expectant else LOOK)
+            return not self._closed
+        elif self._was_keeper and self._seen <= self._projection.position and not self._missed:
             self._sleep(self._projection.position + 1, self._look_after)
         if not self._expectant:
             self._await_idleness()
@@ -458,7 +512,8 @@ class Runner:
             self._wake.wait(seconds)
         self._due = _NEVER
 
-    def _look(self) -> None:
+    def _look(self) -> bool:
+        """Look how far the log is, if that may not have been heard; return whether somebody waits for the thread."""
         pressed, self._pressed = self._pressed, False
         if self._missed or pressed or self._look_after is not None:
             self._missed = False
@@ -469,6 +524,7 @@ class Runner:
                 failure = ReadModelError(f"the log cannot be read: {error}")
                 self._fail(failure)
                 raise failure from error
+        return pressed
 
     def _project_what_was_seen(self) -> None:
         seen = self._seen

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from urllib.parse import quote
@@ -22,10 +22,11 @@ _NEWEST = """
 """
 
 
-def open_read_model(place: str, log: Log) -> KeptReadModel:
+def open_read_model(place: str, log: Log, is_keeper: Callable[[], bool] | None = None) -> KeptReadModel:
     """Open the runtime's own tables of the log at the place, up to date, with a runner that is running.
 
-    `place` is what the log was opened with: the path of its file, or its `postgresql://` URL.
+    `place` is what the log was opened with: the path of its file, or its `postgresql://` URL. Of several processes that
+    have the log in PostgreSQL open, the one whose `is_keeper` says so projects what nobody has asked for. None: each.
 
     Raises:
         ConfigurationError: the URL names no schema that could be used, or what it needs is not installed.
@@ -40,7 +41,7 @@ def open_read_model(place: str, log: Log) -> KeptReadModel:
 
     schemas = Schemas.open(place)
     try:
-        return KeptReadModel(PostgresSchemas(schemas), log)
+        return KeptReadModel(PostgresSchemas(schemas), log, is_keeper)
     except BaseException:
         schemas.close()
         raise

@@ -265,6 +265,24 @@ class Projection(Moving):
         self.number, self.position = successor.number, successor.position
         return True
 
+    def look(self) -> None:
+        """Take up how far another process has brought the tables, or those that have taken their place."""
+        store = self._store
+        try:
+            reached = store.reached(self._connection)
+        except store.faults as error:
+            if store.is_gone(error) and self.follow():
+                return
+            self._connection.close()
+            with suppress(store.faults):  # else the next look finds that this one is closed
+                self._connection = store.connect()
+            raise ReadModelError(f"the projections cannot be read: {error}") from error
+        if reached != self.position:
+            self._conversations.clear()  # they are behind the tables now
+            self.position = reached
+        else:
+            self.follow()
+
     def begin(self, last: Row) -> bool:
         """Begin a transaction that moves the tables to this row; return whether they were where this has left them."""
         self._connection, has_moved = self._store.begin(self._connection, self.position, last)

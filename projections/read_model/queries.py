@@ -308,8 +308,8 @@ class Tables(Place, Protocol):
 class KeptReadModel(Followed):
     """The runtime's own tables, and the `model` that reads them; close this first, then the model."""
 
-    def __init__(self, tables: Tables, log: Log) -> None:
-        """Open the tables, up to date, with a runner that is running.
+    def __init__(self, tables: Tables, log: Log, is_keeper: Callable[[], bool] | None = None) -> None:
+        """Open the tables, up to date, with a runner that is running; `is_keeper` is as the runner's.
 
         The tables are made anew when they are missing, damaged, ahead of the log, or of another log. Those of another
         version are left until new ones have been made beside them.
@@ -319,6 +319,7 @@ class KeptReadModel(Followed):
             ProjectionFailedError: the log holds an event that cannot be projected.
         """
         self._tables = tables
+        self._is_keeper = is_keeper
         self.model = ReadModel(tables.store(1))
         super().__init__(NAME, log, tables, version=compiled.VERSION)
         if self._former is not None:
@@ -354,6 +355,9 @@ class KeptReadModel(Followed):
 
     def _open(self, number: int) -> Projection:
         return Projection(self._log, self._tables.store(number), self.model.turn_to)
+
+    def _run(self, tables: Moving) -> Runner:
+        return Runner(self._log, tables, is_keeper=self._is_keeper)
 
     def _take_over(self, successor: Moving) -> None:
         super()._take_over(successor)

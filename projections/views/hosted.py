@@ -14,7 +14,13 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError, needing_extra
-from reenact.projections.errors import ProjectionFailedError, ProjectionNotReadyError, ProjectionReplacedError, in_words
+from reenact.projections.errors import (
+    ProjectionFailedError,
+    ProjectionNotReadyError,
+    ProjectionReplacedError,
+    ReadModelError,
+    in_words,
+)
 from reenact.projections.generations import failure_of, is_postgres
 from reenact.projections.log import Log, Row
 from reenact.projections.rebuilding import Followed, close_all
@@ -73,6 +79,16 @@ class Generation(Moving):
     def close(self, *, intact: bool) -> None:
         """Let go of the tables. Idempotent."""
         self._place.end_writing(self.number)
+
+    def look(self) -> None:
+        """Take up how far another process has brought the tables, or those that have taken their place."""
+        if self._place.live() != self.number:
+            self._follow()
+            return
+        found = self._place.progress_of(self.number)
+        self.position = found.position
+        if found.failure is not None:  # which may be mended there at any time
+            raise ReadModelError(f"another process keeps the projection, and stopped: {found.failure.reason}")
 
     def _apply(self, rows: Sequence[Row]) -> None:
         row = rows[-1]
@@ -147,14 +163,25 @@ class Hosted(Followed):
 
     _place: OwnPlace
 
-    def __init__(self, projection: Projection, place: OwnPlace, log: Log, *, look: float | None = None) -> None:
+    def __init__(
+        self,
+        projection: Projection,
+        place: OwnPlace,
+        log: Log,
+        *,
+        look: float | None = None,
+        is_keeper: Callable[[], bool] | None = None,
+    ) -> None:
         """Find the tables at the place, or make them; `look` is how often to look at a log that tells nobody.
+
+        `is_keeper` is as the runner's.
 
         Raises:
             ReadModelError: the place cannot be read or written, or the log not be read.
         """
         self._projection = projection
         self._look_after = look
+        self._is_keeper = is_keeper
         shape = shape_of(projection, place.dialect)
         super().__init__(projection.name, log, place, version=projection.version, shape=shape)
 
@@ -187,7 +214,7 @@ class Hosted(Followed):
     def _run(self, tables: Moving) -> Runner:
         name = f"reenact-projection-{self.name}"
         # What a function does is its author's: whoever waits has no time for what may never return.
-        return Runner(self._log, tables, look=self._look_after, name=name, is_helped=False)
+        return Runner(self._log, tables, look=self._look_after, name=name, is_helped=False, is_keeper=self._is_keeper)
 
 
 LOOK = 0.1
@@ -215,6 +242,8 @@ def host(
     projections: Sequence[Projection],
     others: Sequence[Followed],
     undo: ExitStack,
+    *,
+    is_keeper: Callable[[], bool] | None = None,
 ) -> Sequence[Hosted]:
     """Return the projections with their tables, still to be started; `undo` closes them, together with the others.
 
@@ -239,7 +268,7 @@ def host(
     look = None if _watch(log, heard, undo) else LOOK
     undo.callback(close_all, running)
     for projection in projections:
-        hosted.append(Hosted(projection, place.of(projection.name), log, look=look))
+        hosted.append(Hosted(projection, place.of(projection.name), log, look=look, is_keeper=is_keeper))
         running.append(hosted[-1])
     return hosted
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Self, TypeAlias
 
@@ -65,14 +65,19 @@ class Projections:
         log: Log,
         projections: Sequence[Projection],
         others: Sequence[Followed] = (),
+        is_keeper: Callable[[], bool] | None = None,
     ) -> Self:
-        """Do as `open` does, for a log that has tables already; without projections no place is made."""
+        """Do as `open` does, for a log that has tables already; without projections no place is made.
+
+        Of several processes that keep the same tables in PostgreSQL, the one whose `is_keeper` says so calls the
+        functions; whoever waits in the others waits for that. None: each.
+        """
         with ExitStack() as undo:
             hosted: Sequence[Hosted] = ()
             if projections:
                 from reenact.projections.views.hosted import host  # noqa: PLC0415 - most have none
 
-                hosted = host(url, log, projections, others, undo)
+                hosted = host(url, log, projections, others, undo, is_keeper=is_keeper)
             else:
                 undo.callback(close_all, others)
             for one in (*others, *hosted):

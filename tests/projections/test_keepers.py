@@ -1,0 +1,182 @@
+"""Of several processes on one log one keeps the read model; the others read it, help it on, and take it over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
+
+import pytest
+
+from reenact.projections.errors import ReadModelBehindError, ReadModelError
+from reenact.projections.read_model.opening import open_read_model
+from reenact.projections.read_model.queries import KeptReadModel
+from reenact.testing import wait_until
+from tests.journal.server import Server
+from tests.projections.applying import words_of
+from tests.projections.histories import World
+from tests.projections.opened import tables_of
+
+Open = Callable[[str], KeptReadModel]
+
+
+class Role:
+    """Who keeps the tables: nobody, or the process of this name."""
+
+    keeper = ""
+
+
+@pytest.fixture
+def world() -> World:
+    return words_of(20)
+
+
+@pytest.fixture
+def role() -> Role:
+    return Role()
+
+
+@pytest.fixture
+def opened(url: str, world: World, role: Role) -> Generator[Open]:
+    """Open the tables as the process of this name would, and close them in the end."""
+    with ExitStack() as undo:
+
+        def open_one(name: str) -> KeptReadModel:
+            kept = open_read_model(url, world.log, lambda: role.keeper == name)
+            undo.callback(kept.model.close)
+            undo.callback(kept.close)
+            return kept
+
+        yield open_one
+
+
+def said(kept: KeptReadModel) -> list[str]:
+    return [message.text for message in kept.model.messages("a")]
+
+
+def numbered(count: int) -> list[str]:
+    return [f"word {number}" for number in range(count)]
+
+
+def looks_of(kept: KeptReadModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return how far the tables were found to be, at each look."""
+    found: list[int] = []
+    tables = tables_of(kept.runner)
+    look = tables.look
+
+    def noted() -> None:
+        look()
+        found.append(tables.position)
+
+    monkeypatch.setattr(tables, "look", noted)
+    return found
+
+
+def test_who_is_not_the_keeper_projects_nothing_by_itself(
+    opened: Open, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = opened("other")
+    before = world.log.head()
+    looks = looks_of(other, monkeypatch)
+
+    other.notify(world.say("a", "word 20"))
+    wait_until(lambda: len(looks) >= 2, what="two looks")
+
+    assert set(looks) == {before}
+    assert said(other) == numbered(20)
+    assert other.runner.lag == world.log.head() - before
+
+
+def test_who_is_not_the_keeper_sees_how_far_that_is(opened: Open, world: World, role: Role) -> None:
+    role.keeper = "one"
+    one, other = opened("one"), opened("other")
+
+    position = world.say("a", "word 20")
+    for kept in (one, other):
+        kept.notify(position)
+
+    wait_until(lambda: other.runner.lag == 0, what="the look")
+    assert said(other) == numbered(21)
+
+
+def test_who_waits_where_the_keeper_is_not_helps(opened: Open, world: World, role: Role) -> None:
+    role.keeper = "one"
+    one, other = opened("one"), opened("other")
+    for number in range(20, 60, 2):
+        other.wait_for(world.say("a", f"word {number}"), timeout=60)
+        assert said(other) == numbered(number + 1)
+        one.wait_for(world.say("a", f"word {number + 1}"), timeout=60)
+        assert said(one) == numbered(number + 2)
+
+
+def test_who_waits_with_little_time_where_the_keeper_is_not_is_helped_by_the_thread(opened: Open, world: World) -> None:
+    other = opened("other")
+
+    other.wait_for(world.say("a", "word 20"), timeout=5)
+
+    assert said(other) == numbered(21)
+
+
+def test_the_next_keeper_goes_on_where_the_tables_are_though_it_heard_of_nothing(
+    opened: Open, world: World, role: Role
+) -> None:
+    role.keeper = "one"
+    one, other = opened("one"), opened("other")
+    one.notify(world.say("a", "word 20"))
+    wait_until(lambda: one.runner.lag == 0, what="the keeper")
+    role.keeper = ""
+    world.say("a", "word 21")
+
+    role.keeper = "other"
+
+    wait_until(lambda: other.runner.position == world.log.head(), what="the next keeper")
+    assert said(other) == numbered(22)
+    role.keeper = "one"
+    one.notify(world.say("a", "word 22"))
+    wait_until(lambda: one.runner.position == world.log.head(), what="the first one")
+    assert said(one) == said(other) == numbered(23)
+
+
+def test_what_is_not_projected_when_another_one_keeps_the_tables_is_left_to_that(opened: Open, world: World) -> None:
+    other = opened("other")
+    before = other.runner.position
+    other.notify(world.say("a", "word 20"))
+
+    other.close()
+
+    assert other.runner.position == before
+
+
+def test_tables_that_the_keeper_has_made_anew_are_what_the_others_look_at(
+    opened: Open, world: World, role: Role
+) -> None:
+    role.keeper = "one"
+    one, other = opened("one"), opened("other")
+    one.rebuild()
+
+    position = world.say("a", "word 20")
+    for kept in (one, other):
+        kept.notify(position)
+
+    wait_until(lambda: other.runner.lag == 0, what="the look")
+    assert other.runner.number == one.runner.number == 2
+
+
+def test_a_look_finds_the_server_again(opened: Open, world: World, role: Role, server: Server) -> None:
+    role.keeper = "one"
+    one, other = opened("one"), opened("other")
+    tables = tables_of(other.runner)
+    tables._connection.close()
+
+    with pytest.raises(ReadModelError, match="cannot be read"):
+        tables.look()
+
+    one.wait_for(world.say("a", "word 20"), timeout=60)
+    tables.look()
+    assert other.runner.position == world.log.head()
+
+
+def test_who_waits_for_what_never_comes_where_the_keeper_is_not_is_told(opened: Open, world: World) -> None:
+    other = opened("other")
+
+    with pytest.raises(ReadModelBehindError):
+        other.wait_for(world.log.head() + 1, timeout=0.05)

@@ -1,0 +1,124 @@
+"""Of several processes that keep the same projections one calls the functions; the others wait for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
+
+import pytest
+from sqlalchemy import Connection
+
+from reenact import Projections, ReadModelBehindError, ReadModelError
+from reenact.projections import Row, on
+from reenact.testing import wait_until
+from tests.journal.server import Server
+from tests.views.support import Said, WatchedLog, Words, counted, found, say
+
+Open = Callable[["CalledWords"], Projections]
+
+
+class CalledWords(Words):
+    """Counts words in the process of this name, and says which it has counted."""
+
+    keeper = ""
+    shuns = ""
+
+    def __init__(self, process: str) -> None:
+        self.process = process
+        self.called: list[str] = []
+
+    @on(Said)
+    def count(self, write: Connection, event: Said, row: Row) -> None:
+        if event.word == CalledWords.shuns:
+            raise ValueError(f"{event.word} is not said")
+        self.called.append(event.word)
+        super().count(write, event, row)
+
+
+@pytest.fixture
+def log() -> WatchedLog:
+    return WatchedLog()
+
+
+@pytest.fixture
+def opened(server: Server, log: WatchedLog, monkeypatch: pytest.MonkeyPatch) -> Generator[Open]:
+    monkeypatch.setattr(CalledWords, "keeper", "one")
+    monkeypatch.setattr(CalledWords, "shuns", "")
+    url = server.new_log()
+    with ExitStack() as undo:
+
+        def open_one(words: CalledWords) -> Projections:
+            is_keeper = lambda: CalledWords.keeper == words.process  # noqa: E731 - it is handed on
+            return undo.enter_context(Projections.open_beside(url, log, [words], is_keeper=is_keeper))
+
+        yield open_one
+
+
+@pytest.fixture
+def waiting() -> Generator[Callable[[Projections], Future[None]]]:
+    with ThreadPoolExecutor(4) as threads:
+        yield lambda projections: threads.submit(projections.wait_for, None, 60)
+
+
+def test_only_the_keeper_calls_the_functions_and_all_read_what_it_has_written(opened: Open, log: WatchedLog) -> None:
+    one, other = CalledWords("one"), CalledWords("other")
+    here, there = opened(one), opened(other)
+
+    for word in "abc":
+        say(log, word)
+        there.wait_for(timeout=60)
+        assert found(there, Words) == (log.head(), counted(log.rows))
+
+    here.wait_for(timeout=60)
+    assert (one.called, other.called) == (["a", "b", "c"], [])
+
+
+def test_who_waits_while_nobody_keeps_them_waits_for_the_next_keeper(
+    opened: Open, log: WatchedLog, waiting: Callable[[Projections], Future[None]]
+) -> None:
+    one, other = CalledWords("one"), CalledWords("other")
+    here, there = opened(one), opened(other)
+    say(log, "a")
+    there.wait_for(timeout=60)
+    CalledWords.keeper = ""
+    here.close()
+
+    say(log, "b")
+    waits = waiting(there)
+    with pytest.raises(ReadModelBehindError):
+        there.wait_for(timeout=0.05)
+    assert other.called == []
+    CalledWords.keeper = "other"
+
+    waits.result(timeout=60)
+    assert found(there, Words) == (log.head(), counted(log.rows))
+    assert (one.called, other.called) == (["a"], ["b"])
+
+
+def test_a_keeper_that_cannot_go_on_is_told_of_everywhere_until_it_does(opened: Open, log: WatchedLog) -> None:
+    here, there = opened(CalledWords("one")), opened(CalledWords("other"))
+    CalledWords.shuns = "ugh"
+    say(log, "ugh")
+
+    with pytest.raises(ReadModelError, match="ugh is not said"):
+        there.wait_for(timeout=60)
+    assert there.status()[0].health == "troubled"
+    CalledWords.shuns = ""
+    here.retry("words")
+    wait_until(lambda: there.status()[0].health == "running", what="the keeper's next try")
+
+    there.wait_for(timeout=60)
+    assert found(there, Words) == (log.head(), counted(log.rows))
+
+
+def test_tables_that_the_keeper_has_made_anew_are_what_the_others_wait_for(opened: Open, log: WatchedLog) -> None:
+    here, there = opened(CalledWords("one")), opened(CalledWords("other"))
+    say(log, "a")
+    there.wait_for(timeout=60)
+
+    here.rebuild("words")
+    say(log, "b")
+    there.wait_for(timeout=60)
+
+    assert found(there, Words) == (log.head(), counted(log.rows))
