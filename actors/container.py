@@ -20,7 +20,7 @@ Event = TypeVar("Event")
 
 
 class _EntityActor(EventSourcedActor[State, Command, Event]):
-    """One container or image, which is the reply to each command."""
+    """One container or image."""
 
     cause = staticmethod(cause_of)  # pyright: ignore[reportAssignmentType]  # it needs no actor
 
@@ -35,9 +35,6 @@ class _EntityActor(EventSourcedActor[State, Command, Event]):
     def told(self, after: State) -> heard.EventData:
         """Return what is heard of the newest event."""
         raise NotImplementedError
-
-    def reply(self, command: Command, events: tuple[Event, ...]) -> State:
-        return self.state
 
 
 class ContainerActor(_EntityActor[containers.Container, containers.CreateContainer, containers.ContainerEvent]):
@@ -62,6 +59,9 @@ class ContainerActor(_EntityActor[containers.Container, containers.CreateContain
         info = containers.ContainerInfo(id=command.container_id, name=after.name, created_at=instant(recorded_at))
         return remembered(command, info, recorded_at)
 
+    def reply(self, command: containers.CreateContainer, events: tuple[containers.ContainerEvent, ...]) -> None:
+        """Reply nothing: the read model has the container."""
+
 
 class ImageActor(_EntityActor[images.Images, images.RegisterImage, images.ImageEvent]):
     """One image, in all its revisions."""
@@ -83,6 +83,10 @@ class ImageActor(_EntityActor[images.Images, images.RegisterImage, images.ImageE
     ) -> Remembered | None:
         """Return the request that the command carries out; its answer can be made of the image's id and revision."""
         return remembered(command, (command.image_id, len(after.revisions)), recorded_at)
+
+    def reply(self, command: images.RegisterImage, events: tuple[images.ImageEvent, ...]) -> int:
+        """Return the revision that the image has now."""
+        return len(self.state.revisions)
 
 
 CATEGORIES = (ContainerActor.category, ImageActor.category)

@@ -6,15 +6,27 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import pykka
 
 from reenact.actors.journal.api import Remembered
-from reenact.actors.kernel import PooledFuture, Reference
+from reenact.actors.kernel import PooledFuture
 from reenact.domain.errors import RequestReusedError, RequestTimeoutError
 from reenact.domain.idempotency import IdempotencyKey, IdempotentCommand
+
+
+class Askable(Protocol):
+    """The way to an actor, on this node or on another one."""
+
+    def ask(self, command: Any, timeout: float | None = None) -> Any:  # noqa: ANN401 - the actor's to say
+        """Send the command, and return the reply; see `Reference.ask`."""
+        ...
+
+    def ask_future(self, command: Any) -> PooledFuture[Any]:  # noqa: ANN401 - likewise
+        """Send the command, and return the future of the reply."""
+        ...
 
 
 class Attempt:
@@ -23,7 +35,7 @@ class Attempt:
     def __init__(self, timeout: float | None = None) -> None:
         self.timeout = timeout
 
-    def ask(self, actor: Reference[Any], command: IdempotentCommand) -> Any:  # noqa: ANN401 - the actor's to say
+    def ask(self, actor: Askable, command: IdempotentCommand) -> Any:  # noqa: ANN401 - the actor's to say
         """Send the command that carries the operation out, and return the reply. Raises as `Reference.ask` does."""
         return actor.ask(command, self.timeout)
 
@@ -40,7 +52,7 @@ class InFlightRequest(Attempt):
         self.ended: PooledFuture[None] = PooledFuture()
         self._reply: PooledFuture[Any] | None = None
 
-    def ask(self, actor: Reference[Any], command: IdempotentCommand) -> Any:  # noqa: ANN401 - the actor's to say
+    def ask(self, actor: Askable, command: IdempotentCommand) -> Any:  # noqa: ANN401 - the actor's to say
         """Do the same; the command bears the request, so that what it leads to is recorded with the request's id."""
         reply = self._reply = actor.ask_future(msgspec.structs.replace(command, once=self.key))
         try:

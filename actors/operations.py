@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import threading
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,9 +15,9 @@ from reenact.actors.branching import begun, derived_id, point_at, point_before_l
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.tools.toolbox import ToolRegistry
 from reenact.actors.feed.replay import cursor_of_turn, stream_of
-from reenact.actors.idempotency import Attempt
+from reenact.actors.idempotency import Askable, Attempt
 from reenact.actors.journal.api import ChainedJournal, FeedJournal, Journal, Remembered, Segment
-from reenact.actors.kernel import ActorSystem, Reference
+from reenact.actors.kernel import ActorSystem, EventSourcedActor
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.session import SessionActor
 from reenact.domain import commands
@@ -34,6 +34,7 @@ from reenact.domain.errors import (
     RuntimeClosedError,
     SessionLockedError,
     SessionNotFoundError,
+    ShardMovedError,
 )
 from reenact.domain.events import TurnStarted, UserMessage
 from reenact.domain.history import ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
@@ -48,7 +49,6 @@ from reenact.domain.session import (
     Interrupt,
     Receive,
     Run,
-    SessionCommand,
     SessionInfo,
     Stop,
 )
@@ -60,8 +60,25 @@ DEFAULT_CONTAINER = "default"
 """Where a message goes for which nobody has named a container; made when it is needed."""
 
 
+Kind: TypeAlias = type[EventSourcedActor[Any, Any, Any]]
+_TRIES = 64
+"""How many ids are looked at for one that is of a shard of this node: with a share of a tenth, one is found."""
+
+
 class Log(Journal, FeedJournal, ChainedJournal, Protocol):
     """The journal of a runtime."""
+
+
+class Nodes(Protocol):
+    """The actors of all nodes that write the log."""
+
+    def actor(self, kind: Kind, id_: str) -> Askable:
+        """Return the way to an actor, on whatever node it is."""
+        ...
+
+    def is_here(self, stream: str) -> bool:
+        """Return whether the actor of the stream is on this node."""
+        ...
 
 
 class LiveAgents:
@@ -120,8 +137,10 @@ class RuntimeOperations:
         registry: ToolRegistry,
         now: Callable[[], int],
         new_id: Callable[[str], str],
+        nodes: Nodes | None,
     ) -> None:
         self._system = system
+        self._nodes = nodes
         self._registry = registry
         self._journal = journal
         self._model = model
@@ -144,7 +163,7 @@ class RuntimeOperations:
     def container_create(self, request: commands.ContainerCreateRequest, attempt: Attempt) -> ContainerInfo:
         """See `Containers.create`."""
         id_ = request.container_id or self.new_id("cnt")
-        attempt.ask(self._system.actor(ContainerActor, id_), CreateContainer(id_, request.name))
+        attempt.ask(self._actor(ContainerActor, id_), CreateContainer(id_, request.name))
         self._containers.add(id_)
         return _found(self.read().container(id_), ContainerNotFoundError(id_))
 
@@ -168,8 +187,7 @@ class RuntimeOperations:
 
     def _register(self, image_id: str, definition: Definition, attempt: Attempt) -> int:
         """Register the content of an image; return its revision."""
-        registered = attempt.ask(self._system.actor(ImageActor, image_id), RegisterImage(image_id, definition))
-        revision = len(registered.revisions)
+        revision: int = attempt.ask(self._actor(ImageActor, image_id), RegisterImage(image_id, definition))
         self._saw_revision(image_id, revision)
         return revision
 
@@ -198,7 +216,7 @@ class RuntimeOperations:
 
     def session_create(self, request: commands.SessionCreateRequest, attempt: Attempt) -> SessionInfo:
         """See `Sessions.create`."""
-        id_ = request.session_id or self.new_id("ses")
+        id_ = request.session_id or self._new_session_id()
         self._must_contain(request.container_id)
         command = CreateSession(
             session_id=id_,
@@ -211,7 +229,7 @@ class RuntimeOperations:
 
     def session_branch(self, request: commands.SessionBranchRequest, attempt: Attempt) -> SessionInfo:
         """See `Sessions.branch`."""
-        id_ = request.new_session_id or self.new_id("ses")
+        id_ = request.new_session_id or self._new_session_id()
         session = begun(self._journal, request.session_id)
         point = point_at(self._journal, request.session_id, request.at)
         content = None if request.edit is None else check_content(request.edit)
@@ -320,14 +338,14 @@ class RuntimeOperations:
 
     def agent_interrupt(self, request: commands.AgentInterruptRequest, attempt: Attempt) -> None:
         """See `Agents.interrupt`."""
-        session_id = self._live.session_of(request.agent_id)
+        session_id = self._session_of(request.agent_id)
         if session_id is not None:
             command = Interrupt(agent_id=request.agent_id, reason="user", at=self.now())
             attempt.ask(self.actor_of(session_id), command)
 
     def agent_destroy(self, request: commands.AgentDestroyRequest, attempt: Attempt) -> None:
         """See `Agents.destroy`."""
-        session_id = self._live.session_of(request.agent_id)
+        session_id = self._session_of(request.agent_id)
         if session_id is not None:
             command = Stop(agent_id=request.agent_id, reason="destroyed", at=self.now())
             attempt.ask(self.actor_of(session_id), command)
@@ -339,11 +357,17 @@ class RuntimeOperations:
         attempt.ask(self.actor_of(session_id), command)
         return Sent(agent_id=command.agent_id, session_id=session_id, turn_id=command.turn_id)
 
-    def answer(self, request: commands.MessageSendRequest, attempt: Attempt) -> Segment:
-        """Do the same, and return the response to the request, which is published with the message."""
+    def answer(self, request: commands.MessageSendRequest, attempt: Attempt) -> Segment | Sent:
+        """Do the same, and return the response to the request, which is published with the message.
+
+        What is said to another node's agent is answered there without a response: then it is yet to be published.
+        """
         command = self._receive(request, attempt, request.request_id)
-        response: Segment = attempt.ask(self.actor_of(self.session_of(command.agent_id)), command)
-        return response
+        session_id = self.session_of(command.agent_id)
+        response: Segment | str = attempt.ask(self.actor_of(session_id), command)
+        if isinstance(response, Segment):
+            return response
+        return Sent(agent_id=command.agent_id, session_id=session_id, turn_id=response)
 
     async def receive(self, request: commands.MessageSendRequest) -> Sent | None:
         """Do as `message_send` without blocking the event loop, or return None if the agent is not live."""
@@ -351,7 +375,7 @@ class RuntimeOperations:
         if session_id is None:
             return None
         command = self._receive(request, Attempt(), None)
-        await self.actor_of(session_id).ask_async(command)
+        await self.actor_of(session_id).ask_future(command)
         return Sent(agent_id=command.agent_id, session_id=session_id, turn_id=command.turn_id)
 
     def _receive(self, request: commands.MessageSendRequest, attempt: Attempt, request_id: str | None) -> Receive:
@@ -403,7 +427,7 @@ class RuntimeOperations:
 
     def session_of(self, agent_id: str) -> str:
         """Return the session that a live agent runs, or raise `AgentNotFoundError`."""
-        session_id = self._live.session_of(agent_id)
+        session_id = self._session_of(agent_id)
         if session_id is None:
             is_session = self.read().session(agent_id) is not None
             raise AgentNotFoundError(
@@ -415,7 +439,7 @@ class RuntimeOperations:
     def must_exist(self, session_id: str) -> None:
         """Raise `SessionNotFoundError` unless there is such a session."""
         if self.read().session(session_id) is None:
-            running = self._live.session_of(session_id)
+            running = self._session_of(session_id)
             raise SessionNotFoundError(
                 session_id, "" if running is None else f"it is an agent: its session is {running!r}"
             )
@@ -424,11 +448,12 @@ class RuntimeOperations:
         """Return the request if it has been carried out, and is not forgotten."""
         return self._journal.remembered(request_id)
 
-    def recover(self) -> None:
-        """End, or take up again, what a crash has left unfinished; each session's actor knows which."""
-        recovering = [self.actor_of(id_).ask_future(WAKE) for id_ in self.read().unfinished()]
+    def recover(self, has_come: Callable[[str], bool] = lambda _: True) -> None:
+        """End, or take up again, what is unfinished in these streams; each session's actor knows which."""
+        unfinished = [id_ for id_ in self.read().unfinished() if has_come(SessionActor.stream(id_))]
+        recovering = [self._system.actor(SessionActor, id_).ask_future(WAKE) for id_ in unfinished]
         for future in recovering:
-            with contextlib.suppress(SessionLockedError):  # it goes on in another process
+            with contextlib.suppress(SessionLockedError, ShardMovedError):  # it goes on in another process
                 future.get()
 
     def shut_down(self) -> None:
@@ -436,7 +461,9 @@ class RuntimeOperations:
         tried: set[str] = set()
         while live := [(agent_id, session_id) for agent_id, session_id in self._live.items() if agent_id not in tried]:
             stopping = [
-                self.actor_of(session_id).ask_future(Stop(agent_id=agent_id, reason="shutdown", at=self.now()))
+                self._system.actor(SessionActor, session_id).ask_future(
+                    Stop(agent_id=agent_id, reason="shutdown", at=self.now())
+                )
                 for agent_id, session_id in live
             ]
             tried.update(agent_id for agent_id, _ in live)
@@ -451,9 +478,29 @@ class RuntimeOperations:
         self._follower.wait_for(self._journal.head(), PATIENCE)
         return self._model
 
-    def actor_of(self, session_id: str) -> Reference[SessionCommand]:
+    def actor_of(self, session_id: str) -> Askable:
         """Return a reference to the session's actor."""
-        return self._system.actor(SessionActor, session_id)
+        return self._actor(SessionActor, session_id)
+
+    def _actor(self, kind: Kind, id_: str) -> Askable:
+        return (self._nodes or self._system).actor(kind, id_)
+
+    def _session_of(self, agent_id: str) -> str | None:
+        """Return the session that a live agent runs, on whatever node it is."""
+        session_id = self._live.session_of(agent_id)
+        if session_id is None and self._nodes is not None:
+            found = self.read().agent(agent_id)
+            return None if found is None else found.session_id
+        return session_id
+
+    def _new_session_id(self) -> str:
+        """Return an id for a session, which is to be on this node if that can be had."""
+        id_, nodes = self.new_id("ses"), self._nodes
+        for _ in range(_TRIES):
+            if nodes is None or nodes.is_here(SessionActor.stream(id_)):
+                break
+            id_ = self.new_id("ses")
+        return id_
 
     def _must_contain(self, container_id: str) -> None:
         if container_id not in self._containers:
@@ -462,7 +509,7 @@ class RuntimeOperations:
 
     def _newest_revision(self, image_id: str) -> int:
         revision = self._newest.get(image_id)
-        if revision is None:
+        if revision is None or self._nodes is not None:  # another node may have registered the next one
             revision = _found(self.read().image(image_id), ImageNotFoundError(image_id)).revision
             self._saw_revision(image_id, revision)
         return revision

@@ -98,8 +98,13 @@ class Requests:
         context = self._say(request)
         try:
             if isinstance(request, asked.MessageSendRequest):  # answered together with what it brings about
-                return self._open(self._carry_out(request, attempt, self._do.answer))
-            result = self(request, attempt)
+                sent = self._carry_out(request, attempt, self._do.answer)
+                if isinstance(sent, Segment):
+                    return self._open(sent)
+                result: object = sent
+                context = _of_turn(context, sent)
+            else:
+                result = self(request, attempt)
         except ReenactError as error:
             if isinstance(attempt, InFlightRequest) and not isinstance(error, RequestTimeoutError):
                 # It may have been carried out all the same, such as by another process on the same log.
@@ -164,6 +169,10 @@ def context_of(data: Mapping[str, object] | asked.Request[object], request_id: s
     names = ("container_id", "image_id", "session_id", "agent_id")
     about = {name: value for name in names if isinstance(value := data.get(name), str)}
     return Context(**about, correlation_id=request_id)
+
+
+def _of_turn(context: Context, sent: asked.Sent) -> Context:
+    return msgspec.structs.replace(context, session_id=sent.session_id, agent_id=sent.agent_id, turn_id=sent.turn_id)
 
 
 def _read(type_: object, given: object) -> asked.Request[object]:

@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NoReturn, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
 import msgspec
 
@@ -29,7 +29,7 @@ from reenact.actors.loop.config import here
 from reenact.actors.operations import WAKE, LiveAgents, Log, RuntimeOperations
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
-from reenact.actors.session import Recovery, SessionActor
+from reenact.actors.session import Nodes, Recovery, SessionActor
 from reenact.domain.commands import Response
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError
 from reenact.domain.events import Envelope
@@ -39,6 +39,9 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import policies_of
 from reenact.domain.session import Session, SessionCommand, Stop
+
+if TYPE_CHECKING:  # it needs an extra
+    from reenact.actors.sharding.node import Node
 
 logger = logging.getLogger("reenact.runtime")
 SHORTEST = 0.25
@@ -106,7 +109,7 @@ class Settings:
 class _Ports:
     """What the session actors need of the runtime."""
 
-    def __init__(self, settings: Settings, journal: Log, locks: StreamLocks | None) -> None:
+    def __init__(self, settings: Settings, journal: Log, locks: StreamLocks | None, node: Node | None) -> None:
         self._policies = None if settings.policies is None else policies_of(settings.policies)
         self._environment = settings.environment
         self._llm = settings.llm or LLMConfig()
@@ -115,6 +118,7 @@ class _Ports:
         self.recovery: Recovery = settings.recovery
         self.journal: Journal = journal
         self.locks = locks
+        self.nodes: Nodes | None = None if node is None else node.region
         self.now = settings.clock
         self.new_id = settings.new_id
         self.failures = Failures()
@@ -122,7 +126,12 @@ class _Ports:
         self.registry = ToolRegistry(settings.tools)
         self.outside = EventLoopThread()
         self.system = ActorSystem(
-            journal, clock=self.now, passivate_after=IDLE, max_live=MOST_LIVE, event_loop=self.outside
+            journal,
+            clock=self.now,
+            passivate_after=IDLE,
+            max_live=MOST_LIVE,
+            event_loop=self.outside,
+            may_start=None if node is None else node.region.may_start,
         )
         self.operations: RuntimeOperations | None = None
         self.requests: Requests | None = None
@@ -225,6 +234,7 @@ class LocalRuntime(Asking):
         settings: Settings,
         journal: Log,
         locks: StreamLocks | None,
+        node: Node | None,
         model: ReadModel,
         follower: Follower,
         feed: Feed,
@@ -237,7 +247,8 @@ class LocalRuntime(Asking):
         """The sessions' events under their cursors: what the server and `events` follow them by."""
         self._environment = settings.environment
         self._let_go = let_go
-        ports = self._ports = _Ports(settings, journal, locks)
+        self._node = node
+        ports = self._ports = _Ports(settings, journal, locks, node)
         self._system = ports.system
         self._system.register(SessionActor, lambda context: SessionActor(context, ports))
         self._system.register(ContainerActor, ContainerActor)
@@ -251,10 +262,13 @@ class LocalRuntime(Asking):
             registry=ports.registry,
             now=ports.now,
             new_id=ports.new_id,
+            nodes=None if node is None else node.actors_of(self._system, journal, ports.new_id),
         )
         self._requests = Requests(self._do, feed)
         ports.operations, ports.requests = self._do, self._requests
-        self._sweeper = Sweeper(feed, self._system.timetable, retention, ports.now)
+        self._sweeper = Sweeper(
+            feed, self._system.timetable, retention, ports.now, None if node is None else node.region.may_start
+        )
         self._closing = threading.Lock()
         self._closed = False
         self._at_exit = self._system._at_exit  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # not one for each
@@ -292,11 +306,16 @@ class LocalRuntime(Asking):
         self._do.check_open()
         if self.failure is not None:
             raise self.failure
+        if self._node is not None:
+            self._node.check_ready()
         self._follower.wait_for(self._journal.head(), timeout)
 
     def recover(self) -> None:
-        """End, or take up again, what a crash has left unfinished."""
-        self._do.recover()
+        """End, or take up again, what is unfinished; on a node in its shards, now and whenever some come."""
+        if self._node is None:
+            self._do.recover()
+        else:
+            self._node.join(self._system, self._do.recover)
 
     def request(self, type: str, data: Mapping[str, object], timeout: float | None = 30) -> Envelope[Response]:  # noqa: A002
         """Carry out a request of the command protocol; return its response, which is published as well.
@@ -336,10 +355,14 @@ class LocalRuntime(Asking):
                 parts.callback(self._follower.close)
                 parts.callback(setattr, self._do, "closed", True)  # noqa: FBT003 - what it is set to
                 parts.callback(self.feed.close)  # nothing more is published; until they return, handlers may read
+                if self._node is not None:
+                    parts.callback(self._node.close)  # what is written until then is written as the owner
                 parts.callback(self._system.close)
                 parts.callback(self._sweeper.close)
                 parts.callback(self._ports.outside.close)
                 self._do.closing = True
+                if self._node is not None:
+                    self._node.drain()
                 self._do.shut_down()
 
     def _dispose_of_factory(self) -> None:

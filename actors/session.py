@@ -58,6 +58,18 @@ Recovery: TypeAlias = Literal["close", "resume"]
 Reply: TypeAlias = str | SessionInfo | Segment | None
 
 
+class Nodes(Protocol):
+    """Where sessions are when the log has several nodes."""
+
+    def may_start(self, stream: str) -> bool:
+        """Return whether the session is to be on this node."""
+        ...
+
+    def was_found(self, stream: str) -> bool:
+        """Return whether a crash has left the session behind before this node began."""
+        ...
+
+
 class Ports(Protocol):
     """What a session needs of the runtime it lives in."""
 
@@ -65,6 +77,8 @@ class Ports(Protocol):
     journal: Journal
     locks: StreamLocks | None
     """Which sessions are this process's, if others write the log, too."""
+    nodes: Nodes | None
+    """Which sessions are on this node, if the log has several."""
 
     def now(self) -> int:
         """Return the time in microseconds since 1970-01-01 UTC."""
@@ -180,6 +194,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 if self.state.round is not None or not ended:  # the answer that began a round has had its end
                     published = msgspec.structs.replace(published, failure=LOST, untold=True)
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
+        elif turn is None and self._comes_from_another_node() and self._revive(agent.id):
+            return ()
         elif self._ports.recovery == "resume" and turn is not None and self._revive(agent.id):
             if self.state.round is not None:
                 return (Resume(turn_id=turn.id, at=at),)
@@ -297,11 +313,22 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         """A live agent stays: its environment may know more than the log."""
         return self.state.agent is None
 
+    def can_leave(self) -> bool:
+        """Another node can go on with an agent that is at nothing."""
+        return self.state.turn is None and self.state.round is None
+
     def on_stop(self) -> None:
         """Let go of the environment, and of the session if no agent is live in it."""
         self._disconnect()
+        agent, nodes = self.state.agent, self._ports.nodes
+        if agent is not None and nodes is not None and not nodes.may_start(self.context.stream):
+            self._ports.agent_ends(agent.id)  # it lives on at another node
         if self._ports.locks is not None and self.state.agent is None:
             self._ports.locks.release(self.context.stream)
+
+    def _comes_from_another_node(self) -> bool:
+        nodes = self._ports.nodes
+        return nodes is not None and not nodes.was_found(self.context.stream)
 
     def _conversation(self) -> Sequence[Said]:
         journal = self._ports.journal
@@ -498,7 +525,6 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def _told(self, command: Receive, after: Session) -> tuple[Context, dict[str, str | None]]:
         """Return what the response to a request that sends a message says, and of what."""
         result = {"turn_id": command.turn_id, "agent_id": command.agent_id, "session_id": after.id}
-        context = msgspec.structs.replace(
-            announcing.about(after), turn_id=command.turn_id, correlation_id=command.request_id
-        )
+        request_id = command.request_id if command.once is None else command.once.id
+        context = msgspec.structs.replace(announcing.about(after), turn_id=command.turn_id, correlation_id=request_id)
         return context, result

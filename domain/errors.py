@@ -317,6 +317,15 @@ class ConflictError(StorageError):
         self.actual = actual
 
 
+class NodeUnreadyError(StorageError):
+    """The node does not own its share of the shards yet, or its lease has run out."""
+
+    code = "node_unready"
+
+    def __init__(self) -> None:
+        super().__init__("this node does not own its share of the log's shards yet; ask another node, or again soon")
+
+
 class ShardMovedError(StorageError):
     """Another node has taken over the stream; send the command again, and it is passed on to that node."""
 

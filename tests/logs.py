@@ -18,12 +18,15 @@ from psycopg.sql import SQL, Identifier
 from reenact._runtime import codec
 from reenact.actors.journal.api import Journal
 from reenact.actors.journal.postgres.journal import PostgresJournal
+from reenact.actors.journal.postgres.ownership_tables import OWNERSHIP_TABLES
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from tests.journal.server import DATABASE
 
 Values: TypeAlias = str | int | bytes | None
 _given: dict[str, Path] = {}
+_OF_NODES = frozenset({"nodes", "messages"})
+"""The tables of a log that are about processes: a copy is that of a machine on which none is left."""
 
 
 def log_at(path: Path) -> str:
@@ -134,7 +137,11 @@ def _copy(log: str, copy: str) -> None:
             for (table,) in tables:
                 names = {"old": Identifier(schema, table), "new": Identifier(target, table)}
                 connection.execute(SQL("CREATE TABLE {new} (LIKE {old} INCLUDING ALL)").format(**names))
-                connection.execute(SQL("INSERT INTO {new} SELECT * FROM {old}").format(**names))
+                if table not in _OF_NODES:
+                    connection.execute(SQL("INSERT INTO {new} SELECT * FROM {old}").format(**names))
+        for statement in OWNERSHIP_TABLES:
+            if "CREATE VIEW" in statement or "CREATE FUNCTION" in statement:
+                connection.execute(statement.format(schema=new).encode())
 
 
 def _drop(schema: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.actors.feed.replay import Log, end_of, last_of, numbered
 from reenact.actors.journal.api import Entry, FeedRow, Segment
-from reenact.domain.errors import LogUnusableError, NotHereError, reading
+from reenact.domain.errors import LogUnusableError, ShardMovedError, reading
 from reenact.domain.events import DeltasCompacted, InputJsonDelta, TextDelta, ThinkingDelta, TurnCompleted
 
 MOST_ENTRIES = 1000
@@ -91,7 +91,7 @@ class Compaction:
         if self._is_here is None or self._is_here(topic):
             try:
                 return self._compact(topic, before)
-            except NotHereError:
+            except ShardMovedError:
                 pass  # another node has taken it meanwhile
         self._unfinished.discard(topic)
         return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from uuid import uuid4
 
@@ -26,17 +26,27 @@ class Ownership:
     does: what fails is logged and done again.
     """
 
-    def __init__(self, url: str, tenant: Tenant, *, address: str, timing: Timing | None = None) -> None:
-        """Begin to take part; `address` is where other nodes reach this one.
+    def __init__(
+        self,
+        url: str,
+        tenant: Tenant,
+        *,
+        address: str,
+        timing: Timing | None = None,
+        looked: Callable[[], object] | None = None,
+    ) -> None:
+        """Begin to take part; `address` is what people know the node by.
+
+        `looked` is called after each tick, on the thread that calls the tenant: owners may have changed.
 
         Raises:
             ConfigurationError: the URL cannot be read.
             StorageError: the server cannot be reached, lets nobody in, or holds no such log.
         """
-        self._timing = timing or Timing()
+        self.timing = timing or Timing()
         self._place = address_of(url)
         self._address = address
-        self._node = Node(f"node_{uuid4().hex}", self._timing, tenant, time.monotonic)
+        self._node = Node(f"node_{uuid4().hex}", self.timing, tenant, time.monotonic)
         with translated(self._place.name):
             self._database: Database | None = self._connect()
             try:
@@ -44,6 +54,7 @@ class Ownership:
             except BaseException:
                 self._database.close()
                 raise
+        self._looked = looked
         self._is_failing = False
         self._drained = threading.Event()
         self._ending = threading.Event()
@@ -75,6 +86,20 @@ class Ownership:
         """Return who owned the shard when this node last looked; None if nobody did. From any thread."""
         return self._node.owner_of(shard)
 
+    @property
+    def has_share(self) -> bool:
+        """Whether this node owns as many shards as it should, and its lease has not run out. From any thread."""
+        return self._node.has_share and self._node.is_trusted
+
+    def has_ended(self, node_id: str) -> bool:
+        """Return whether the node of this id has ended. From any thread."""
+        return self._node.has_ended(node_id)
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether other nodes live that can take shards over. From any thread."""
+        return self._node.has_peers
+
     def drain(self, timeout: float) -> bool:
         """Leave all shards and claim none any more; return whether all were given back in that time.
 
@@ -104,18 +129,20 @@ class Ownership:
                 _logger.warning("%s: the lease cannot be renewed now: %s", self._place.name, error)
             self._is_failing = True
             if self._database is not None and self._database.is_open:
-                return self._timing.tick
+                return self.timing.tick
             self._disconnect()
-            return 0.0 if had_connection else self._timing.tick
+            return 0.0 if had_connection else self.timing.tick
         except Exception:
             _logger.exception("%s: shards could not be taken up or left; the next tick tries again", self._place.name)
-            return self._timing.tick
+            return self.timing.tick
         if self._is_failing:
             _logger.warning("%s: the lease is renewed again", self._place.name)
         self._is_failing = False
+        if self._looked is not None:
+            self._looked()
         if self._node.drains and self._node.owns_nothing:
             self._drained.set()
-        return self._timing.tick
+        return self.timing.tick
 
     def _tick(self) -> None:
         if self._database is None:
@@ -126,7 +153,7 @@ class Ownership:
                 message = _next(tick, self._database.send(message))
 
     def _connect(self) -> Database:
-        return Database(self._place, self.id, self._address, self._timing)
+        return Database(self._place, self.id, self._address, self.timing)
 
     def _disconnect(self) -> None:
         if self._database is not None:

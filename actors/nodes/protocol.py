@@ -110,10 +110,11 @@ Answer: TypeAlias = View | Epochs
 class Tenant(Protocol):
     """What lives in the shards of a node. One thread calls it, which renews the lease meanwhile: do not keep it."""
 
-    def claimed(self, epochs: Epochs) -> None:
+    def claimed(self, epochs: Epochs, given_back: Collection[int]) -> None:
         """Take commands for the shards from now on; all that past owners have written can be read by now.
 
-        If it raises, the shards are given back.
+        Those that were given back have been left in order, the others by a node that has ended, or is stopped or cut
+        off. If it raises, the shards are given back.
         """
         ...
 
@@ -147,6 +148,8 @@ class Node:
         self.leaving = NOTHING
         """Those it takes no more commands for, and has not given back."""
         self.owns_nothing = True
+        self.has_share = False
+        """Whether it owns as many shards as it should."""
         self._timing = timing
         self._tenant = tenant
         self._clock = clock
@@ -159,9 +162,13 @@ class Node:
 
     def takes_commands(self, shard: int) -> bool:
         """Return whether commands for the shard are to be taken now."""
+        return shard in self.held and self.is_trusted
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether it was not too long ago that the lease was renewed."""
         renewed_at = self._renewed_at
-        is_trusted = renewed_at is not None and self._clock() - renewed_at < self._timing.trusted
-        return is_trusted and shard in self.held
+        return renewed_at is not None and self._clock() - renewed_at < self._timing.trusted
 
     def epoch_of(self, shard: int) -> int | None:
         """Return the epoch to append with, also for what is under way in a shard that is left; None if it is lost."""
@@ -175,6 +182,18 @@ class Node:
             return None
         _, owner = view.shards[shard]
         return None if owner is None else view.nodes.get(owner)
+
+    def has_ended(self, node_id: str) -> bool:
+        """Return whether the node of this id had ended when the database was asked last."""
+        peer = None if self._view is None else self._view.nodes.get(node_id)
+        return peer is None or peer.status == "gone"
+
+    @property
+    def has_peers(self) -> bool:
+        """Whether other nodes live that can take shards over, as far as the database was asked."""
+        view = self._view
+        peers = () if view is None else view.nodes.values()
+        return any(peer.id != self.id and peer.status == "live" and not peer.drains for peer in peers)
 
     def tick(self) -> Generator[Message, Answer, None]:
         """Yield what to send to the database, one after the other, and take the answers; close it if one stays away."""
@@ -197,6 +216,7 @@ class Node:
             epochs = yield Claim(free)
             assert not isinstance(epochs, View)
             self._take(epochs)
+        self.has_share = len(self.held) >= quota
 
     def disconnected(self) -> None:
         """Take it that the connection is lost: what was sent last may have had its effect or not."""
@@ -271,9 +291,11 @@ class Node:
     def _take(self, epochs: Epochs) -> None:
         if not epochs:
             return
+        assert self._view is not None
+        owners = self._view.shards
         self.held = {**self.held, **epochs}
         try:
-            self._tenant.claimed(epochs)
+            self._tenant.claimed(epochs, {shard for shard in epochs if owners[shard][1] is None})
         except BaseException:
             self.held = _without(self.held, epochs)
             raise

@@ -6,6 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
@@ -16,6 +17,9 @@ from reenact.actors.journal.opening import file_of, is_postgres, open_journal
 from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.schema import check_file
 from reenact.actors.journal.stored import StoredJournal
+
+if TYPE_CHECKING:
+    from reenact.actors.sharding.node import Node
 
 _SUFFIXES = ("-wal", "-shm", "-journal", ".lock", ".sessions")
 _FAMILIES = (".projections", ".views")
@@ -73,6 +77,15 @@ class LogLocation(ABC):
             LogLockedError: this process writes it already.
             StorageError: the log cannot be used.
         """
+
+    def node(self) -> tuple[Node, StreamLocks] | None:
+        """Begin to write the log as one of its nodes; None if it cannot have several.
+
+        Raises:
+            LogLockedError: somebody writes it alone, or by sessions.
+            StorageError: the log cannot be used.
+        """
+        return None
 
     @abstractmethod
     def has_writer(self) -> bool:
@@ -154,6 +167,13 @@ class LogDatabase(LogLocation):
         from reenact.actors.journal.postgres.locks import PostgresLocks  # noqa: PLC0415 - the driver is an extra
 
         return PostgresLocks.share(self.url)
+
+    def node(self) -> tuple[Node, StreamLocks]:
+        """Begin to write the log as one of its nodes."""
+        from reenact.actors.journal.postgres.locks import PostgresLocks  # noqa: PLC0415 - the driver is an extra
+        from reenact.actors.sharding.node import Node  # noqa: PLC0415 - likewise
+
+        return Node(self.url), PostgresLocks.share(self.url, as_node=True)
 
     def has_writer(self) -> bool:
         """Return whether the lock of the log is held, as the server says."""

@@ -30,6 +30,7 @@ from reenact.projections.runner import Runner
 from reenact.projections.views.projections import Projections
 
 if TYPE_CHECKING:
+    from reenact.actors.sharding.node import Node
     from reenact.client.dialing import Reconnect
     from reenact.client.runtime import RemoteRuntime
     from reenact.projections.views.declared import Projection
@@ -231,12 +232,22 @@ class Runtime(LocalRuntime):
         policy = retention_of(retention)
         check_place(location.url)
         with ExitStack() as undo, ExitStack() as opening:
-            locks = _share(location, undo, opening) if cls._is_shared else None
+            node, locks = _joined(location, is_shared=cls._is_shared)
+            if locks is not None:  # to open it waits for others that do
+                undo.callback(locks.close)
+                opening.enter_context(locks.opening())
 
             def publish(publications: Iterable[Publication]) -> None:
                 feed.publish(publications)
 
-            journal = location.open(codec(), listener=publish, synchronous=synchronous, closed=True, locks=locks)
+            journal = location.open(
+                codec(),
+                listener=publish,
+                synchronous=synchronous,
+                closed=True,
+                locks=locks,
+                fence=None if node is None else node.region,
+            )
             undo.callback(journal.close)
             if journal.is_unfinished():  # a session of which the end is missing would be taken for one that was cut off
                 raise LogUnusableError(
@@ -244,13 +255,17 @@ class Runtime(LocalRuntime):
                 )
             feed = Feed(journal, new_id=settings.new_id, now=settings.clock)
             undo.callback(feed.close)
-            kept = open_read_model(location.url, journal)
+            if node is not None:
+                node.follow(journal, feed)
+                undo.callback(node.close)
+            is_keeper = None if node is None else node.region.is_keeper
+            kept = open_read_model(location.url, journal, is_keeper)
             model, runner = kept.model, kept.runner
             undo.callback(model.close)
             undo.callback(runner.close)
             undo.callback(kept.close)
             journal.watch(runner.notify)
-            views = Projections.open_beside(location.projections, journal, projections, (kept,))
+            views = Projections.open_beside(location.projections, journal, projections, (kept,), is_keeper=is_keeper)
             undo.callback(views.close)
 
             def end() -> None:
@@ -263,7 +278,8 @@ class Runtime(LocalRuntime):
             runtime = cls(
                 settings=settings,
                 journal=journal,
-                locks=locks,
+                locks=locks if node is None else None,
+                node=node,
                 model=model,
                 follower=_Follower(runner, views),
                 feed=feed,
@@ -314,12 +330,11 @@ class _Follower:
         self._views.close()
 
 
-def _share(location: LogLocation, undo: ExitStack, opening: ExitStack) -> StreamLocks:
-    """Return the locks on the sessions of a log that others write, too; they wait to open it until `opening` ends."""
-    locks = location.lock_streams()
-    undo.callback(locks.close)
-    opening.enter_context(locks.opening())
-    return locks
+def _joined(location: LogLocation, *, is_shared: bool) -> tuple[Node | None, StreamLocks | None]:
+    """Return the node that the runtime is to be, and the locks of a log that others write, too; None where none do."""
+    if is_shared:
+        return None, location.lock_streams()
+    return location.node() or (None, None)
 
 
 def codec() -> EventCodec:

@@ -16,7 +16,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Sweeper
 from reenact.actors.journal.api import Segment
 from reenact.actors.kernel.timetable import Timetable
-from reenact.domain.errors import LogUnusableError, NotHereError
+from reenact.domain.errors import LogUnusableError, ShardMovedError
 from reenact.domain.events import (
     AgentStateChanged,
     EventData,
@@ -322,7 +322,7 @@ def test_what_another_node_has_taken_meanwhile_is_left_to_that_and_the_rest_goes
 
     def refused(topic: str, first: int, last: int, segments: list[Segment]) -> None:
         if topic == "session/s":
-            raise NotHereError(topic)
+            raise ShardMovedError(topic)
         replace(topic, first, last, segments)
 
     with monkeypatch.context() as patched:

@@ -26,6 +26,7 @@ MODULES_OF_EXTRAS = {
     "postgresql": (
         "reenact.actors.journal.postgres",
         "reenact.actors.nodes",
+        "reenact.actors.sharding",
         "reenact.projections.read_model.postgres_store",
         "reenact.projections.verification.read_model_copy",
         "reenact.projections.views.schemas",

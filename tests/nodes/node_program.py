@@ -25,7 +25,7 @@ WRITE = """
 class Tenant:
     """Leaves at once, and does not ask why."""
 
-    def claimed(self, epochs: Epochs) -> None:
+    def claimed(self, epochs: Epochs, given_back: Collection[int]) -> None:
         """Take them."""
 
     def leaving(self, shards: Collection[int], left: Callable[[], None]) -> None:

@@ -32,7 +32,7 @@ class Tenant:
         self.lingers = False
         self.failures = 0
 
-    def claimed(self, epochs: Epochs) -> None:
+    def claimed(self, epochs: Epochs, given_back: Collection[int]) -> None:
         self.told.append("claimed")
         if self.failures:
             self.failures -= 1

@@ -31,7 +31,7 @@ class Shards:
         self.left: list[Callable[[], None]] = []
         self.fails_at: str | None = None
 
-    def claimed(self, epochs: Epochs) -> None:
+    def claimed(self, epochs: Epochs, given_back: Collection[int]) -> None:
         self._tell("claimed", epochs)
 
     def leaving(self, shards: Collection[int], left: Callable[[], None]) -> None:

@@ -158,7 +158,7 @@ class Process:
 
     # As a tenant
 
-    def claimed(self, epochs: Epochs) -> None:
+    def claimed(self, epochs: Epochs, given_back: Collection[int]) -> None:
         self.finishing -= set(epochs)
         for shard in epochs:
             self.known[shard] = self.world.database.length_of(shard)

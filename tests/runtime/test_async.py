@@ -73,6 +73,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
             ("alarms", "append", "append_in_round", "clock", "event_loop", "letters", "pool", "residents", "timetable"),
             INTERNAL,
         ),
+        **dict.fromkeys(("drop", "hand_off", "resident", "take_up"), INTERNAL),
     },
 }
 """In what the asyncio twins differ, and why; all else is there by the same name, with the same parameters, awaited."""

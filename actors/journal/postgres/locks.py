@@ -80,8 +80,10 @@ class PostgresLocks:
     has them; until then nothing can be appended.
     """
 
-    def __init__(self, address: Address, *, shared: bool) -> None:
+    def __init__(self, address: Address, *, shared: bool, as_node: bool = False) -> None:
         """Take the right to write the log at the address, alone, or beside others if all of them share it.
+
+        Those that share it all do so in one way: as nodes, which own shards, or by the streams that each has claimed.
 
         Raises:
             LogLockedError: somebody else has it.
@@ -89,6 +91,7 @@ class PostgresLocks:
         """
         self._address = address
         self._is_shared = shared
+        self._ways = ("nodes", "streams") if as_node else ("streams", "nodes")
         self._pid = os.getpid()
         # Held while the connection is used.
         self._gate = threading.Lock()
@@ -106,17 +109,17 @@ class PostgresLocks:
         self._thread.start()
 
     @classmethod
-    def share(cls, url: str) -> PostgresLocks:
-        """Begin to write the log at the URL beside others, each with streams of its own.
+    def share(cls, url: str, *, as_node: bool = False) -> PostgresLocks:
+        """Begin to write the log at the URL beside others: each with streams of its own, or all as nodes.
 
         Raises:
             ConfigurationError: the URL cannot be read.
-            LogLockedError: somebody writes it alone.
+            LogLockedError: somebody writes it alone, or in the other way.
             StorageError: the server cannot be reached.
         """
         address = address_of(url)
         with translated(address.name):
-            return cls(address, shared=True)
+            return cls(address, shared=True, as_node=as_node)
 
     @property
     def is_shared(self) -> bool:
@@ -242,6 +245,13 @@ class PostgresLocks:
         if connection.execute(f"SELECT {attempt}({lock})".encode()).fetchone() != (True,):
             owner = _holder(connection, lock) or Owner(None)
             raise LogLockedError(self._address.name, owner.pid, owner.host)
+        if self._is_shared:
+            own, other = (_key_of(self._address, "writers", way) for way in self._ways)
+            # Both take their own first, so of two that come at once at least one sees the other.
+            connection.execute(f"SELECT pg_advisory_lock_shared({own})".encode())
+            stranger = _holder(connection, other)
+            if stranger is not None:
+                raise LogLockedError(self._address.name, stranger.pid, stranger.host)
         connection.execute(f"SELECT pg_advisory_lock({key})".encode())
         return key
 

@@ -1,0 +1,158 @@
+"""The shards that this node owns: which actors are here, and what happens when shards come and go."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection
+
+from reenact.actors.kernel import ActorSystem
+from reenact.actors.nodes.ownership import Ownership
+from reenact.actors.nodes.protocol import Epochs, Peer
+from reenact.domain.errors import ReenactError
+from reenact.domain.shards import SHARDS, shard_of
+
+_logger = logging.getLogger("reenact.nodes")
+
+
+class ShardRegion:
+    """The shards that this node owns, as the journal, the kernel and those who ask actors see them. Thread-safe.
+
+    It is made before the log is opened, and owns nothing until it joins. The ownership's thread calls it when shards
+    come and go; what that leads to is done on a thread of its own, since it reads the log.
+    """
+
+    def __init__(self) -> None:
+        self._ownership: Ownership | None = None
+        self._system: ActorSystem | None = None
+        self._come: deque[Epochs] = deque()
+        # Shards that were left behind by nodes that had ended before this one began.
+        self._found: set[int] = set()
+        # Set when there is something to do for the thread.
+        self._wake = threading.Event()
+        self._is_closed = False
+        self._thread: threading.Thread | None = None
+
+    @property
+    def owner(self) -> str:
+        """The id of this node."""
+        return self._joined.id
+
+    def shard_of(self, stream: str) -> int:
+        """Return the shard of a stream."""
+        return shard_of(stream, count=SHARDS if self._ownership is None else self._ownership.count)
+
+    def epoch_of(self, stream: str) -> int | None:
+        """Return the epoch to write the stream in; None if it is not this node's."""
+        return None if self._ownership is None else self._ownership.epoch_of(self.shard_of(stream))
+
+    def may_start(self, stream: str) -> bool:
+        """Return whether the actor of the stream is to be here if it is not in memory."""
+        return self._ownership is not None and self._ownership.takes_commands(self.shard_of(stream))
+
+    def is_keeper(self) -> bool:
+        """Return whether this node does what one node does for all: it owns the first shard."""
+        return self._ownership is not None and self._ownership.takes_commands(0)
+
+    def is_here(self, stream: str) -> bool:
+        """Return whether commands for the stream are taken here: also for as long as its actor has yet to leave."""
+        if self.may_start(stream):
+            return True
+        return self.epoch_of(stream) is not None and self._system is not None and self._system.resident(stream)
+
+    def was_found(self, stream: str) -> bool:
+        """Return whether a crash has left the stream behind before this node began; else it comes from another node."""
+        return self.shard_of(stream) in self._found
+
+    def owner_of(self, stream: str) -> Peer | None:
+        """Return who owned the stream when this node last looked; None if nobody did."""
+        return self._joined.owner_of(self.shard_of(stream))
+
+    def has_ended(self, node_id: str) -> bool:
+        """Return whether the node of this id had ended when this node last looked."""
+        return self._joined.has_ended(node_id)
+
+    def join(
+        self,
+        ownership: Ownership,
+        system: ActorSystem,
+        *,
+        recover: Callable[[Callable[[str], bool]], None],
+        changed: Callable[[], None],
+    ) -> None:
+        """Take up what comes; return when this node has its share, or has waited for a lease: others may be at work.
+
+        `recover` goes on with what is unfinished in the streams that the function names which it is given. `changed` is
+        called whenever the owners of shards may have changed. Both are called on the region's thread from then on.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        self._ownership, self._system = ownership, system
+        until = time.monotonic() + ownership.timing.lease
+        while not self._is_closed:
+            self._wake.wait(until - time.monotonic())
+            self._wake.clear()
+            self._take_up(recover)
+            if ownership.has_share or time.monotonic() > until:
+                break
+        self._found = set()
+        self._thread = threading.Thread(target=self._run, args=(recover, changed), name="reenact-region", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Take up nothing any more. Idempotent."""
+        self._is_closed = True
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def looked(self) -> None:
+        """Hear that the ownership has looked; what it has claimed was said before."""
+        self._wake.set()
+
+    def claimed(self, epochs: Epochs, given_back: Collection[int]) -> None:
+        """Have what is unfinished in the shards taken up; see `nodes.protocol.Tenant`."""
+        if self._thread is None:
+            self._found = {*self._found, *epochs} - {*given_back}
+        self._come.append(epochs)
+        self._wake.set()
+
+    def leaving(self, shards: Collection[int], left: Callable[[], None]) -> None:
+        """Let the actors leave memory as soon as they have done what they are at."""
+        if self._system is None:
+            left()
+        else:
+            self._system.hand_off(lambda stream: self.shard_of(stream) in shards, left)
+
+    def lost(self, shards: Collection[int]) -> None:
+        """Drop the actors as they are."""
+        if self._system is not None:
+            self._system.drop(lambda stream: self.shard_of(stream) in shards)
+
+    @property
+    def _joined(self) -> Ownership:
+        assert self._ownership is not None, "it has not joined yet"
+        return self._ownership
+
+    def _run(self, recover: Callable[[Callable[[str], bool]], None], changed: Callable[[], None]) -> None:
+        while True:
+            self._wake.wait()
+            self._wake.clear()
+            if self._is_closed:
+                return
+            try:
+                changed()
+                self._take_up(recover)
+            except ReenactError as error:
+                _logger.warning("what has come to this node cannot be taken up now; this is tried again: %s", error)
+
+    def _take_up(self, recover: Callable[[Callable[[str], bool]], None]) -> None:
+        while self._come and not self._is_closed:
+            epochs = self._come[0]
+            if self._system is not None:
+                self._system.take_up()
+            recover(lambda stream: self.shard_of(stream) in epochs)  # noqa: B023 - called at once
+            self._come.popleft()

@@ -1,0 +1,126 @@
+"""How commands, and what comes of them, go from node to node."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.causes import FORMS
+from reenact.domain.commands import CommandError, refusal_of
+from reenact.domain.errors import ReenactError, ShardMovedError, from_wire
+from reenact.domain.events import Context
+from reenact.domain.idempotency import IdempotentCommand
+from reenact.domain.image import RegisterImage
+from reenact.domain.session import SessionInfo
+from reenact.domain.session_commands import (
+    Approve,
+    BranchSession,
+    CreateSession,
+    Receive,
+    Reject,
+    Respond,
+    Run,
+)
+
+Reply: TypeAlias = str | int | SessionInfo | None
+"""What the actor of an entity replies to a command that is passed on."""
+
+_FORMS: Final = {name: kind for name, (kind, _) in FORMS.items() if issubclass(kind, IdempotentCommand)}
+_NAMES: Final[dict[type[IdempotentCommand], str]] = {kind: name for name, kind in _FORMS.items()}
+_REPLIES: Final[dict[type[IdempotentCommand], object]] = {
+    RegisterImage: int,
+    CreateSession: SessionInfo,
+    BranchSession: SessionInfo,
+    Run: str,
+    Receive: str,
+    Approve: str | None,
+    Reject: str | None,
+    Respond: str | None,
+}
+"""The types of replies; None to all other commands."""
+_encode = msgspec.msgpack.Encoder().encode
+
+
+class Passed(msgspec.Struct, frozen=True, array_like=True):
+    """A command on its way to the actor of this id, whose streams are of the category."""
+
+    category: str
+    id: str
+    form: str
+    fields: msgspec.Raw
+
+    @property
+    def command(self) -> IdempotentCommand:
+        """The command.
+
+        Raises:
+            KeyError, msgspec.ValidationError: a later version has sent one that is not known here.
+        """
+        return msgspec.msgpack.decode(self.fields, type=_FORMS[self.form])
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """What came of it: the reply, or why it was refused; or that the actor is not on the node that was asked."""
+
+    kind: Literal["reply", "refusal", "elsewhere"]
+    content: msgspec.Raw = msgspec.Raw(b"\xc0")
+
+
+_passed = msgspec.msgpack.Decoder(Passed)
+_answer = msgspec.msgpack.Decoder(Answer)
+_refusal = msgspec.msgpack.Decoder(CommandError)
+ELSEWHERE: Final = _encode(Answer("elsewhere"))
+
+
+def passed_bytes(category: str, id_: str, command: IdempotentCommand) -> bytes:
+    """Return the command as it travels."""
+    return _encode((category, id_, _NAMES[type(command)], command))
+
+
+def read_passed(body: bytes) -> Passed:
+    """Return what travels as these bytes."""
+    return _passed.decode(body)
+
+
+def reply_bytes(reply: object) -> bytes:
+    """Return a reply as it travels."""
+    return _encode(("reply", reply))
+
+
+def refusal_bytes(error: Exception) -> bytes:
+    """Return an error as it travels."""
+    told = refusal_of(error) if isinstance(error, ReenactError) else CommandError(code="internal", message=repr(error))
+    return _encode(("refusal", told))
+
+
+def answer_of(command: IdempotentCommand, body: bytes) -> Reply | ReenactError:
+    """Return what came of the command; `ShardMovedError` says that the actor is not there, and has not seen it."""
+    answer = _answer.decode(body)
+    if answer.kind == "elsewhere":
+        return ShardMovedError(answer.kind)
+    if answer.kind == "reply":
+        return _reply_to(command, answer.content)
+    told = _refusal.decode(answer.content)
+    return from_wire(told.code, told.message, told.details)
+
+
+def reply_of(command: IdempotentCommand, note: bytes) -> Reply:
+    """Return what was replied to the command when it was carried out: the log remembers this of it."""
+    match command:
+        case Receive():
+            _, told = msgspec.msgpack.decode(note, type=tuple[Context, dict[str, str]])
+            return told["turn_id"]
+        case RegisterImage():
+            _, revision = msgspec.msgpack.decode(note, type=tuple[str, int])
+            return revision
+        case _:
+            return _reply_to(command, note)
+
+
+def _reply_to(command: IdempotentCommand, encoded: bytes | msgspec.Raw) -> Reply:
+    kind = _REPLIES.get(type(command))
+    if kind is None:
+        return None
+    decoder: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(kind)
+    return decoder.decode(encoded)
