@@ -87,13 +87,15 @@ class Evidence:
         tables: Mapping[str, bool],
         text: type[Text],
         faults: Callable[[], list[Fault]],
+        shards: int = 0,
     ) -> None:
         """Read with these, in SQLite's words: `walk` yields rows, `ask` returns a few.
 
         `tables` says which tables the log should have, and whether they are there, without those that cannot be read.
         `text` is what text comes as. `faults` returns what is wrong with what
-        keeps the tables.
+        keeps the tables. `shards` is how many the log has, 0 if it is not for several nodes.
         """
+        self.shards = shards
         self.text = text
         self.faults = faults
         self._walk = walk

@@ -10,6 +10,7 @@ from typing import Final, Protocol, TypeAlias
 from reenact.actors.journal.api import Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.ends import End
+from reenact.actors.journal.epoch_order import EpochOrder
 from reenact.actors.journal.evidence import Evidence
 from reenact.actors.journal.requests import UNDER_WAY
 from reenact.actors.journal.seeking import Cells
@@ -133,6 +134,7 @@ class Examination:
         self._ends = ends
         self._passed = passed
         self._report = report
+        self._order = EpochOrder(evidence.shards) if evidence.shards else None
 
     def findings(self) -> Iterator[Finding]:
         """Yield what is wrong."""
@@ -142,6 +144,8 @@ class Examination:
         yield from check_tables(evidence)
         yield from check_counts(evidence)
         yield from self._subjects()
+        if self._order is not None:
+            yield from self._order.findings()
         self._say("beside", 0, None)
         yield from check_beside(evidence)
 
@@ -178,7 +182,8 @@ class Examination:
         inspection, found = self._inspection, list[Finding]()
         is_known = inspection is not None and inspection.knows(shown)
         decode = self._decode if is_known or inspection is None else None
-        stream = StreamWalk(name, sources.rows.of(name), decode, text=text)
+        seen = None if self._order is None else self._order.add
+        stream = StreamWalk(name, sources.rows.of(name), decode, text=text, seen=seen)
         for _, end in sources.ends.of(name):
             stream.expect(end)
         aside = _Aside(name, text, sources)

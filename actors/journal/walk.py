@@ -45,11 +45,18 @@ class StreamWalk:
     """A stream on its way past: its rows are checked while somebody takes what they hold, or passes over it."""
 
     def __init__(
-        self, stream: bytes, rows: Iterable[Cells], decode: Decode | None = None, *, text: type[Text] = bytes
+        self,
+        stream: bytes,
+        rows: Iterable[Cells],
+        decode: Decode | None = None,
+        *,
+        text: type[Text] = bytes,
+        seen: Callable[[Row], None] | None = None,
     ) -> None:
         """Walk over the rows of the stream, in the order in which they were written; `text` is what text comes as.
 
-        A row is the name of its stream, and the cells of a `Row` in their order.
+        A row is the name of its stream, and the cells of a `Row` in their order. `seen` is given those rows of a later
+        epoch than 0 that are as they were written.
         """
         self.name = text_of(stream)
         self.finding: Finding | None = None
@@ -66,6 +73,7 @@ class StreamWalk:
         """The rows, up to the first that is not as it was written."""
         self._text = text
         self._decode = decode
+        self._seen = seen
         self._known: End | None = None
         self._rows = iter(rows)
         self._cursor = 0
@@ -103,6 +111,8 @@ class StreamWalk:
         events: list[Recorded] = []
         problem = self._problem_of(cells[0], row) or self._take_in(row, events) or self._unlike_checkpoint(row)
         if problem is None:
+            if row.epoch and self._seen is not None:
+                self._seen(row)
             return Passed(events, row.cursor, row.heard, row.feed, row.events, row.is_replaced)
         self._is_over, self.finding = True, self._found(row, problem)
         for _, _, _, _, _, count, _, heard, *_ in self._rows:

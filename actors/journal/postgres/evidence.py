@@ -23,6 +23,8 @@ _COUNTS = """
     ) AS counted
 """
 
+_SHARDS = "SELECT count(*) FROM shards"
+
 
 @contextmanager
 def postgres_evidence(url: str) -> Generator[Evidence]:
@@ -49,6 +51,7 @@ def postgres_evidence(url: str) -> Generator[Evidence]:
         def ask(query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
             return connection.execute(spelled(query, address.schema), parameters, binary=True).fetchall()
 
+        ((shards,),) = ask(_SHARDS, ()) if "shards" in there else [(0,)]
         yield Evidence(
             walk,
             ask,
@@ -57,4 +60,5 @@ def postgres_evidence(url: str) -> Generator[Evidence]:
             tables={name: name in there for name in TABLES},
             text=bytes,
             faults=list,
+            shards=shards,
         )

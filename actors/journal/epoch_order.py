@@ -1,0 +1,61 @@
+"""Checks that within each shard no row of a past epoch stands behind one of a later epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from reenact.actors.journal.walk import Finding, Kind
+from reenact.domain.chain import Row
+from reenact.domain.shards import shard_of
+
+
+class _Last(NamedTuple):
+    """The last row of an epoch, and what a finding says of it."""
+
+    number: int
+    kind: Kind
+    stream: str
+    at: int
+    position: int | None
+
+
+class EpochOrder:
+    """Takes rows in as they pass, in any order; what it keeps grows with the number of epochs alone.
+
+    Rows of epoch 0 say nothing: whoever wrote them was no node, or took them in from another log.
+    """
+
+    def __init__(self, shards: int) -> None:
+        """Begin, for a log with so many shards."""
+        self._shards = shards
+        self._firsts: dict[tuple[int, int], int] = {}
+        self._lasts: dict[tuple[int, int], _Last] = {}
+        self._stream: str | None = None
+        self._shard = 0
+
+    def add(self, row: Row) -> None:
+        """Take in a row that is as it was written; those of a stream come one behind the other."""
+        if row.stream != self._stream:
+            self._stream, self._shard = row.stream, shard_of(row.stream, count=self._shards)
+        key = self._shard, row.epoch
+        self._firsts[key] = min(row.number, self._firsts.get(key, row.number))
+        if key not in self._lasts or row.number > self._lasts[key].number:
+            self._lasts[key] = _last(row)
+
+    def findings(self) -> Iterator[Finding]:
+        """Yield the last row of each epoch that has not ended where a later one begins."""
+        later: dict[int, tuple[int, int]] = {}
+        for (shard, epoch), first in sorted(self._firsts.items(), reverse=True):
+            number, kind, stream, at, position = self._lasts[shard, epoch]
+            begin, by = later.get(shard, (number, epoch))
+            if number > begin:
+                problem = f"the row is of epoch {epoch} of shard {shard}, and stands behind a row of epoch {by}"
+                yield Finding(kind, stream, at, problem, position)
+            later[shard] = min((begin, by), (first, epoch))
+
+
+def _last(row: Row) -> _Last:
+    if row.count:
+        return _Last(row.number, "stream", row.stream, row.version, row.position)
+    return _Last(row.number, "feed", row.stream, row.cursor, None)
