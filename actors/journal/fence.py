@@ -7,7 +7,11 @@ off whoever has read a stream in an earlier one: another node may have written i
 from __future__ import annotations
 
 import threading
+from functools import lru_cache
 from typing import NamedTuple, Protocol
+
+_REMEMBERED = 50_000
+"""The most streams whose shards are remembered."""
 
 
 class Fence(Protocol):
@@ -46,13 +50,15 @@ class Claims:
     def __init__(self, fence: Fence) -> None:
         """Begin with none."""
         self.fence = fence
+        self.shard_of = lru_cache(_REMEMBERED)(fence.shard_of)
+        """Returns the shard of a stream."""
         self._lock = threading.Lock()
         self._claims: dict[int, _Claim] = {}
 
     def trust(self, stream: str) -> None:
         """Accept steps of the stream in this epoch: whoever is behind them reads the stream from now on."""
         with self._lock:
-            claim = self._claim(self.fence.shard_of(stream), self.fence.epoch_of(stream))
+            claim = self._claim(self.shard_of(stream), self.fence.epoch_of(stream))
             if claim.recovered is not None:
                 claim.recovered.add(stream)
 
@@ -94,10 +100,9 @@ class Epochs:
         """Return whether the node owns the shard of the stream, and have the database make sure of it."""
         if stream in self._shards:
             return True
-        fence = self._claims.fence
-        shard = fence.shard_of(stream)
+        shard = self._claims.shard_of(stream)
         if shard not in self.held:
-            epoch = fence.epoch_of(stream)
+            epoch = self._claims.fence.epoch_of(stream)
             if epoch is None or (shard, epoch) in self._past:
                 self._claims.lose(shard)
                 return False
