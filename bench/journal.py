@@ -14,7 +14,7 @@ from bench.stock import stock_deposits
 from bench.turns import run_turns
 from bench.written import Rewritten, Written
 from reenact.actors.journal.api import Append, Committed, Outcome
-from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.kernel import ActorSystem
 from reenact.actors.kernel.timetable import microseconds
 
@@ -122,13 +122,15 @@ def _without_actors(directory: Path, streams: int, each: int) -> tuple[float, Wr
         journal.watch(commits.append)
         begun = time.perf_counter()
         for number in range(streams):
-            _append(journal, f"account/{number:06d}", each, finish)
+            append_on(journal, f"account/{number:06d}", each, finish)
         finish.wait()
         took = time.perf_counter() - begun
     return took, Written.found_in(path, before=0, commits=commits)
 
 
-def _append(journal: SqliteJournal, stream: str, last: int, finish: Finish) -> None:
+def append_on(journal: StoredJournal, stream: str, last: int, finish: Finish) -> None:
+    """Append so many events to the stream, each when the one before is durable, and arrive."""
+
     def step(after: int) -> Append:
         return Append(stream, after, microseconds(), (Deposited(1),))
 

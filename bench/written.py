@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from bench.measure import Sample, alone, must
 from reenact.actors.journal.api import Synchronous
@@ -102,17 +102,30 @@ def events_in(rows: Transaction) -> int:
     return sum(int(row[5] or 0) for row in rows)
 
 
+class Writing(Protocol):
+    """What was written, and can be written again without us."""
+
+    @property
+    def events(self) -> int:
+        """How many events were written."""
+        ...
+
+    def write_again(self, directory: Path) -> list[float]:
+        """Write the same in the same transactions; return the seconds of each."""
+        ...
+
+
 class Rewritten:
-    """A measure of one line: what ours writes in a second, and what raw sqlite3 does that writes the same again.
+    """A measure of one line: what ours writes in a second, and what a bare driver does that writes the same again.
 
     The other side goes first in every other round, with what the round before has written.
     """
 
-    def __init__(self, ours: Callable[[Path], tuple[float, Written]], *, events_each: float = 1) -> None:
+    def __init__(self, ours: Callable[[Path], tuple[float, Writing]], *, events_each: float = 1) -> None:
         """Take what runs our side and returns its seconds; a unit of the line is so many events."""
         self._ours = ours
         self._events_each = events_each
-        self._written: Written | None = None
+        self._written: Writing | None = None
 
     def __call__(self, directory: Path, number: int) -> Sequence[Sample]:
         """Run both sides."""

