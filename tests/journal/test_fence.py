@@ -264,6 +264,24 @@ def test_a_stream_that_was_read_before_its_shard_was_claimed_must_be_read_again(
     assert moved(outcome, A)
 
 
+def test_behind_a_refusal_a_stream_is_recovered_also_if_the_node_turns_out_to_own_it(
+    journal: StoredJournal, node: Node
+) -> None:
+    commit(journal, step(A, None, kept=[said("a")]))
+    epochs = dict(node.epochs)
+    node.epochs.clear()
+    (refused,) = settle(journal, step(A, None, kept=[said("b")]))
+    node.epochs |= epochs
+
+    (behind,) = settle(journal, step(A, None, kept=[said("c")]))
+
+    assert moved(refused, A)
+    assert moved(behind, A)
+    journal.recover(A)
+    commit(journal, step(A, None, kept=[said("d")]))
+    assert list(words_of(journal, A).values()) == ["a", "d"]
+
+
 def test_a_stream_is_recovered_behind_what_is_under_way(
     journal: StoredJournal, shards: Shards, node: Node, elsewhere: Node
 ) -> None:
