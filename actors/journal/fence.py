@@ -71,10 +71,14 @@ class Claims:
             claim = self._claim(shard, epoch)
             return claim.recovered is None or stream in claim.recovered
 
-    def lose(self, shard: int) -> None:
-        """Accept no step of the shard's streams before they were recovered."""
+    def lose(self, stream: str, epoch: int | None) -> None:
+        """Accept no step of the stream's shard before it was recovered, also if the node comes to own it in the epoch.
+
+        If the shard was claimed again meanwhile, that is so without this, and streams may have been recovered already.
+        """
         with self._lock:
-            self._claim(shard, None)
+            if self.fence.epoch_of(stream) in {epoch, None}:
+                self._claim(self.shard_of(stream), None)
 
     def _claim(self, shard: int, epoch: int | None) -> _Claim:
         claim = self._claims.get(shard)
@@ -104,7 +108,7 @@ class Epochs:
         if shard not in self.held:
             epoch = self._claims.fence.epoch_of(stream)
             if epoch is None or (shard, epoch) in self._past:
-                self._claims.lose(shard)
+                self._claims.lose(stream, epoch)
                 return False
             self.held[shard] = epoch
         self._shards[stream] = shard

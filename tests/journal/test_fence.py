@@ -569,10 +569,23 @@ def test_a_shard_that_is_claimed_again_while_a_batch_is_decided_is_refused_in_th
     assert Epochs(claims).take_step(A)
 
 
+def test_what_was_recovered_while_an_earlier_epoch_is_found_past_is_accepted() -> None:
+    node = Node("node_1")
+    node.epochs[shard_of(A)] = 1
+    claims = Claims(node)
+    assert Epochs(claims).take_step(A)
+    node.epochs[shard_of(A)] = 2
+    claims.trust(A)
+
+    claims.lose(A, 1)
+
+    assert Epochs(claims).take_step(A)
+
+
 def test_what_is_recovered_in_a_batch_that_fails_is_not_recovered() -> None:
     node = Node("node_1")
     claims = Claims(node)
-    claims.lose(shard_of(A))
+    claims.lose(A, None)
     node.epochs[shard_of(A)] = 1
 
     failing = Epochs(claims)
