@@ -55,8 +55,8 @@ class StreamWalk:
     ) -> None:
         """Walk over the rows of the stream, in the order in which they were written; `text` is what text comes as.
 
-        A row is the name of its stream, and the cells of a `Row` in their order. `seen` is given those rows of a later
-        epoch than 0 that are as they were written.
+        A row is the name of its stream, and the cells of a `Row` in their order. `seen` is given those rows that nodes
+        have written, as they were written; without it the log has none.
         """
         self.name = text_of(stream)
         self.finding: Finding | None = None
@@ -111,7 +111,7 @@ class StreamWalk:
         events: list[Recorded] = []
         problem = self._problem_of(cells[0], row) or self._take_in(row, events) or self._unlike_checkpoint(row)
         if problem is None:
-            if row.epoch and self._seen is not None:
+            if self._seen is not None and row.epoch:
                 self._seen(row)
             return Passed(events, row.cursor, row.heard, row.feed, row.events, row.is_replaced)
         self._is_over, self.finding = True, self._found(row, problem)
@@ -131,6 +131,8 @@ class StreamWalk:
             return _CHANGED if row.seal is None else f"the sealed {_CHANGED[4:]}"
         if type(stream) is not self._text or not self._is_key(row.key) or not _has_parts(row):
             return _NO_ROW
+        if row.epoch < 0 or (row.epoch and self._seen is None):
+            return f"no node can have written it in epoch {row.epoch}"
         if (row.version != self.last + 1 and not row.count) or (row.cursor != self._cursor + 1 and not row.heard):
             return "the row says another version, or cursor, than the stream has reached"
         if row.position <= self._position:

@@ -110,11 +110,14 @@ def test_the_number_of_shards_is_the_log_s(server: Server) -> None:
     assert [(found.name, found.at) for found in log.verify()] == [(neighbour(2), 1)]
 
 
-def test_a_log_without_shards_is_verified_as_it_is(server: Server) -> None:
+def test_where_no_node_can_have_written_there_is_no_epoch(server: Server) -> None:
     log = Log(server.new_log())
     with log.open() as journal:
         commit(journal, step("s1", 0, Added(1)), step("s1", 1, Added(1)))
-    log.tamper("UPDATE steps SET epoch = 3 - number")
-    log.tamper("DROP TABLE shards")
+    log.tamper("UPDATE steps SET epoch = -1 WHERE number = 2")
+    assert log.verify() == [Finding("stream", "s1", 2, "no node can have written it in epoch -1", 2)]
 
+    log.tamper("UPDATE steps SET epoch = 1 WHERE number = 2")
     assert log.verify() == []
+    log.tamper("DROP TABLE shards")
+    assert log.verify() == [Finding("stream", "s1", 2, "no node can have written it in epoch 1", 2)]

@@ -22,7 +22,7 @@ from tests.journal.support import CODEC, Log, commit, said, step
 Cell: TypeAlias = str | int | bytes | None
 Key: TypeAlias = tuple[str, int]
 
-COLUMNS = ("stream", "recorded_at", "cursor", "heard", "digest", "original", "seal", "feed")
+COLUMNS = ("stream", "recorded_at", "cursor", "heard", "epoch", "digest", "original", "seal", "feed")
 LAST = {("s1", 11), ("s2", 7), ("s3", 5)}
 
 
