@@ -63,10 +63,15 @@ _SETTINGS = {
     "lock_timeout": "0",
     "statement_timeout": "0",
     "idle_session_timeout": "0",
+    # What the statistics say of a table that fills and empties all the time is never so. Only a plain scan of the index
+    # remembers which of its entries are those of deleted messages.
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
 }
 _KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 2, "tcp_user_timeout": 4000}
 
-# A number alone does not tell a message: a crash of the server sets the numbers back.
+# Nobody but the reader of a message has it in an exchange, so these wait for each other for no row. Numbers come into
+# sight a little out of order, and a crash of the server sets them back: the number alone does not tell a message.
 _EXCHANGE = """
     WITH sent AS (
         INSERT INTO {schema}.messages (recipient, request, reply_to, body)
@@ -79,25 +84,26 @@ _EXCHANGE = """
     ), known AS (
         SELECT number, request FROM unnest(%(numbers)s::bigint[], %(known)s::bigint[]) AS message (number, request)
     ), deleted AS (
-        DELETE FROM {schema}.messages USING known WHERE recipient = %(id)s
-        AND messages.number = known.number AND messages.request = known.request
+        DELETE FROM {schema}.messages WHERE recipient = %(id)s AND number = ANY (%(numbers)s::bigint[])
+        AND ((number, request) IN (SELECT number, request FROM known)) IS TRUE
     ), waiting AS (
         SELECT number, request, reply_to, body,
             sum(octet_length(body)) OVER (ORDER BY number) - octet_length(body) AS before
         FROM (
-            SELECT number, request, reply_to, body FROM {schema}.messages WHERE recipient = %(id)s
-            AND (number, request) NOT IN (SELECT number, request FROM known) ORDER BY number LIMIT %(rows)s
+            SELECT number, request, reply_to, body FROM {schema}.messages
+            WHERE recipient = %(id)s AND number > %(after)s
+            AND (number, request) NOT IN (SELECT number, request FROM known)
+            ORDER BY number LIMIT %(rows)s
         ) AS message
     )
     SELECT extract(epoch FROM clock_timestamp())::float8, number, request, reply_to, body
     FROM notified LEFT JOIN waiting ON before < %(batch)s ORDER BY number
 """
-# Nobody is waited for: what is locked is deleted just now.
+# Nobody is waited for: what somebody else just deletes is left to him.
 _DELETE = """
-    DELETE FROM {schema}.messages USING (
-        SELECT recipient, number FROM {schema}.messages WHERE {condition} LIMIT 1000 FOR UPDATE SKIP LOCKED
-    ) AS message WHERE messages.recipient = message.recipient AND messages.number = message.number
-    RETURNING messages.request, messages.reply_to IS NOT NULL
+    DELETE FROM {schema}.messages WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM {schema}.messages WHERE {condition} LIMIT 1000 FOR UPDATE SKIP LOCKED
+    )) RETURNING request, reply_to IS NOT NULL
 """
 _OWN = "recipient = %(id)s OR reply_to = %(id)s"
 _SENT = "reply_to = %(id)s"
@@ -173,6 +179,9 @@ class Relay:
         # When the last exchange was, by the database's clock, and the last sweep, by one's own.
         self._looked_at: float | None = None
         self._swept_at = 0.0
+        # The highest number that was read, that up to the last sweep, and that up to the one before. Exchanges read on
+        # behind the latter, so as not to pass what was deleted long ago and is kept for an old transaction.
+        self._read = self._read_before = self._floor = 0
         with translated(self._address.name):
             self._connection: ImpatientConnection | None = self._connect()
         self._wakes_here, self._woken_there = socket.socketpair()
@@ -244,9 +253,13 @@ class Relay:
         try:
             while self._is_open:
                 self._take_gone(connection)
-                self._sweep(connection)
+                after = self._floor
+                if time.monotonic() - self._swept_at >= _SWEEP:
+                    self._sweep(connection)
+                    # Once in a while from the beginning: for what has come into sight late.
+                    after = 0
                 self._is_notified = False
-                is_cut_short = self._exchange(connection, self._next_batch())
+                is_cut_short = self._exchange(connection, self._next_batch(), after)
                 self._hear(connection)
                 if not (is_cut_short or self._is_notified or self._outgoing or self._gone):
                     self._wait(selector, _LOOK)
@@ -279,6 +292,7 @@ class Relay:
             connection.close()
             raise
         self._looked_at = None
+        self._read = self._read_before = self._floor = 0
         return connection
 
     def _note(self, _: psycopg.Notify) -> None:
@@ -292,11 +306,11 @@ class Relay:
                 size += len(batch[-1].body)
         return batch
 
-    def _exchange(self, connection: ImpatientConnection, batch: list[_Message]) -> bool:
-        """Send the messages, and take those that have come in; return whether there may be more of them."""
+    def _exchange(self, connection: ImpatientConnection, batch: list[_Message], after: int) -> bool:
+        """Send the messages, and take those that have come in, behind a number; return whether there may be more."""
         self._asked |= {message.request: (message.recipient, message.done) for message in batch if message.done}
         try:
-            now, messages = self._execute(connection, batch)
+            now, messages = self._execute(connection, batch, after)
         except BaseException:
             # A reply that comes twice is ignored the second time.
             with self._gate:
@@ -306,6 +320,7 @@ class Relay:
             self._is_failing = False
             _logger.warning("%s: requests are sent to other nodes again", self._address.name)
         self._known = [(number, request) for number, request, _, _ in messages]
+        self._read = max(self._read, *(number for number, _ in self._known), 0)
         for _, request, reply_to, body in messages:
             self._take(request, reply_to, body)
         if self._looked_at is not None and now - self._looked_at > _ABSENCE:
@@ -316,10 +331,11 @@ class Relay:
         return len(messages) == _ROWS or sum(len(body) for *_, body in messages) >= _BATCH
 
     def _execute(
-        self, connection: ImpatientConnection, batch: list[_Message]
+        self, connection: ImpatientConnection, batch: list[_Message], after: int
     ) -> tuple[float, list[tuple[int, int, str | None, bytes]]]:
         parameters = {
             "id": self._id,
+            "after": after,
             "batch": _BATCH,
             "rows": _ROWS,
             "recipients": [message.recipient for message in batch],
@@ -370,9 +386,8 @@ class Relay:
 
     def _sweep(self, connection: ImpatientConnection) -> None:
         """Delete what nobody has read for long."""
-        if time.monotonic() - self._swept_at < _SWEEP:
-            return
         self._swept_at = time.monotonic()
+        self._floor, self._read_before = self._read_before, self._read
         self._fail(self._delete(connection, _OLD), "the other node has not read it, and may do so just now")
 
     def _delete(self, connection: ImpatientConnection, condition: str, **parameters: object) -> list[int]:
@@ -408,7 +423,7 @@ class Relay:
         if self._connection is not None:
             try:
                 while self._outgoing:
-                    self._exchange(self._connection, self._next_batch())
+                    self._exchange(self._connection, self._next_batch(), self._floor)
                 self._delete(self._connection, _OWN)
             except Exception as error:  # noqa: BLE001 - whatever it is, nobody is to wait for this any more
                 _logger.warning("%s: the last replies may not have been sent: %s", self._address.name, error)

@@ -116,10 +116,10 @@ def sending(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
     begun = threading.Event()
     execute = relay._execute
 
-    def note_and_execute(connection: ImpatientConnection, batch: list[Message]) -> Exchanged:
+    def note_and_execute(connection: ImpatientConnection, batch: list[Message], after: int) -> Exchanged:
         if batch:
             begun.set()
-        return execute(connection, batch)
+        return execute(connection, batch, after)
 
     monkeypatch.setattr(relay, "_execute", note_and_execute)
     return begun
@@ -450,8 +450,8 @@ def test_an_exchange_whose_answer_is_lost_is_done_once(
     execute = b._execute
     failures: list[str] = []
 
-    def execute_and_lose(connection: ImpatientConnection, batch: list[Message]) -> Exchanged:
-        exchanged = execute(connection, batch)
+    def execute_and_lose(connection: ImpatientConnection, batch: list[Message], after: int) -> Exchanged:
+        exchanged = execute(connection, batch, after)
         if not failures and (exchanged[1] if lost == "the request" else batch):
             failures.append(lost)
             raise psycopg.OperationalError("lost")
@@ -463,7 +463,7 @@ def test_an_exchange_whose_answer_is_lost_is_done_once(
     reply(b"answer")
 
     assert outcome.result(LIMIT) == b"answer"
-    assert failures == [lost]
+    wait_for(lambda: failures == [lost])
     # What comes after it shows that nothing came twice.
     outcome = ask(a, "b", b"next")
     body, reply = waiting.next()
@@ -517,6 +517,45 @@ def test_a_message_is_not_taken_for_another_one_that_had_its_number_before_a_cra
         body = str(number).encode()
         assert reply_to(a, "b", body) == body
         nodes.execute("TRUNCATE {schema}.messages RESTART IDENTITY")
+
+
+def test_a_message_that_comes_into_sight_after_later_ones_were_read_is_read_all_the_same(
+    nodes: Nodes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay_module, "_SWEEP", 0.2)
+    waiting = Waiting()
+    a = nodes.start("a")
+    nodes.start("b", waiting)
+    wait_for(lambda: reply_to(a, "a") == b"question" and a._floor > 0)
+
+    nodes.execute(
+        "INSERT INTO {schema}.messages (recipient, number, request, reply_to, body) OVERRIDING SYSTEM VALUE"
+        " VALUES ('a', 0, 7, 'b', 'late')"
+    )
+
+    # Its reply is read by the other node, which has asked nothing, and ignored.
+    wait_for(lambda: nodes.messages() == [])
+
+
+def test_exchanges_pass_no_messages_of_others_and_none_that_were_read_before(nodes: Nodes) -> None:
+    relay = nodes.start("a")
+    query = f"EXPLAIN {relay_module._EXCHANGE.format(schema=nodes.address.schema)}"
+    values = {"id": "a", "after": 5, "batch": 10, "rows": 10, "numbers": [1], "known": [2]}
+    sent = {"recipients": ["b"], "requests": [1], "reply_to": ["a"], "bodies": [b""]}
+    with relay._connect() as connection:
+        plan = [line.strip() for (line,) in connection.execute(query.encode(), {**values, **sent})]
+
+    scans = [line.removeprefix("->  ").partition("  (")[0] for line in plan if " on messages" in line]
+    assert scans == [
+        "Insert on messages messages_1",
+        "Delete on messages messages_2",
+        "Index Scan using messages_pkey on messages messages_2",
+        "Index Scan using messages_pkey on messages",
+    ]
+    assert [line for line in plan if line.startswith("Index Cond")] == [
+        "Index Cond: ((recipient = 'a'::text) AND (number = ANY ('{1}'::bigint[])))",
+        "Index Cond: ((recipient = 'a'::text) AND (number > '5'::smallint))",
+    ]
 
 
 def test_a_server_that_falls_silent_is_given_up(nodes: Nodes, monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
