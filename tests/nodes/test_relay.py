@@ -257,10 +257,10 @@ def test_a_reply_after_the_asker_has_closed_is_deleted_when_it_is_old(
 
     assert isinstance(outcome.result(LIMIT), OutcomeUnknownError)
     wait_for(lambda: nodes.messages() == [("a", None, 4)])
-    nodes.execute("UPDATE {schema}.messages SET at = at - interval '119 s'")
+    nodes.execute("UPDATE {schema}.messages SET at = at - interval '60 s'")
     ask_until_answered(nodes.start("c"), "c")
     assert nodes.messages() == [("a", None, 4)]
-    nodes.execute("UPDATE {schema}.messages SET at = at - interval '1 s'")
+    nodes.execute("UPDATE {schema}.messages SET at = at - interval '60 s'")
     wait_for(lambda: nodes.messages() == [])
 
 
