@@ -22,7 +22,7 @@ from reenact.projections.generations import (
     misfit,
 )
 from reenact.projections.log import Log, OnProgress, Progress
-from reenact.projections.runner import FOR_GOOD, GRACE, PAUSES, Moving, Runner
+from reenact.projections.runner import FOR_GOOD, GRACE, LOOK, PAUSES, Moving, Runner
 
 NEAR = 1000
 """So many positions behind the log's end, tables are near enough to stop the live ones for the rest."""
@@ -43,8 +43,17 @@ class Followed:
     closing, is gone on with at the next time.
     """
 
-    def __init__(self, name: str, log: Log, place: Place, *, version: int, shape: str = "") -> None:
-        """Find the tables at the place, or make them.
+    def __init__(
+        self,
+        name: str,
+        log: Log,
+        place: Place,
+        *,
+        version: int,
+        shape: str = "",
+        is_keeper: Callable[[], bool] | None = None,
+    ) -> None:
+        """Find the tables at the place, or make them; `is_keeper` is as the runner's.
 
         Tables of another version, or of another form, stay what is read, and stand still, until those of this version
         have taken their place, which `start` begins with.
@@ -57,6 +66,7 @@ class Followed:
         self._shape = shape
         self._log = log
         self._place = place
+        self._is_keeper = is_keeper
         self._former: TableProgress | None = None  # tables of another version, which are read for the time being
         self._runner: Runner | None = None
         self._started = False
@@ -164,7 +174,7 @@ class Followed:
 
     def _run(self, tables: Moving) -> Runner:
         """Return what moves the tables along, still to be started."""
-        return Runner(self._log, tables)
+        return Runner(self._log, tables, is_keeper=self._is_keeper)
 
     def _take_over(self, successor: Moving) -> None:
         """Have the tables be what is read from now on, after a crash too; what raises has changed nothing."""
@@ -299,7 +309,10 @@ class Followed:
         while successor.position < reached and successor.advance():
             pass
         self._take_over(successor)
-        runner = self._run(successor)
+        self._go_on_with(successor)
+
+    def _go_on_with(self, tables: Moving) -> None:
+        runner = self._run(tables)
         if self._started:
             runner.start()
         self._former, self._runner = None, runner
@@ -318,7 +331,12 @@ class Followed:
         pause, finished = PAUSES[0], self._finished
         while self._finished == finished and not self._closing.is_set():
             try:
-                self.rebuild()
+                if self._is_keeper is None or self._is_keeper():
+                    self.rebuild()
+                elif self._leaves_it():
+                    return
+                else:
+                    self._closing.wait(LOOK)
             except FOR_GOOD as error:
                 self._failure = error
                 _log.exception("the tables of %r could not be made anew", self.name)
@@ -333,6 +351,16 @@ class Followed:
                 self._failure = error
                 self._closing.wait(pause)
                 pause = min(2 * pause, PAUSES[1])
+
+    def _leaves_it(self) -> bool:
+        """Return whether there are tables of this version by now, which another process has made; follow those."""
+        with self._working:
+            if self._runner is None:
+                live = self._place.live()
+                if live is None or not self._is_of_this_version(self._place.progress_of(live)):
+                    return False
+                self._go_on_with(self._open(live))
+            return True
 
     def _wait_for_runner(self, position: int, deadline: float) -> Runner:
         """Return what moves the tables of this version, once these are there."""

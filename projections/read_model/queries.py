@@ -319,9 +319,8 @@ class KeptReadModel(Followed):
             ProjectionFailedError: the log holds an event that cannot be projected.
         """
         self._tables = tables
-        self._is_keeper = is_keeper
         self.model = ReadModel(tables.store(1))
-        super().__init__(NAME, log, tables, version=compiled.VERSION)
+        super().__init__(NAME, log, tables, version=compiled.VERSION, is_keeper=is_keeper)
         if self._former is not None:
             _log.warning("the read model is made anew from the log: it is of version %s", self._former.version)
             self.rebuild()
@@ -355,9 +354,6 @@ class KeptReadModel(Followed):
 
     def _open(self, number: int) -> Projection:
         return Projection(self._log, self._tables.store(number), self.model.turn_to)
-
-    def _run(self, tables: Moving) -> Runner:
-        return Runner(self._log, tables, is_keeper=self._is_keeper)
 
     def _take_over(self, successor: Moving) -> None:
         super()._take_over(successor)

@@ -181,9 +181,8 @@ class Hosted(Followed):
         """
         self._projection = projection
         self._look_after = look
-        self._is_keeper = is_keeper
         shape = shape_of(projection, place.dialect)
-        super().__init__(projection.name, log, place, version=projection.version, shape=shape)
+        super().__init__(projection.name, log, place, version=projection.version, shape=shape, is_keeper=is_keeper)
 
     @contextmanager
     def read(self) -> Generator[Connection]:

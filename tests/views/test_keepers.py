@@ -36,6 +36,13 @@ class CalledWords(Words):
         super().count(write, event, row)
 
 
+class CalledTwice(CalledWords):
+    """The next version, which counts twice."""
+
+    version = 2
+    per_word = 2
+
+
 @pytest.fixture
 def log() -> WatchedLog:
     return WatchedLog()
@@ -122,3 +129,51 @@ def test_tables_that_the_keeper_has_made_anew_are_what_the_others_wait_for(opene
     there.wait_for(timeout=60)
 
     assert found(there, Words) == (log.head(), counted(log.rows))
+
+
+@pytest.mark.parametrize("first", ["one", "other"])
+def test_tables_of_another_version_are_made_anew_by_the_keeper(opened: Open, log: WatchedLog, first: str) -> None:
+    say(log, "a", "b")
+    former = opened(CalledWords("one"))
+    former.wait_for(timeout=60)
+    former.close()
+    one, other = CalledTwice("one"), CalledTwice("other")
+    processes = [one, other] if first == "one" else [other, one]
+    for projections in [opened(process) for process in processes]:
+        projections.wait_for(timeout=60)
+        assert found(projections, CalledTwice) == (2, {"a": 2, "b": 2})
+
+    assert (one.called, other.called) == (["a", "b"], [])
+
+
+def test_the_next_keeper_makes_the_tables_of_another_version(opened: Open, log: WatchedLog) -> None:
+    say(log, "a")
+    former = opened(CalledWords("one"))
+    former.wait_for(timeout=60)
+    former.close()
+    other = CalledTwice("other")
+    there = opened(other)
+    with pytest.raises(ReadModelBehindError):
+        there.wait_for(timeout=0.05)
+    assert other.called == []
+
+    CalledWords.keeper = "other"
+
+    there.wait_for(timeout=60)
+    assert found(there, CalledTwice) == (1, {"a": 2})
+
+
+def test_new_tables_that_were_begun_are_left_to_the_keeper(opened: Open, log: WatchedLog) -> None:
+    say(log, "a")
+    here = opened(CalledWords("one"))
+    here.wait_for(timeout=60)
+    here._hosted["words"]._create(2)
+    other = CalledWords("other")
+
+    there = opened(other)
+    job = there._hosted["words"]._job
+    assert job is not None
+    job.join(timeout=60)
+
+    assert there._hosted["words"]._begun() == [2]
+    assert other.called == []
