@@ -9,8 +9,8 @@ from queue import SimpleQueue
 import pytest
 
 from reenact.actors.journal.postgres.address import address_of
-from reenact.actors.journal.postgres.connecting import channel_of
-from reenact.actors.journal.postgres.journal import PostgresJournal
+from reenact.actors.journal.postgres.connecting import KEEPALIVE, channel_of
+from reenact.actors.journal.postgres.journal import PostgresJournal, PostgresReader
 from tests.journal.server import Server
 from tests.journal.support import CODEC, Added, commit, said, step
 
@@ -87,3 +87,11 @@ def test_a_notice_of_somebody_else_says_only_that_something_may_be_missed(
 
     assert [positions.get(timeout=60) for _ in range(2)] == [0, 1]
     assert [numbers.get(timeout=60) for _ in range(2)] == [0, 1]
+
+
+def test_a_connection_that_reads_ends_soon_after_its_server_is_silent(url: str) -> None:
+    with PostgresReader(address_of(url)).connection() as connection:
+        settings = connection.info.get_parameters()
+        connection.close()
+
+    assert {name: int(settings[name]) for name in KEEPALIVE} == KEEPALIVE

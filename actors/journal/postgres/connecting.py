@@ -16,6 +16,9 @@ Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 LOCK_TIMEOUT = 10.0
 """How many seconds a writer waits for those of other processes."""
 
+KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 2, "tcp_user_timeout": 4000}
+"""Settings with which a connection ends some four seconds after its server has become silent, and not minutes."""
+
 PLAIN = {"default_transaction_isolation": "read committed", "default_transaction_read_only": "off"}
 """What a session that writes must not have otherwise, whatever the database or the user is set to."""
 

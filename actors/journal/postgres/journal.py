@@ -19,7 +19,7 @@ from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.journal.pool import ReadPool
 from reenact.actors.journal.postgres.address import Address, address_of
 from reenact.actors.journal.postgres.append import has_procedure
-from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
+from reenact.actors.journal.postgres.connecting import KEEPALIVE, Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.listening import Listening
 from reenact.actors.journal.postgres.locks import PostgresLocks
@@ -48,7 +48,7 @@ class PostgresReader(ReadPool[Connection]):
     def __init__(self, address: Address) -> None:
         """Read the log at the address; connections are opened when they are needed."""
         super().__init__(
-            lambda: connect(address),
+            lambda: connect(address, **KEEPALIVE),
             address.name,
             translated=translated,
             is_usable=lambda connection: connection.info.transaction_status == TransactionStatus.IDLE,

@@ -11,7 +11,7 @@ from selectors import EVENT_READ, DefaultSelector
 import psycopg
 
 from reenact.actors.journal.postgres.address import Address
-from reenact.actors.journal.postgres.connecting import Connection, channel_of, connect
+from reenact.actors.journal.postgres.connecting import KEEPALIVE, Connection, channel_of, connect
 
 # How many seconds it waits before it connects again: the first time, and at most.
 _FIRST_PAUSE = 0.25
@@ -78,7 +78,7 @@ class Listening:
             pause = _FIRST_PAUSE
             while not selector.select(pause if self._is_cut_off else 0):
                 try:
-                    with connect(self._address) as connection:
+                    with connect(self._address, **KEEPALIVE) as connection:
                         self._follow(connection, selector)
                 except psycopg.Error as error:
                     if not self._is_cut_off:

@@ -25,7 +25,7 @@ import psycopg
 
 from reenact.actors.journal.lock import Owner
 from reenact.actors.journal.postgres.address import Address, address_of
-from reenact.actors.journal.postgres.connecting import LOCK_TIMEOUT, PLAIN, SET, Connection, connect, spelled
+from reenact.actors.journal.postgres.connecting import KEEPALIVE, LOCK_TIMEOUT, PLAIN, SET, Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
 from reenact.domain.errors import LogLockedError, RuntimeClosedError
 
@@ -45,7 +45,6 @@ _SETTINGS = {
     "statement_timeout": "0",
     "idle_session_timeout": "0",
 }
-_KEEPALIVE = {"keepalives_idle": 2, "keepalives_interval": 1, "keepalives_count": 2, "tcp_user_timeout": 4000}
 _NAME_LENGTH = 63
 _NAMED = re.compile(r" (\d+)@(\S*)$")
 _HOLDER = """
@@ -228,7 +227,7 @@ class PostgresLocks:
             raise RuntimeClosedError(f"the log {self._address.name} is closed")
         if self._connection is not None:
             self._let_go(self._connection)
-        connection = connect(self._address, **_KEEPALIVE)
+        connection = connect(self._address, **KEEPALIVE)
         try:
             self._key = self._lock(connection)
         except BaseException:
