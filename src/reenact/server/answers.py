@@ -45,6 +45,7 @@ _STATUS = {
     "llm_error": 502,
     "mailbox_full": 503,
     "method_not_allowed": 405,
+    "node_unready": 503,
     "not_found": 404,
     "origin_not_allowed": 403,
     "request_reused": 409,
