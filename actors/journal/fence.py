@@ -7,11 +7,7 @@ off whoever has read a stream in an earlier one: another node may have written i
 from __future__ import annotations
 
 import threading
-from functools import lru_cache
 from typing import NamedTuple, Protocol
-
-_REMEMBERED = 50_000
-"""The most streams whose shards are remembered."""
 
 
 class Fence(Protocol):
@@ -22,7 +18,7 @@ class Fence(Protocol):
 
     @property
     def owner(self) -> str:
-        """The id of the node, as the table of shards has it."""
+        """The id of the node, as the table of shards has it; it must have one once it owns something."""
         ...
 
     def shard_of(self, stream: str) -> int:
@@ -50,15 +46,13 @@ class Claims:
     def __init__(self, fence: Fence) -> None:
         """Begin with none."""
         self.fence = fence
-        self.shard_of = lru_cache(_REMEMBERED)(fence.shard_of)
-        """Returns the shard of a stream."""
         self._lock = threading.Lock()
         self._claims: dict[int, _Claim] = {}
 
     def trust(self, stream: str) -> None:
         """Accept steps of the stream in this epoch: whoever is behind them reads the stream from now on."""
         with self._lock:
-            claim = self._claim(self.shard_of(stream), self.fence.epoch_of(stream))
+            claim = self._claim(self.fence.shard_of(stream), self.fence.epoch_of(stream))
             if claim.recovered is not None:
                 claim.recovered.add(stream)
 
@@ -78,7 +72,7 @@ class Claims:
         """
         with self._lock:
             if self.fence.epoch_of(stream) in {epoch, None}:
-                self._claim(self.shard_of(stream), None)
+                self._claim(self.fence.shard_of(stream), None)
 
     def _claim(self, shard: int, epoch: int | None) -> _Claim:
         claim = self._claims.get(shard)
@@ -92,7 +86,6 @@ class Epochs:
 
     def __init__(self, claims: Claims, past: frozenset[tuple[int, int]] = frozenset()) -> None:
         """Take it that shards are owned in these epochs no more, whatever the fence says."""
-        self.owner = claims.fence.owner
         self.held: dict[int, int] = {}
         """The shards of which streams are written, with their epochs."""
         self._claims = claims
@@ -100,13 +93,19 @@ class Epochs:
         self._shards: dict[str, int] = {}
         self._recovered: set[str] = set()
 
+    @property
+    def owner(self) -> str:
+        """The id of the node; it is asked for only if streams are written."""
+        return self._claims.fence.owner
+
     def take(self, stream: str) -> bool:
         """Return whether the node owns the shard of the stream, and have the database make sure of it."""
         if stream in self._shards:
             return True
-        shard = self._claims.shard_of(stream)
+        fence = self._claims.fence
+        shard = fence.shard_of(stream)
         if shard not in self.held:
-            epoch = self._claims.fence.epoch_of(stream)
+            epoch = fence.epoch_of(stream)
             if epoch is None or (shard, epoch) in self._past:
                 self._claims.lose(stream, epoch)
                 return False

@@ -49,8 +49,13 @@ class Node:
     """A node that owns what it has claimed, as far as it has heard."""
 
     def __init__(self, owner: str) -> None:
-        self.owner = owner
+        self.name = owner
         self.epochs: dict[int, int] = {}
+
+    @property
+    def owner(self) -> str:
+        assert self.epochs, "whoever owns nothing may have no id yet"
+        return self.name
 
     def shard_of(self, stream: str) -> int:
         return shard_of(stream)
@@ -73,7 +78,7 @@ class Shards:
             connection = connection or stack.enter_context(self.connect())
             for stream in streams:
                 claim = "UPDATE shards SET epoch = epoch + 1, owner = %s WHERE shard = %s RETURNING epoch"
-                ((epoch,),) = self._execute(connection, claim, node.owner, shard_of(stream))
+                ((epoch,),) = self._execute(connection, claim, node.name, shard_of(stream))
                 assert isinstance(epoch, int)
                 node.epochs[shard_of(stream)] = epoch
 
@@ -207,7 +212,7 @@ def test_whoever_owns_a_shard_in_another_epoch_than_it_knows_of_is_refused(
     journal: StoredJournal, shards: Shards, node: Node
 ) -> None:
     commit(journal, step(A, 0, Added(1)))
-    shards.claim(Node(node.owner), A)
+    shards.claim(Node(node.name), A)
 
     (outcome,) = settle(journal, step(A, 1, Added(2)))
 
@@ -497,7 +502,7 @@ def test_nodes_that_take_shards_from_each_other_leave_each_stream_whole(log: Log
                     if versions[stream] < 0:
                         versions[stream] = len(journal.recover(stream))
                     version = versions[stream]
-                    word = f"{node.owner} {version}"
+                    word = f"{node.name} {version}"
                     (outcome,) = settle(journal, step(stream, version, Added(version), kept=[said(word)]))
                     if isinstance(outcome, Committed):
                         acknowledged.append((stream, outcome.version, word))
