@@ -1,4 +1,4 @@
-"""The feed: receives each commit from the thread that writes, and hands it to the topics that are followed."""
+"""The feed: receives each commit from the thread that writes, or from a tail, and hands it to followed topics."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ class Feed(Awaited):
     def publish(self, publications: Iterable[Publication]) -> None:
         """Publish this after all that was published before; commits come one after the other, once durable.
 
+        They come on the thread that writes; where several processes write, on any thread, under the lock of the tail.
         What belongs to no topic, such as requests and their responses, may come between them, on any thread.
         """
         if self._abandoned:

@@ -5,6 +5,8 @@ is published at once, on the writer's thread. If others have written rows betwee
 first, as far as somebody here wants them, and publishes what was handed over behind them. So a session may move
 between processes at any moment, and each row is published once, in its place: a row of this process, too, that was
 never handed over, since the answer to its commit was lost.
+
+A row that takes the place of others, by compaction, before it was read here, is published with all that is in it.
 """
 
 from __future__ import annotations
