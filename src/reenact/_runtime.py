@@ -181,7 +181,7 @@ class Runtime(LocalRuntime):
 
     @staticmethod
     def connect(
-        url: str,
+        url: str | Sequence[str],
         *,
         token: str | None = None,
         client_id: str | None = None,
@@ -196,8 +196,9 @@ class Runtime(LocalRuntime):
         manager.
 
         Args:
-            url: `http://host:port` or `https://…`, or the WebSocket at `ws://host:port/ws` or `wss://…/ws`.
-            token: one of the server's.
+            url: `http://host:port` or `https://…`, or the WebSocket at `ws://host:port/ws` or `wss://…/ws`. Of several
+                servers on one log, given as a list, one that answers is used, and another one when it is gone.
+            token: one of the server's; several have it in common.
             client_id: the name under which `events.subscribe` acknowledges, unless it is given another.
             timeout: seconds that the connection, and then each call of a facade, may take; None is without limit.
             heartbeat: seconds between two pings, and from a ping to the end of the connection if nobody answers it.

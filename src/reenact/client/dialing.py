@@ -1,4 +1,4 @@
-"""Parses the address of a server, and makes one attempt to connect: when the next comes, backoff with jitter says."""
+"""Parses addresses of servers, and makes one attempt to connect: when the next comes, backoff with jitter says."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import logging
 import random
 import re
 import ssl
-from collections.abc import Awaitable, Callable
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -69,6 +70,20 @@ def websocket_address(url: object) -> str:
             raise _wrong(url, "the WebSocket is at /ws")
         path += "/ws"
     return urlunsplit((_SCHEMES[parts.scheme], parts.netloc, path, "", ""))
+
+
+def websocket_addresses(urls: object) -> tuple[str, ...]:
+    """Return the addresses of the WebSockets of one server or of several.
+
+    Raises:
+        ConfigurationError: there is none, or no server can be at one of them.
+    """
+    if isinstance(urls, str) or not isinstance(urls, Iterable):
+        return (websocket_address(urls),)
+    found = tuple(websocket_address(url) for url in urls)
+    if not found:
+        raise ConfigurationError("an address of a server is needed, and there is none in the list")
+    return found
 
 
 def is_loopback(address: str) -> bool:
@@ -145,21 +160,40 @@ class _Greeting(msgspec.Struct):
 
 
 class Dialer:
-    """Reaches a server; `heartbeat` is how many seconds pass between pings, and how long their answers may take."""
+    """Reaches one of the servers at these addresses, beginning with the one that `chance` picks, from 0 to 1.
 
-    def __init__(self, address: str, token: str | None, heartbeat: float) -> None:
-        self.address = address
+    `heartbeat` is how many seconds pass between pings, and how long their answers may take.
+    """
+
+    def __init__(
+        self, addresses: Sequence[str], token: str | None, heartbeat: float, chance: Callable[[], float]
+    ) -> None:
+        self._addresses = deque(addresses)
+        self._addresses.rotate(-int(chance() * len(addresses)))
+        self.address = self._addresses[0]
+        """The address of the connection, or of the last attempt."""
         self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._heartbeat = heartbeat
 
     async def dial(self) -> tuple[ClientConnection, Welcome]:
-        """Return a connection on which the welcome has come.
+        """Return a connection on which the welcome has come. Each address is tried once, the one used last as the last.
 
         Raises:
             AuthenticationError: the server does not know the token.
             ProtocolError: the server speaks another version, or (`UnintelligibleError`) it is not one of ours.
             ServerUnreachableError: nothing answers, or not in time, or (`ElsewhereError`) it redirects clients.
         """
+        errors: list[ReenactError] = []
+        for _ in range(len(self._addresses)):
+            self.address = self._addresses[0]
+            self._addresses.rotate(-1)
+            try:
+                return await self._dial()
+            except (UnintelligibleError, ServerUnreachableError) as error:
+                errors.append(error)
+        raise _summary(errors)
+
+    async def _dial(self) -> tuple[ClientConnection, Welcome]:
         try:
             socket = await self._open()
         except InvalidStatus as refused:
@@ -246,6 +280,14 @@ class Dialer:
 
     def _unintelligible(self, why: object) -> UnintelligibleError:
         return UnintelligibleError(f"what answers at {self.address} is no Reenact server: {why}")
+
+
+def _summary(errors: Sequence[ReenactError]) -> ReenactError:
+    """Return what to raise when no server can be used: that one is no server of ours before that one is away."""
+    for error in errors:
+        if isinstance(error, UnintelligibleError | ElsewhereError):
+            return error
+    return errors[0] if len(errors) == 1 else ServerUnreachableError("; ".join(map(str, errors)))
 
 
 def why_closed(closed: ConnectionClosed, address: str) -> ReenactError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Self, TypeVar
@@ -17,7 +17,7 @@ from reenact.actors.feed.handlers import Handler, check_handler, check_session, 
 from reenact.actors.feed.observable import Observable
 from reenact.actors.kernel.at_exit import AtExit
 from reenact.client.asking import Answer, Asked, read_envelope
-from reenact.client.dialing import Dialer, Reconnect, check_token, websocket_address
+from reenact.client.dialing import Dialer, Reconnect, check_token, websocket_addresses
 from reenact.client.handlers import Handlers, RemoteListener
 from reenact.client.link import Link
 from reenact.client.subscription import RemoteSubscription
@@ -234,7 +234,7 @@ class RemoteRuntime(Asking):
     @classmethod
     def connect(
         cls,
-        url: str,
+        url: str | Sequence[str],
         *,
         token: str | None = None,
         client_id: str | None = None,
@@ -243,11 +243,12 @@ class RemoteRuntime(Asking):
         reconnect: Reconnect | None = None,
         first: Future[None] | None = None,
     ) -> Self:
-        """Connect to a server; see `Runtime.connect`. Who cancels `first`, from any thread, ends it at once."""
+        """Connect to one of the servers; see `Runtime.connect`. Who cancels `first`, on any thread, ends it at once."""
         seconds = seconds_of(timeout)
         name = None if client_id is None else check_text("the client id", client_id)
-        dialer = Dialer(websocket_address(url), check_token(token), _seconds(heartbeat))
-        link = Link(dialer, reconnect or Reconnect(), first)
+        again = reconnect or Reconnect()
+        dialer = Dialer(websocket_addresses(url), check_token(token), _seconds(heartbeat), again.chance)
+        link = Link(dialer, again, first)
         try:
             link.first.result(seconds)
         except TimeoutError:
