@@ -1,8 +1,8 @@
 """Runs what takes long, again and again, until the time is over or something fails: each round with a new seed.
 
-First a process is killed at every point of a crash there is, and every damage is done to a log; then come random
-histories, crashes, kills and connections. What a round has drawn is drawn again with its seed; how threads take turns
-is not.
+First a process is killed at every point of a crash there is, every damage is done to a log, and hosts are run by Ray
+where that is installed; then come random histories, crashes, kills and connections. What a round has drawn is drawn
+again with its seed; how threads take turns is not.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-EVERY_POINT = ("tests/crashes/test_matrix.py", "tests/verification/test_damaged.py")
+EVERY_POINT = ("tests/crashes/test_matrix.py", "tests/deploy/test_ray.py", "tests/verification/test_damaged.py")
 RANDOM = (
     "tests/crashes/test_random.py",
     "tests/crashes/test_sharing.py",

@@ -198,7 +198,8 @@ class Runtime(LocalRuntime):
         Args:
             url: `http://host:port` or `https://…`, or the WebSocket at `ws://host:port/ws` or `wss://…/ws`. Of several
                 servers on one log, given as a list, one that answers is used, and another one when it is gone.
-            token: one of the server's; several have it in common.
+                Or `ray://head:10001`, or `ray://head:10001/name`: the hosts that `reenact.ray.start` has Ray run.
+            token: one of the server's; several have it in common. Ray has that of its hosts.
             client_id: the name under which `events.subscribe` acknowledges, unless it is given another.
             timeout: seconds that the connection, and then each call of a facade, may take; None is without limit.
             heartbeat: seconds between two pings, and from a ping to the end of the connection if nobody answers it.
@@ -209,7 +210,7 @@ class Runtime(LocalRuntime):
             ProtocolError: what answers there speaks another version of the protocol, or is no server of this kind.
             ServerUnreachableError: nothing has answered in time, or with a redirect, which is not followed.
             ConfigurationError: no server can be at that address.
-            MissingExtraError: the extra `client` is not installed.
+            MissingExtraError: the extra `client`, or for Ray the extra `ray`, is not installed.
         """
         from reenact.client.runtime import RemoteRuntime  # noqa: PLC0415 - when it is needed
 

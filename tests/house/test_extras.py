@@ -59,6 +59,7 @@ NEEDS = {
     "client": "from reenact import Runtime; Runtime.connect('http://localhost:1')",
     "mcp": "from reenact import MCPServer, Toolbox; Toolbox([MCPServer.stdio('files', 'files')])",
     "postgresql": "from reenact import Runtime; Runtime.open('postgresql://localhost/log')",
+    "ray": "from reenact.ray import stop; stop()",
     "server": "from reenact.server import Server",
     "terminal": "from reenact.terminal import AssertionMatcher; AssertionMatcher().regex_match('a', 'a')",
     "testing": "from reenact.testing import ReplayMachine",
@@ -179,7 +180,7 @@ def test_the_extra_all_has_every_extra_of_users_that_needs_no_service(root: Path
 
     (everything,) = map(Requirement, extras["all"])
 
-    assert everything.extras == extras.keys() - {"all", "dev", "postgresql"}
+    assert everything.extras == extras.keys() - {"all", "dev", "postgresql", "ray"}
 
 
 @pytest.mark.parametrize("extras", [None, *MODULES_OF_EXTRAS])

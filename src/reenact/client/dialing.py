@@ -10,6 +10,7 @@ import re
 import ssl
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 import msgspec
@@ -159,43 +160,85 @@ class _Greeting(msgspec.Struct):
     protocol: int | None = None
 
 
-class Dialer:
-    """Reaches one of the servers at these addresses, beginning with the one that `chance` picks, from 0 to 1.
+class Place(NamedTuple):
+    """Where a server is, and the token that opens it."""
 
-    `heartbeat` is how many seconds pass between pings, and how long their answers may take.
+    address: str
+    token: str | None
+
+
+class Finder(Protocol):
+    """Knows where servers are at present; as text, it says whom it asks."""
+
+    async def find(self) -> Sequence[Place]:
+        """Return one place or more.
+
+        Raises:
+            ServerUnreachableError: that cannot be found out.
+        """
+        ...
+
+
+class Dialer:
+    """Reaches one of the servers at these places, beginning with the one that `chance` picks, from 0 to 1.
+
+    `heartbeat` is how many seconds pass between pings, and how long their answers may take. When none of the servers
+    can be used, a finder is asked where they are now.
     """
 
     def __init__(
-        self, addresses: Sequence[str], token: str | None, heartbeat: float, chance: Callable[[], float]
+        self, places: Sequence[Place] | Finder, heartbeat: float, chance: Callable[[], float] = random.random
     ) -> None:
-        self._addresses = deque(addresses)
-        self._addresses.rotate(-int(chance() * len(addresses)))
-        self.address = self._addresses[0]
-        """The address of the connection, or of the last attempt."""
-        self._headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+        self._finder = None if isinstance(places, Sequence) else places
+        self._chance = chance
         self._heartbeat = heartbeat
+        self._is_lost = True  # none of the places is known to be right
+        self._places: deque[Place] = deque()
+        if isinstance(places, Sequence):
+            self._learn(places)
+        self.address = self._places[0].address if self._places else str(self._finder)
+        """The address of the connection, or of the last attempt."""
 
     async def dial(self) -> tuple[ClientConnection, Welcome]:
-        """Return a connection on which the welcome has come. Each address is tried once, the one used last as the last.
+        """Return a connection on which the welcome has come. Each server is tried once, the one used last as the last.
 
         Raises:
             AuthenticationError: the server does not know the token.
             ProtocolError: the server speaks another version, or (`UnintelligibleError`) it is not one of ours.
             ServerUnreachableError: nothing answers, or not in time, or (`ElsewhereError`) it redirects clients.
         """
-        errors: list[ReenactError] = []
-        for _ in range(len(self._addresses)):
-            self.address = self._addresses[0]
-            self._addresses.rotate(-1)
+        if self._is_lost and self._finder is not None:
             try:
-                return await self._dial()
+                self._learn(await self._finder.find())
+            except ServerUnreachableError:
+                if not self._places:
+                    raise
+        errors: list[ReenactError] = []
+        for _ in range(len(self._places)):
+            address, token = self._places[0]
+            self._places.rotate(-1)
+            self.address = address
+            try:
+                found = await self._dial(token)
             except (UnintelligibleError, ServerUnreachableError) as error:
                 errors.append(error)
+            except AuthenticationError as error:
+                if self._finder is None:
+                    raise
+                errors.append(self._unreachable(error))  # somebody else is there now
+            else:
+                self._is_lost = False
+                return found
+        self._is_lost = True
         raise _summary(errors)
 
-    async def _dial(self) -> tuple[ClientConnection, Welcome]:
+    def _learn(self, places: Sequence[Place]) -> None:
+        self._places = deque(places)
+        self._places.rotate(-int(self._chance() * len(places)))
+
+    async def _dial(self, token: str | None) -> tuple[ClientConnection, Welcome]:
         try:
-            socket = await self._open()
+            socket = await self._open(token)
         except InvalidStatus as refused:
             raise self._status(refused) from None
         except ssl.SSLError as error:
@@ -214,12 +257,12 @@ class Dialer:
             socket.transport.abort()
             raise
 
-    async def _open(self) -> ClientConnection:
+    async def _open(self, token: str | None) -> ClientConnection:
         return await _Connect(
             self.address,
             subprotocols=[Subprotocol(SUBPROTOCOL)],
             compression=None,
-            additional_headers=self._headers,
+            additional_headers={} if token is None else {"Authorization": f"Bearer {token}"},
             user_agent_header="reenact",
             proxy=None if is_loopback(self.address) else True,
             open_timeout=PATIENCE,

@@ -17,9 +17,10 @@ from reenact.actors.feed.handlers import Handler, check_handler, check_session, 
 from reenact.actors.feed.observable import Observable
 from reenact.actors.kernel.at_exit import AtExit
 from reenact.client.asking import Answer, Asked, read_envelope
-from reenact.client.dialing import Dialer, Reconnect, check_token, websocket_addresses
+from reenact.client.dialing import Dialer, Finder, Place, Reconnect, check_token, websocket_addresses
 from reenact.client.handlers import Handlers, RemoteListener
 from reenact.client.link import Link
+from reenact.client.ray_hosts import SCHEME, RayHosts
 from reenact.client.subscription import RemoteSubscription
 from reenact.domain.commands import REQUESTS, ImageContent, Request, Response
 from reenact.domain.content import plain_content
@@ -247,8 +248,7 @@ class RemoteRuntime(Asking):
         seconds = seconds_of(timeout)
         name = None if client_id is None else check_text("the client id", client_id)
         again = reconnect or Reconnect()
-        dialer = Dialer(websocket_addresses(url), check_token(token), _seconds(heartbeat), again.chance)
-        link = Link(dialer, again, first)
+        link = Link(Dialer(_places(url, check_token(token)), _seconds(heartbeat), again.chance), again, first)
         try:
             link.first.result(seconds)
         except TimeoutError:
@@ -301,6 +301,14 @@ class RemoteRuntime(Asking):
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+
+def _places(url: object, token: str | None) -> Sequence[Place] | Finder:
+    if not isinstance(url, str) or not url.startswith(SCHEME):
+        return [Place(address, token) for address in websocket_addresses(url)]
+    if token is not None:
+        raise ConfigurationError("Ray knows the token of the hosts that it runs; give none with a ray:// address")
+    return RayHosts.at(url)
 
 
 def _seconds(heartbeat: object) -> float:
