@@ -6,8 +6,10 @@ import itertools
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -135,6 +137,29 @@ def test_a_turn_that_runs_is_interrupted_by_the_end(start: Start) -> None:
 
     assert code == 0
     assert [turn["outcome"] for turn in turns] == ["interrupted"]
+
+
+@pytest.mark.parametrize("kind", ["path", "abstract"])
+def test_whoever_has_started_it_is_told_when_clients_can_come(start: Start, kind: str) -> None:
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as directory,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as supervisor,
+    ):
+        address = f"{directory}/notify" if kind == "path" else f"@{directory}"
+        supervisor.bind(address.replace("@", "\0"))
+        supervisor.settimeout(PATIENCE)
+        served = start(NOTIFY_SOCKET=address)
+
+        told = supervisor.recv(100)
+
+    assert told == b"READY=1"
+    assert served.end(signal.SIGTERM)[0] == 0
+
+
+def test_a_supervisor_that_is_gone_is_not_told(start: Start, tmp_path: Path) -> None:
+    served = start(NOTIFY_SOCKET=str(tmp_path / "gone"))
+
+    assert served.end(signal.SIGTERM)[0] == 0
 
 
 def test_in_a_build_all_that_is_logged_is_a_json_line(start: Start) -> None:

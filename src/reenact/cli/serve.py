@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import socket
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 
 from reenact._runtime import Runtime
@@ -71,10 +73,20 @@ def serve(options: ServeOptions, console: Console) -> int:
             gc.collect()
             gc.freeze()
             console.write(f"listening on {server.url}\n")
+            _tell_supervisor(console.environ)
             while not stop.wait(LOOK_AROUND):
                 if server.wait(0):
                     raise ServerEndedError("the server has ended by itself")
     return ExitCode.SUCCESS
+
+
+def _tell_supervisor(environ: Mapping[str, str]) -> None:
+    """Say that clients can come, if whoever has started the process waits to hear it, as systemd does (sd_notify)."""
+    address = environ.get("NOTIFY_SOCKET", "")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as telling, suppress(OSError):
+            telling.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+            telling.send(b"READY=1")
 
 
 def _retention(options: ServeOptions) -> Retention:
