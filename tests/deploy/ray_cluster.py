@@ -30,7 +30,7 @@ def main(directory: str, port: str) -> None:
     cluster = importlib.import_module("ray.cluster_utils").Cluster()
     node = {"num_cpus": 2, "object_store_memory": MEMORY, "node_ip_address": "127.0.0.1", "include_dashboard": False}
     cluster.add_node(**node, ray_client_server_port=int(port))
-    added = []
+    added: list[object] = []
     try:
         _say("head")
         for line in sys.stdin:
