@@ -45,6 +45,10 @@ class Proxy:
     def go_on(self) -> None:
         self._may_go_on.set()
 
+    def cut(self) -> None:
+        """End the connections that there are, in the middle of whatever they carry; new ones may come."""
+        self._ended.send(b"cut")
+
     def _run(self) -> None:
         others: dict[socket.socket, socket.socket] = {}
         with selectors.DefaultSelector() as selector:
@@ -54,7 +58,13 @@ class Proxy:
                 ready = [key.fileobj for key, _ in selector.select()]
                 self._may_go_on.wait()
                 if self._ends in ready:
-                    break
+                    if not self._ends.recv(64):
+                        break
+                    for end in others:
+                        selector.unregister(end)
+                        end.close()
+                    others.clear()
+                    continue  # what was ready is gone, or will be so again
                 for one in ready:
                     assert isinstance(one, socket.socket)
                     if one is self._listener:
