@@ -31,7 +31,7 @@ from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
 from reenact.actors.session import Nodes, Recovery, SessionActor
 from reenact.domain.commands import Response
-from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError
+from reenact.domain.errors import ConfigurationError, RuntimeClosedError, ShardMovedError, StorageError
 from reenact.domain.events import Envelope
 from reenact.domain.image import rules_of
 from reenact.domain.loop.ledger import Price
@@ -214,6 +214,8 @@ class _Ports:
             wait()
         except RuntimeClosedError:
             pass  # the next start finds out how things stand
+        except ShardMovedError:
+            self.failures.clear(session_id)  # the node that it has moved to finds out
         except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
             # One that could be read, but not be recorded, has said so itself.
             if not isinstance(error, StorageError) or self.failures.error_of(session_id) is not error:

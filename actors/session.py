@@ -22,7 +22,7 @@ from reenact.domain.agent import Failure, SoFar, TurnContinued
 from reenact.domain.branching import waiting
 from reenact.domain.causes import cause_of
 from reenact.domain.commands import MessageSendRequest, Response, response_to
-from reenact.domain.errors import SessionLockedError
+from reenact.domain.errors import SessionLockedError, ShardMovedError
 from reenact.domain.events import Context, Envelope, EventData
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.rules import Rules
@@ -304,9 +304,15 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def on_lost(self, error: Exception) -> None:
         """The log could not be written: let go of the environment; the next incarnation finds out how things stand."""
-        logger.error("session %s could not be recorded: %s", self.context.id, error)
         self._disconnect()
-        if self.state.agent is not None:
+        agent = self.state.agent
+        if isinstance(error, ShardMovedError):  # the next incarnation is at another node
+            logger.info("session %s: %s", self.context.id, error)
+            if agent is not None:
+                self._ports.agent_ends(agent.id)
+            return
+        logger.error("session %s could not be recorded: %s", self.context.id, error)
+        if agent is not None:
             self._ports.log_fails(self.context.id, error)
 
     def can_passivate(self) -> bool:
