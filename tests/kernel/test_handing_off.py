@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -401,6 +402,49 @@ def test_who_is_claimed_after_it_was_to_leave_and_dropped_stays(held: MemoryJour
     assert now(node.account()) == 4
     assert len(node.diary.told("made")) == 2
     node.system.close()
+
+
+def test_a_look_that_an_earlier_incarnation_has_left_behind_makes_nobody_leave(held: MemoryJournal) -> None:
+    node = Node(held, "a")
+    first = node.deposit(1)
+    held.wait_for_appends()
+    between = node.account()
+    left = node.leave("a")
+    node.lose("a")
+    node.claim("a")
+    second = node.account()
+    held.fail_next(StorageError("no space"))
+    held.commit()  # the next incarnation is to leave, looks again behind all that waits, and is dropped before that
+
+    with pytest.raises(StorageError):
+        now(first)
+    left.get(timeout=60)
+    assert [now(between), now(second), now(node.account())] == [0, 0, 0]
+    assert len(node.diary.told("made")) == 3
+    node.system.close()
+
+
+def test_what_is_about_to_be_handled_when_its_actor_is_dropped_is_refused(journal: MemoryJournal) -> None:
+    class Clock(ManualClock):
+        drops: Callable[[], object] | None = None
+
+        def elapsed(self) -> int:
+            drops, self.drops = self.drops, None
+            if drops is not None:
+                drops()
+            return super().elapsed()
+
+    clock = Clock()
+    with ActorSystem(journal, clock=clock, passivate_after=1000) as system, ThreadPoolExecutor(1) as threads:
+        account = system.actor(Account, "a")
+        account.ask(Deposit(1))
+        clock.drops = lambda: system.drop(lambda _: True)
+
+        asked = threads.submit(account.ask, Audit())  # on a thread that runs the actor itself
+
+        with pytest.raises(ShardMovedError):
+            asked.result(timeout=60)
+        assert account.ask(Audit()) == 1
 
 
 def test_who_is_stopped_while_it_is_to_leave_has_left(node: Node) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from reenact.projections.errors import ReadModelBehindError, ReadModelError
 from reenact.projections.read_model.opening import open_read_model
+from reenact.projections.read_model.postgres_store import PostgresSchemas
 from reenact.projections.read_model.queries import KeptReadModel
 from reenact.testing import wait_until
 from tests.journal.server import Server
@@ -159,6 +160,24 @@ def test_tables_that_the_keeper_has_made_anew_are_what_the_others_look_at(
 
     wait_until(lambda: other.runner.lag == 0, what="the look")
     assert other.runner.number == one.runner.number == 2
+
+
+def test_tables_that_were_replaced_and_are_still_there_are_looked_at_no_more(
+    opened: Open, world: World, role: Role, schemas: PostgresSchemas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reenact.projections.read_model.queries._PATIENCE", 0.0)
+    monkeypatch.setattr("reenact.projections.views.schemas.PATIENCE", 1)
+    role.keeper = "one"
+    one, other = opened("one"), opened("other")
+    with schemas.reading():
+        one.rebuild()
+        assert schemas.numbers() == [1, 2]
+        position = world.say("a", "word 20")
+        for kept in (one, other):
+            kept.notify(position)
+
+        wait_until(lambda: other.runner.lag == 0, what="the look")
+        assert other.runner.number == 2
 
 
 def test_a_look_finds_the_server_again(opened: Open, world: World, role: Role, server: Server) -> None:
