@@ -137,7 +137,7 @@ def _copy(log: str, copy: str) -> None:
             for (table,) in tables:
                 names = {"old": Identifier(schema, table), "new": Identifier(target, table)}
                 connection.execute(SQL("CREATE TABLE {new} (LIKE {old} INCLUDING ALL)").format(**names))
-                if table not in _OF_NODES:
+                if schema != old or table not in _OF_NODES:
                     connection.execute(SQL("INSERT INTO {new} SELECT * FROM {old}").format(**names))
         for statement in OWNERSHIP_TABLES:
             if "CREATE VIEW" in statement or "CREATE FUNCTION" in statement:

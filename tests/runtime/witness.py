@@ -182,17 +182,25 @@ def check_rows(runtime: Runtime, states: dict[str, Session]) -> None:
 def at_every_commit(runtime: Runtime, act: Callable[[int], None]) -> None:
     """Call `act` with a count after each commit, before anybody hears of it, on the thread that writes."""
     writer = journal_of(runtime).writer
-    tell = writer._listener
+    tell, publish = writer._listener, writer._publisher
     count = 0
 
     def listen(publications: Any) -> None:  # noqa: ANN401 - passed on as it is
         nonlocal count
         count += 1
         act(count)
-        if tell is not None:
+        if tell is not None and publish is None:
             tell(publications)
 
+    def publish_then(rows: range, publications: Any) -> None:  # noqa: ANN401 - likewise
+        if publications:
+            listen(publications)
+        assert publish is not None
+        publish(rows, publications)
+
     writer._listener = listen
+    if publish is not None:  # a node of a log in PostgreSQL
+        writer._publisher = publish_then
 
 
 def before_it_is_told(runtime: Runtime, act: Callable[[], object]) -> None:
