@@ -316,6 +316,8 @@ class LocalRuntime(Asking):
         """End, or take up again, what is unfinished; on a node in its shards, now and whenever some come."""
         if self._node is None:
             self._do.recover()
+        elif self._node.has_joined:
+            self._do.recover(self._node.region.may_start)
         else:
             self._node.join(self._system, self._do.recover)
 

@@ -88,7 +88,7 @@ class Ownership:
 
     @property
     def has_share(self) -> bool:
-        """Whether this node owns as many shards as it should, and its lease has not run out. From any thread."""
+        """Whether this node has its share of the shards, and its lease has not run out. From any thread."""
         return self._node.has_share and self._node.is_trusted
 
     def has_ended(self, node_id: str) -> bool:

@@ -149,7 +149,7 @@ class Node:
         """Those it takes no more commands for, and has not given back."""
         self.owns_nothing = True
         self.has_share = False
-        """Whether it owns as many shards as it should."""
+        """Whether it has owned as many shards as it should, and still owns some."""
         self._timing = timing
         self._tenant = tenant
         self._clock = clock
@@ -216,7 +216,8 @@ class Node:
             epochs = yield Claim(free)
             assert not isinstance(epochs, View)
             self._take(epochs)
-        self.has_share = len(self.held) >= quota
+        # Who had its share goes on serving while it claims those of a node that has gone.
+        self.has_share = not self.drains and bool(self.held) and (self.has_share or len(self.held) >= quota)
 
     def disconnected(self) -> None:
         """Take it that the connection is lost: what was sent last may have had its effect or not."""

@@ -66,6 +66,11 @@ class Node:
         self.region.join(self._ownership, system, recover=recover, changed=actors.look_again)
 
     @property
+    def has_joined(self) -> bool:
+        """Whether it has begun to take its share."""
+        return self._ownership is not None
+
+    @property
     def owns_share(self) -> bool:
         """Whether it owns as many shards as it should."""
         return self._ownership is not None and self._ownership.has_share

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 from reenact.actors.kernel import ActorSystem
 from reenact.actors.nodes.ownership import Ownership
 from reenact.actors.nodes.protocol import Epochs, Peer
-from reenact.domain.errors import ReenactError
+from reenact.domain.errors import ReenactError, RuntimeClosedError
 from reenact.domain.shards import SHARDS, shard_of
 
 _logger = logging.getLogger("reenact.nodes")
@@ -146,6 +146,8 @@ class ShardRegion:
             try:
                 changed()
                 self._take_up(recover)
+            except RuntimeClosedError:
+                return
             except ReenactError as error:
                 _logger.warning("what has come to this node cannot be taken up now; this is tried again: %s", error)
 

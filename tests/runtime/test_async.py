@@ -185,10 +185,18 @@ def test_errors_are_the_same(log: str, mock: GatedFactory) -> None:
                 await runtime.agents.receive("nobody", "")
             assert await runtime.sessions.get("nobody") is None
             assert await runtime.sessions.delete("nobody") is False
-            with pytest.raises(LogLockedError):
-                await AsyncRuntime.open(log, environment=mock)
             response = await runtime.request("container_list_request", {})
             assert response.data.result == []
+
+    run(story)
+
+
+@pytest.mark.sqlite_only("in PostgreSQL a log has as many nodes as one likes")
+def test_a_second_writer_is_refused(log: str, mock: GatedFactory) -> None:
+    async def story() -> None:
+        async with AsyncRuntime.open(log, environment=mock, synchronous="OFF"):
+            with pytest.raises(LogLockedError):
+                await AsyncRuntime.open(log, environment=mock)
 
     run(story)
 

@@ -231,6 +231,7 @@ def _feed(log: str) -> list[str]:
         return [heard.type for heard in heard_of(journal, "s")]
 
 
+@pytest.mark.sqlite_only("in PostgreSQL a log has as many nodes as one likes")
 def test_a_log_has_one_writer_in_a_process(runtime: Runtime, log: str) -> None:
     with pytest.raises(LogLockedError) as refusal:
         Runtime.open(log, environment=MockEnvironmentFactory())
@@ -239,6 +240,7 @@ def test_a_log_has_one_writer_in_a_process(runtime: Runtime, log: str) -> None:
     assert runtime.containers.get("c") is not None
 
 
+@pytest.mark.sqlite_only("in PostgreSQL a log has as many nodes as one likes")
 def test_a_log_has_one_writer_among_processes(runtime: Runtime, log: str) -> None:
     program = (
         "import sys, reenact\ntry: reenact.Runtime.open(sys.argv[1])\nexcept reenact.LogLockedError as e: print(e.pid)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psycopg
@@ -146,15 +146,17 @@ def test_a_log_that_can_only_be_read_is_not_opened_to_be_written(server: Server)
         Runtime.open(f"{url}&options=-c%20default_transaction_read_only%3Don")
 
 
-def test_a_second_runtime_is_told_who_writes_the_log(server: Server) -> None:
+@pytest.mark.parametrize(("first", "second"), [(open_on, SharedRuntime.open), (SharedRuntime.open, open_on)])
+def test_a_chat_beside_nodes_is_told_who_writes_the_log_and_a_node_beside_chats(
+    server: Server, first: Callable[[str], Runtime], second: Callable[[str], Runtime]
+) -> None:
     url = server.new_log()
-    with open_on(url):
-        for open_ in (Runtime.open, SharedRuntime.open):
-            with pytest.raises(LogLockedError) as locked:
-                open_(url)
-            assert (locked.value.pid, locked.value.host) == (os.getpid(), None)
+    with first(url):
+        with pytest.raises(LogLockedError) as locked:
+            second(url)
+        assert (locked.value.pid, locked.value.host) == (os.getpid(), None)
 
-    open_on(url).close()
+    second(url).close()
 
 
 def test_chats_share_a_log_and_a_session_is_open_in_one_of_them(server: Server) -> None:
