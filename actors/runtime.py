@@ -214,8 +214,11 @@ class _Ports:
             wait()
         except RuntimeClosedError:
             pass  # the next start finds out how things stand
-        except ShardMovedError:
-            self.failures.clear(session_id)  # the node that it has moved to finds out
+        except ShardMovedError as error:
+            if self.nodes is None or self.nodes.epoch_of(SessionActor.stream(session_id)) is None:
+                self.failures.clear(session_id)  # the node that it has moved to finds out
+            else:  # it is this node's, which cannot renew its lease
+                self.log_fails(session_id, error)
         except Exception as error:  # noqa: BLE001 - whatever it is, it is tried again
             # One that could be read, but not be recorded, has said so itself.
             if not isinstance(error, StorageError) or self.failures.error_of(session_id) is not error:

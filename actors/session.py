@@ -65,6 +65,10 @@ class Nodes(Protocol):
         """Return whether the session is to be on this node."""
         ...
 
+    def epoch_of(self, stream: str) -> int | None:
+        """Return the epoch that the session is to be written in; None if it is not this node's."""
+        ...
+
     def was_found(self, stream: str) -> bool:
         """Return whether a crash has left the session behind before this node began."""
         ...
