@@ -217,7 +217,7 @@ class Node:
             assert not isinstance(epochs, View)
             self._take(epochs)
         # Who had its share goes on serving while it claims those of a node that has gone.
-        self.has_share = not self.drains and bool(self.held) and (self.has_share or len(self.held) >= quota)
+        self.has_share = not self.drains and (len(self.held) >= quota or (self.has_share and bool(self.held)))
 
     def disconnected(self) -> None:
         """Take it that the connection is lost: what was sent last may have had its effect or not."""
