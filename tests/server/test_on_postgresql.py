@@ -1,4 +1,4 @@
-"""`reenact serve` on a log in PostgreSQL: it answers, keeps others out, and says when its database is away."""
+"""`reenact serve` on a log in PostgreSQL: it answers, and says when its database is away."""
 
 from __future__ import annotations
 
@@ -46,7 +46,6 @@ def test_it_is_ready_for_as_long_as_its_database_is_there(server: Server, tmp_pa
 
         with Runtime.connect(url) as remote:
             assert remote.ask("Hello").text == "Hello from mock!"
-        second = subprocess.run([*command, log], env=environ, cwd=tmp_path, text=True, capture_output=True, check=False)
         before = state()
         server.stop()
         eventually(lambda: state() == 503)
@@ -58,6 +57,4 @@ def test_it_is_ready_for_as_long_as_its_database_is_there(server: Server, tmp_pa
         _, logged = process.communicate(timeout=PATIENCE)
 
     assert (before, process.returncode) == (200, 0)
-    assert second.returncode == 2
-    assert f"is being written by process {process.pid}" in second.stderr
-    assert SECRET not in line + logged + second.stderr
+    assert SECRET not in line + logged
