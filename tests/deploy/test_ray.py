@@ -20,6 +20,8 @@ from reenact import Runtime, ServerUnreachableError
 from reenact.client.ray_hosts import RayHosts
 from reenact.client.runtime import RemoteRuntime
 from reenact.testing import wait_until
+from tests.deploy.asking import Asking
+from tests.docs.pages import DATABASE, ROOT, blocks
 from tests.journal.server import Server
 
 pytestmark = pytest.mark.skipif(
@@ -29,6 +31,7 @@ pytestmark = pytest.mark.skipif(
 PATIENCE = 120.0
 """Seconds for what Ray does: it starts processes that each import much."""
 CLUSTER = Path(__file__).with_name("ray_cluster.py")
+PAGE = ROOT / "docs" / "several-machines.md"
 PROGRAM = Path(__file__).with_name("ray_program.py")
 
 
@@ -62,12 +65,12 @@ class Hosts:
 
     def __init__(self, ray: Ray, log: str, directory: Path) -> None:
         self._ray = ray
-        self._log = log
+        self.log = log
         self._directory = directory
 
     def start(self, nodes: int) -> subprocess.CompletedProcess[str]:
         """Run a user's program that starts so many, or with 0 stops them."""
-        given = [self._ray.address, self._log, str(nodes), str(self._directory)]
+        given = [self._ray.address, self.log, str(nodes), str(self._directory)]
         return subprocess.run(
             [sys.executable, "-P", str(PROGRAM), *given], timeout=PATIENCE, capture_output=True, text=True, check=False
         )
@@ -146,6 +149,59 @@ def test_a_host_waits_for_a_database_that_is_away(hosts: Hosts, server: Server) 
         second = remote.ask("Still there?", session=first.session_id, timeout=PATIENCE)
 
     assert second.text == "Hello from mock!"
+
+
+def test_the_program_of_the_page_starts_hosts(ray: Ray, hosts: Hosts, tmp_path: Path) -> None:
+    (text,) = [block.text for block in blocks(PAGE) if block.text.startswith("import ray\n")]
+    for shown, real in (
+        (DATABASE, hosts.log),
+        ("ray://head:10001", ray.address),
+        ("tools=[…]", "environment=MockEnvironmentFactory(), default_image=Image(id='chat')"),
+        ('"num_cpus": 2', '"num_cpus": 0.1'),
+    ):
+        assert shown in text
+        text = text.replace(shown, real)
+    program = tmp_path / "program.py"
+    program.write_text(f"from reenact import Image\nfrom reenact.testing import MockEnvironmentFactory\n{text}")
+
+    started = subprocess.run(
+        [sys.executable, "-P", str(program)], timeout=PATIENCE, capture_output=True, text=True, check=False
+    )
+
+    assert started.returncode == 0, started.stderr
+    with hosts.connect() as remote:
+        assert remote.ask("Hello").text == "Hello from mock!"
+
+
+def test_hosts_are_replaced_one_after_the_other_and_a_client_goes_on(hosts: Hosts) -> None:
+    assert hosts.start(2).returncode == 0
+    old = hosts.running()
+
+    with Asking(hosts.connect) as client:
+        client.go_on()
+        replaced = hosts.start(2)
+        client.go_on()
+
+    assert replaced.returncode == 0, replaced.stderr
+    assert (len(old), len(hosts.running())) == (2, 2)
+    assert hosts.running().isdisjoint(old)
+    client.check()
+
+
+def test_when_a_machine_of_the_cluster_is_lost_its_host_is_started_on_another_one(ray: Ray, hosts: Hosts) -> None:
+    ray.tell("add")
+    assert hosts.start(2).returncode == 0
+    old = hosts.running()
+
+    with Asking(hosts.connect) as client:
+        client.go_on()
+        ray.tell("remove")
+        client.go_on()
+        wait_until(lambda: len(hosts.running()) == 2, PATIENCE, "the second host")
+        client.go_on()
+
+    assert len(hosts.running() & old) == 1, "Ray had put one on each"
+    client.check()
 
 
 def test_what_keeps_a_host_from_opening_its_log_is_said_to_who_starts_it(

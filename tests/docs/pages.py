@@ -11,6 +11,9 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 README = ROOT / "README.md"
 PAGES = (README, *sorted((ROOT / "docs").rglob("*.md")))
 
+DATABASE = "postgresql://reenact@database/reenact"
+"""Where programs on pages have a log that they need a server for."""
+
 _FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -37,6 +40,11 @@ class Example:
 
     def __str__(self) -> str:
         return str(self.program)
+
+
+def needs_database(example: Example) -> bool:
+    """Return whether the program has its log on a server."""
+    return DATABASE in example.program.text
 
 
 def blocks(page: Path) -> Iterator[Block]:

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from reenact.testing import FakeMessagesAPI
-from tests.docs.pages import PAGES, README, ROOT, Example, blocks, examples
+from tests.docs.pages import PAGES, README, ROOT, Example, blocks, examples, needs_database
 from tests.started.programs import Programs
 
-EXAMPLES = [example for page in PAGES for example in examples(page)]
+EXAMPLES = [example for page in PAGES for example in examples(page) if not needs_database(example)]
 COMMANDS = [line for block in blocks(README) if block.language == "sh" for line in block.text.splitlines()]
 SETTINGS = ("ANTHROPIC_", "CI", "GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL", "MOCK_", "REENACT_", "XDG_")
 SECONDS = 60
