@@ -102,6 +102,8 @@ class ShardedActors:
                 here.add_done_callback(partial(self._heard, delivery))
             else:
                 self._pass_on(delivery)
+        except ShardMovedError:
+            self._wait(delivery)
         except ReenactError as error:  # such as a mailbox that is full
             delivery.future.fail(error)
 
