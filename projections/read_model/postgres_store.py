@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 LOCK_TIMEOUT = 5000
 """Milliseconds that whoever writes waits for another process that does."""
 
-_IDLE_TIMEOUT = 60_000
-"""Milliseconds after which the server ends the transaction of a process that has been stopped in it."""
+_IDLE_TIMEOUT = 3000
+"""Milliseconds after which the server ends the transaction of a process that has been stopped in it.
+
+It is less than others wait for its locks, and no more than the lease of a node: all nodes need what these tables say.
+"""
 
 _KEYS = re.compile(r"(\w+\.(\w+)) IN \(SELECT anon_1\.value FROM json_each\(\?\) AS anon_1\)")
 _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (

@@ -331,6 +331,19 @@ def test_tables_of_another_version_in_their_place_end_it(
     assert kept.runner.health == "stopped"
 
 
+def test_a_process_that_is_stopped_while_it_writes_does_not_keep_others_from_it(
+    opened: Callable[[], KeptReadModel], schemas: PostgresSchemas, world: World
+) -> None:
+    kept = opened()
+    with closing(schemas.store(1).connect()) as stopped:
+        stopped.execute("BEGIN")
+        stopped.execute("UPDATE reenact_progress SET position = position")
+
+        kept.runner.wait_for(world.say("a"), timeout=60)
+
+    assert kept.runner.position == world.log.head()
+
+
 def test_a_lost_connection_is_made_again(opened: Callable[[], KeptReadModel], server: Server, world: World) -> None:
     kept = opened()
     said(kept)
