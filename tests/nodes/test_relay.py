@@ -399,8 +399,11 @@ def test_a_request_is_taken_back_when_the_connection_is_lost_before_it_was_read(
 def test_a_request_whose_sending_was_interrupted_has_an_unknown_outcome(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(relay_module, "_LOOK", 600.0)  # nobody looks by itself, and is blocked with nothing to send
     a = nodes.start("a")
     nodes.start("b")
+    ask_until_answered(a, "b")
+    wait_for(lambda: nodes.messages() == [])
     begun = sending(a, monkeypatch)
     with nodes.blocked():
         outcome = ask(a, "b")
