@@ -30,14 +30,22 @@ if TYPE_CHECKING:
     from psycopg.abc import Buffer
 
 
-LOCK_TIMEOUT = 5000
+LOCK_TIMEOUT = 3000
 """Milliseconds that whoever writes waits for another process that does."""
 
-_IDLE_TIMEOUT = 3000
+_IDLE_TIMEOUT = 60_000
 """Milliseconds after which the server ends the transaction of a process that has been stopped in it.
 
-It is less than others wait for its locks, and no more than the lease of a node: all nodes need what these tables say.
+It does not look while a pipeline is under way, nor behind one: a Flush that comes after the end switches this off.
 """
+_SILENT = 2
+"""Seconds after which the transaction of a process from which nothing comes is ended by one that waits for its lock."""
+
+_END_SILENT = f"""
+    SELECT pg_terminate_backend(pid) FROM pg_locks JOIN pg_stat_activity USING (pid)
+    WHERE relation = 'reenact_progress'::regclass AND mode = 'RowExclusiveLock' AND granted
+    AND pid <> pg_backend_pid() AND wait_event = 'ClientRead' AND state_change < now() - interval '{_SILENT} s'
+"""  # noqa: S608 - a number of ours
 
 _KEYS = re.compile(r"(\w+\.(\w+)) IN \(SELECT anon_1\.value FROM json_each\(\?\) AS anon_1\)")
 _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...]] = (
@@ -160,11 +168,16 @@ class PostgresStore:
         assert isinstance(connection, PostgresConnection)
         try:
             return connection, self._begin(connection, origin, last)
+        except psycopg.errors.LockNotAvailable:
+            # All nodes need what these tables say, so nobody who is stopped may keep them from being written.
+            self.roll_back(connection)
+            if connection.execute(_END_SILENT).rowcount == 0:
+                raise
         except psycopg.OperationalError:
             if not connection.driver.closed:
                 raise
             connection = self.connect()
-            return connection, self._begin(connection, origin, last)
+        return connection, self._begin(connection, origin, last)
 
     def _begin(self, connection: PostgresConnection, origin: int, last: Row) -> bool:
         with connection.driver.pipeline():

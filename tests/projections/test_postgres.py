@@ -336,8 +336,9 @@ def test_a_process_that_is_stopped_while_it_writes_does_not_keep_others_from_it(
 ) -> None:
     kept = opened()
     with closing(schemas.store(1).connect()) as stopped:
-        stopped.execute("BEGIN")
-        stopped.execute("UPDATE reenact_progress SET position = position")
+        with stopped.driver.pipeline():
+            stopped.execute("BEGIN")
+            stopped.execute("UPDATE reenact_progress SET position = position")
 
         kept.runner.wait_for(world.say("a"), timeout=60)
 
