@@ -60,6 +60,7 @@ class Cluster:
     """So many nodes as there are URLs of the log, behind a balancer. Whatever runs is killed when the block ends."""
 
     def __init__(self, urls: Sequence[str], recovery: Literal["close", "resume"] = "close") -> None:
+        self.recovery = recovery
         self.nodes = [Node(url, recovery) for url in urls]
         self.balancer = Balancer()
         self._stack = ExitStack()
@@ -82,9 +83,10 @@ class Cluster:
         ports = {node.port for node in self.nodes}
         wait_until(lambda: self.balancer.ready == ports, PATIENCE, "all nodes to be ready")
 
-    def wait_until_not_ready(self, node: Node) -> None:
-        """Return when no new connection is taken to the node."""
-        wait_until(lambda: node.port not in self.balancer.ready, PATIENCE, "the node not to be ready")
+    def wait_until_not_ready(self, *nodes: Node) -> None:
+        """Return when no new connection is taken to the nodes."""
+        ports = {node.port for node in nodes}
+        wait_until(lambda: not ports & self.balancer.ready, PATIENCE, "the nodes not to be ready")
 
     def end(self) -> None:
         """Ask all nodes to end, one after the other."""

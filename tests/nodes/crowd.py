@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ CLIENTS = 10
 OF_A_CLIENT = 10
 """So many conversations share a client, and with it a connection."""
 CONVERSATIONS = CLIENTS * OF_A_CLIENT
-PARTS = 8
+PARTS = 5
 """Of an answer."""
 HEARTBEAT = 2.0
 """Seconds after which a client looks for another node if its own says nothing, twice."""
@@ -44,7 +44,6 @@ class Conversation:
     """A session, what was said in it and acknowledged, and what its client has heard."""
 
     session_id: str
-    agent_id: str
     sent: int = 0
     acknowledged: dict[str, str] = field(default_factory=dict)
     """The texts of the messages that the server says it has, by the turns that answer them."""
@@ -83,6 +82,11 @@ class Crowd:
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="crowd", daemon=True)
 
+    @property
+    def refusals(self) -> list[StorageError]:
+        """What clients were told in the place of answers."""
+        return [error for one in self.conversations for error in one.refusals]
+
     def __enter__(self) -> Self:
         self._thread.start()
         self._wait_until(self._begun.done, "the conversations to begin")
@@ -101,6 +105,11 @@ class Crowd:
             "each conversation to go on",
         )
 
+    def answer_in_all(self, turns: int) -> None:
+        """Return when so many turns more have ended, whichever."""
+        enough = self._answers + turns
+        self._wait_until(lambda: self._answers >= enough, "the conversations to go on")
+
     def finish(self) -> None:
         """Let each conversation end with the answer to what it has sent; raise what a client has raised."""
         assert self._loop is not None
@@ -109,6 +118,10 @@ class Crowd:
         self._thread.join()
         if self._failure is not None:
             raise self._failure
+
+    @property
+    def _answers(self) -> int:
+        return sum(len(one.ended) for one in self.conversations)
 
     def _wait_until(self, condition: Callable[[], bool], what: str) -> None:
         def holds() -> bool:
@@ -145,7 +158,7 @@ class Crowd:
 
     async def _talk(self, client: Client, image_id: str) -> None:
         session = await client.runtime.sessions.create("c", image_id)
-        conversation = Conversation(session.id, await client.runtime.sessions.run(session.id))
+        conversation = Conversation(session.id)
         self.conversations.append(conversation)
         if len(self.conversations) == CONVERSATIONS:
             self._begun.set_result(None)
@@ -178,8 +191,11 @@ class Client:
 
 
 async def _send(client: Client, conversation: Conversation, text: str) -> str:
-    """Send a message, and again under the same id while the server says that it cannot store it; return its turn."""
-    data = {"agent_id": conversation.agent_id, "content": text, "request_id": text}
+    """Send a message to the session's agent, which is run if none is live; return its turn.
+
+    While the server says that it cannot store it, it is sent again under the same id.
+    """
+    data = {"session_id": conversation.session_id, "content": text, "request_id": text}
     while True:
         try:
             return at(str, await client.request("message_send_request", data), "turn_id")
@@ -212,8 +228,3 @@ async def _follow(events: RemoteSubscription, conversation: Conversation) -> Non
             turns += 1
             if turns == 2:
                 return
-
-
-def answers_of(conversations: Sequence[Conversation]) -> int:
-    """Return how many turns were heard to end."""
-    return sum(len(one.ended) for one in conversations)

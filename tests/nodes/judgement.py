@@ -56,6 +56,9 @@ def _judge_one(conversation: Conversation, feed: list[Heard], cut_short: Collect
         else:
             assert outcome in cut_short, turn_id
             assert answer.startswith(answers.get(turn_id, ""))
+    # An agent lives on wherever it goes; only a turn that is cut short may be its last.
+    if not cut_short:
+        assert sum(event.type == "agent_started" for event in feed) == 1
 
 
 def _turn_of(event: Heard) -> str:

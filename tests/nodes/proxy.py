@@ -69,7 +69,12 @@ class Proxy:
                     assert isinstance(one, socket.socket)
                     if one is self._listener:
                         client, server = one.accept()[0], socket.socket(socket.AF_UNIX)
-                        server.connect(self._target)
+                        try:
+                            server.connect(self._target)
+                        except OSError:  # it is not there at present
+                            client.close()
+                            server.close()
+                            continue
                         others |= {client: server, server: client}
                         selector.register(client, selectors.EVENT_READ)
                         selector.register(server, selectors.EVENT_READ)

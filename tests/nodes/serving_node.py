@@ -18,7 +18,7 @@ from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, MockEvent
 from tests.nodes.crowd import chunks_of
 
-PAUSE = 60.0
+PAUSE = 200.0
 """Milliseconds before each part of an answer: long enough for many conversations to be in the middle of one."""
 
 

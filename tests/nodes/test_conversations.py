@@ -2,41 +2,120 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
 from tests.journal.server import Server
-from tests.nodes.cluster import Cluster
+from tests.nodes.cluster import Cluster, Node
 from tests.nodes.crowd import Crowd
 from tests.nodes.judgement import judge
 from tests.nodes.proxy import Proxy
 
 
-def test_one_node_answers_a_hundred_conversations(url: str) -> None:
-    with Cluster([url]) as cluster, Crowd(cluster.balancer.url) as crowd:
-        crowd.answer_more(2)
+@pytest.fixture
+def proxies(server: Server) -> Generator[list[Proxy]]:
+    """A proxy before the server for each of three nodes."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(Proxy(server.url)) for _ in range(3)]
+
+
+def test_a_node_is_killed_and_comes_back(url: str) -> None:
+    with Cluster([url] * 3) as cluster, Crowd(cluster.balancer.url) as crowd:
+        crowd.answer_more()
+        cluster.nodes[0].kill()
+        crowd.answer_more()
+        _come_back(cluster, cluster.nodes[0])
+        crowd.answer_more()
+        crowd.finish()
+        cluster.end()
+
+    judge(url, crowd.conversations, "interrupted")
+    assert crowd.refusals == []
+
+
+def test_turns_of_a_node_that_is_killed_are_answered_by_another(url: str) -> None:
+    with Cluster([url] * 3, recovery="resume") as cluster, Crowd(cluster.balancer.url) as crowd:
+        crowd.answer_more()
+        cluster.nodes[0].kill()
+        crowd.answer_more()
+        crowd.finish()
+        for node in cluster.nodes[1:]:
+            node.end()
+
+    judge(url, crowd.conversations, resumed=True)
+    assert crowd.refusals == []
+
+
+def test_a_node_is_stopped_until_others_have_its_sessions_and_goes_on(url: str) -> None:
+    with Cluster([url] * 3) as cluster, Crowd(cluster.balancer.url) as crowd:
+        crowd.answer_more()
+        cluster.nodes[0].stop()
+        crowd.answer_more()
+        cluster.nodes[0].go_on()
+        cluster.wait_until_ready()
+        crowd.answer_more()
+        crowd.finish()
+        cluster.end()
+
+    judge(url, crowd.conversations, "interrupted")
+    assert crowd.refusals == []
+
+
+def test_the_connections_of_a_node_to_the_database_are_cut(url: str, proxies: list[Proxy]) -> None:
+    with Cluster([proxy.url(url) for proxy in proxies]) as cluster, Crowd(cluster.balancer.url) as crowd:
+        crowd.answer_more()
+        proxies[0].cut()
+        crowd.answer_more()
+        proxies[1].hold()
+        cluster.wait_until_not_ready(cluster.nodes[1])
+        proxies[1].go_on()
+        crowd.answer_more()
+        cluster.wait_until_ready()
+        crowd.finish()
+        cluster.end()
+
+    judge(url, crowd.conversations, "interrupted", "failed")
+
+
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_the_database_restarts(url: str, server: Server, nodes: int) -> None:
+    with Cluster([url] * nodes) as cluster, Crowd(cluster.balancer.url) as crowd:
+        crowd.answer_more()
+        with _away(server):
+            cluster.wait_until_not_ready(*cluster.nodes)
+        crowd.answer_more()
+        cluster.wait_until_ready()
+        crowd.finish()
+        cluster.end()
+
+    judge(url, crowd.conversations, "interrupted", "failed")
+
+
+def test_all_nodes_are_restarted_one_after_the_other_and_no_request_fails(url: str) -> None:
+    with Cluster([url] * 3) as cluster, Crowd(cluster.balancer.url) as crowd:
+        crowd.answer_more()
+        for node in cluster.nodes:
+            node.end()
+            _come_back(cluster, node)
+        crowd.answer_more()
         crowd.finish()
         cluster.end()
 
     judge(url, crowd.conversations)
+    assert crowd.refusals == []
 
 
-def test_connections_to_the_server_are_cut(url: str, server: Server) -> None:
-    with Proxy(server.url) as proxy, Cluster([proxy.url(url)]) as cluster, Crowd(cluster.balancer.url) as crowd:
-        crowd.answer_more()
-        proxy.cut()
-        crowd.answer_more()
-        crowd.finish()
-        cluster.end()
-
-    judge(url, crowd.conversations, "failed")
-
-
-def test_the_database_restarts(url: str, server: Server) -> None:
-    with Cluster([url]) as cluster, Crowd(cluster.balancer.url) as crowd:
-        crowd.answer_more()
-        server.stop()
-        cluster.wait_until_not_ready(cluster.nodes[0])
+@contextmanager
+def _away(server: Server) -> Generator[None]:
+    server.stop()
+    try:
+        yield
+    finally:
         server.start()
-        crowd.answer_more()
-        crowd.finish()
-        cluster.end()
 
-    judge(url, crowd.conversations, "failed")
+
+def _come_back(cluster: Cluster, node: Node) -> None:
+    node.start()
+    cluster.wait_until_ready()
