@@ -30,9 +30,9 @@ LOOK = 1.0
 FIRST_PAUSE = 0.25
 LAST_PAUSE = 2.0
 """Seconds until it reads again after a failure: the first time, and at most."""
-STEP = 32
+STEP = 128
 """So many rows are read at a time."""
-MOST_TOPICS = 64
+MOST_TOPICS = 1000
 """If more than these are followed, the rows of all streams are read."""
 MOST_EVENTS = 8192
 """What was handed over and waits for rows of others is forgotten if it is more than this, and read from the log."""

@@ -332,8 +332,8 @@ def test_a_damaged_row_is_told_of_and_who_follows_finds_it_in_the_log(
 
 
 def test_a_failure_leaves_nothing_out(here: SharedNode, there: SharedNode) -> None:
-    given = listening(here.feed)
-    there.write("s", *deltas(*map(str, range(100))), rows=100)
+    given, count = listening(here.feed), 3 * tails.STEP
+    there.write("s", *deltas(*map(str, range(count))), rows=count)
     here.reads_until_failure = 2
     with pytest.raises(StorageError):
         here.tail.advance(looks=True)
@@ -342,7 +342,7 @@ def test_a_failure_leaves_nothing_out(here: SharedNode, there: SharedNode) -> No
     here.tail.advance(looks=False)
 
     assert len(before) == 2 * tails.STEP
-    assert ids(before + given()) == [f"session/s:{cursor}" for cursor in range(2, 102)]
+    assert ids(before + given()) == [f"session/s:{cursor}" for cursor in range(2, count + 2)]
 
 
 def test_a_log_that_has_lost_its_end_is_followed_from_there(
