@@ -7,6 +7,7 @@ import ctypes
 import gc
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -34,6 +35,15 @@ class Child:
     def __exit__(self, *exc: object) -> None:
         self._process.kill()
         self._process.communicate()
+
+    @property
+    def pid(self) -> int:
+        """The process's id."""
+        return self._process.pid
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
 
     def hear(self) -> dict[str, Any]:
         """Return what it says next."""

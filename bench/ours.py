@@ -34,7 +34,7 @@ class Ours:
 
     def provider(self) -> LLMProvider:
         """Return what provides the model."""
-        return _Provider()
+        return Provider()
 
     def image(self) -> Image:
         """Return the agents' definition."""
@@ -105,8 +105,11 @@ class _Driver:
         """Nothing is ever under way for long."""
 
 
-class _Provider:
+class Provider:
+    """Provides a model that answers at once."""
+
     name = "bench"
 
     def provide(self) -> _Driver:
+        """Return a new driver."""
         return _Driver()
