@@ -61,6 +61,8 @@ DEFAULT_CONTAINER = "default"
 
 
 Kind: TypeAlias = type[EventSourcedActor[Any, Any, Any]]
+_SENDS = 3
+"""How often an agent is looked up, or started, for a message to a session before it is taken for gone."""
 _TRIES = 64
 """How many ids are looked at for one that is of a shard of this node: with a share of a tenth, one is found."""
 
@@ -352,22 +354,33 @@ class RuntimeOperations:
 
     def message_send(self, request: commands.MessageSendRequest, attempt: Attempt) -> Sent:
         """See `Agents.receive`; the agent of a session, or of an image's default session, is started if need be."""
-        command = self._receive(request, attempt, None)
-        session_id = self.session_of(command.agent_id)
-        attempt.ask(self.actor_of(session_id), command)
-        return Sent(agent_id=command.agent_id, session_id=session_id, turn_id=command.turn_id)
+        sent, _ = self._send(request, attempt, None)
+        return sent
 
     def answer(self, request: commands.MessageSendRequest, attempt: Attempt) -> Segment | Sent:
         """Do the same, and return the response to the request, which is published with the message.
 
         What is said to another node's agent is answered there without a response: then it is yet to be published.
         """
-        command = self._receive(request, attempt, request.request_id)
-        session_id = self.session_of(command.agent_id)
-        response: Segment | str = attempt.ask(self.actor_of(session_id), command)
-        if isinstance(response, Segment):
-            return response
-        return Sent(agent_id=command.agent_id, session_id=session_id, turn_id=response)
+        sent, response = self._send(request, attempt, request.request_id)
+        return response if isinstance(response, Segment) else sent
+
+    def _send(
+        self, request: commands.MessageSendRequest, attempt: Attempt, request_id: str | None
+    ) -> tuple[Sent, Segment | str]:
+        """Send the message to the agent that is named, or to the live one; return what its actor has replied, too."""
+        tries = itertools.count(1)
+        while True:
+            command = self._receive(request, attempt, request_id)
+            try:
+                session_id = self.session_of(command.agent_id)
+                reply: Segment | str = attempt.ask(self.actor_of(session_id), command)
+            except AgentNotFoundError:  # it was live a moment ago: its node may have ended
+                if request.agent_id is not None or next(tries) == _SENDS:
+                    raise
+            else:
+                turn_id = reply if isinstance(reply, str) else command.turn_id
+                return Sent(agent_id=command.agent_id, session_id=session_id, turn_id=turn_id), reply
 
     async def receive(self, request: commands.MessageSendRequest) -> Sent | None:
         """Do as `message_send` without blocking the event loop, or return None if the agent is not live."""

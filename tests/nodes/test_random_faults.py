@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+
+import pytest
 
 from tests.examples import chance_of, examples
 from tests.journal.server import Server
@@ -13,6 +16,7 @@ from tests.nodes.crowd import Crowd
 from tests.nodes.judgement import judge
 from tests.nodes.proxy import Proxy
 
+pytestmark = pytest.mark.skipif("SOAK_SEED" not in os.environ, reason="chance is for `make soak`")
 ROUNDS = examples(9)
 FAULTS = ("kill", "end", "stop", "hold", "cut", "restart")
 FELT = 30

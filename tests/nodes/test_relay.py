@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from queue import SimpleQueue
+from selectors import DefaultSelector
 from typing import TypeAlias
 
 import psycopg
@@ -125,6 +126,18 @@ def sending(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> threading.Event:
 
     monkeypatch.setattr(relay, "_execute", note_and_execute)
     return begun
+
+
+def looks_no_more(relay: Relay, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the relay begin no exchange without something to send, or to read."""
+    waits, rest = threading.Event(), relay._wait
+
+    def wait(selector: DefaultSelector, timeout: float) -> None:
+        waits.set()
+        rest(selector, LIMIT)
+
+    monkeypatch.setattr(relay, "_wait", wait)
+    assert waits.wait(LIMIT)
 
 
 def reply_to(relay: Relay, node_id: str, body: bytes = b"question") -> bytes | RelayError:
@@ -399,11 +412,9 @@ def test_a_request_is_taken_back_when_the_connection_is_lost_before_it_was_read(
 def test_a_request_whose_sending_was_interrupted_has_an_unknown_outcome(
     nodes: Nodes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relay_module, "_LOOK", 600.0)  # nobody looks by itself, and is blocked with nothing to send
     a = nodes.start("a")
     nodes.start("b")
-    ask_until_answered(a, "b")
-    wait_for(lambda: nodes.messages() == [])
+    looks_no_more(a, monkeypatch)
     begun = sending(a, monkeypatch)
     with nodes.blocked():
         outcome = ask(a, "b")

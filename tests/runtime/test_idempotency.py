@@ -27,15 +27,17 @@ from reenact.actors.idempotency import InFlightRequest
 from reenact.actors.journal.api import Remembered
 from reenact.actors.kernel import Reference
 from reenact.actors.operations import RuntimeOperations
+from reenact.domain.commands import Sent
 from reenact.domain.errors import RequestReusedError
 from reenact.domain.idempotency import IdempotentCommand
-from reenact.domain.session import Session
+from reenact.domain.session import Receive, Session
 from reenact.events import REQUESTS, Envelope
 from reenact.testing import wait_until
 from tests.jsons import array_at, at
 from tests.logs import copy_log, execute, log_at
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.deciding import RULES, Answer, Desk, agent_of, check
+from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import Ears, before_it_is_told, journal_of
 
 READS = {"get", "list", "page", "messages", "turns", "tool", "usage", "locate"}
@@ -506,3 +508,23 @@ def test_an_answer_that_is_damaged_in_the_log_is_named(opened: Open, log: str, n
 
     with pytest.raises(LogUnusableError, match="the answer to request 'r1' is damaged"):
         runtime.request("container_create_request", data)
+
+
+def test_a_message_to_a_session_whose_agent_ends_meanwhile_reaches_the_next_one(
+    runtime: Runtime, agent: str, mock: GatedFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive, ended = runtime._do._receive, [agent]
+
+    def receive_and_end(*given: Any) -> Receive:  # noqa: ANN401 - passed on as it is
+        command = receive(*given)
+        if ended and command.agent_id == ended[0]:
+            runtime.agents.destroy(ended.pop())
+        return command
+
+    monkeypatch.setattr(runtime._do, "_receive", receive_and_end)
+
+    sent = runtime.request("message_send_request", {"session_id": "s", "content": "Hello", "request_id": "r"})
+
+    result = msgspec.convert(sent.data.result, Sent)
+    assert result.agent_id != agent
+    assert runtime.turns.wait(result.turn_id, timeout=60).outcome == "completed"
