@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from types import TracebackType
-from typing import Final, ParamSpec, Self, TypeVar
+from typing import Any, Final, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
 import pykka
@@ -320,7 +320,9 @@ class ActorSystem:
         """
         # First who lives, then the cells: so the cell of each who goes on living is among them. Who begins meanwhile
         # finds the signal among what is sent, when its turn comes, and has then read the log later than it was asked.
-        living = [actor for actor in self.pool.live() if isinstance(actor, EventSourcedActor)]
+        living: list[EventSourcedActor[Any, Any, Any]] = [
+            actor for actor in self.pool.live() if isinstance(actor, EventSourcedActor)
+        ]
         contexts: set[ActorContext] = set()
         for cell in self._cells_of(is_gone):
             if cell.mailbox.offer(Envelope(DROP)):

@@ -299,7 +299,8 @@ class Relay:
         self._is_notified = True
 
     def _next_batch(self) -> list[_Message]:
-        size, batch = 0, []
+        size = 0
+        batch: list[_Message] = []
         with self._gate:
             while self._outgoing and size < _BATCH:
                 batch.append(self._outgoing.popleft())

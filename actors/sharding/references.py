@@ -92,13 +92,13 @@ class ShardedActors:
         Raises:
             InvalidInputError: the id cannot be one.
         """
-        return ShardedReference(self, kind, id_, self._system.actor(kind, id_))
+        return ShardedReference(self, kind, id_, self._here(kind, id_))
 
     def send(self, delivery: Delivery) -> None:
         """Have the command carried out by the owner of its shard, as soon as there is one."""
         try:
             if self.region.is_here(delivery.stream):
-                here = self._system.actor(delivery.kind, delivery.id).ask_future(delivery.command)
+                here = self._here(delivery.kind, delivery.id).ask_future(delivery.command)
                 here.add_done_callback(partial(self._heard, delivery))
             else:
                 self._pass_on(delivery)
@@ -133,7 +133,7 @@ class ShardedActors:
             passed = wire.read_passed(body)
             kind = _KINDS[passed.category]
             if self.region.is_here(kind.stream(passed.id)):
-                here = self._system.actor(kind, passed.id).ask_future(passed.command)
+                here = self._here(kind, passed.id).ask_future(passed.command)
                 here.add_done_callback(lambda future: reply(_outcome(future)))
             else:
                 reply(wire.ELSEWHERE)
@@ -151,6 +151,9 @@ class ShardedActors:
             self._asked.clear()
         for delivery in left:
             delivery.future.fail(_closed())
+
+    def _here(self, kind: Kind, id_: str) -> Askable:
+        return self._system.actor(kind, id_)
 
     def _pass_on(self, delivery: Delivery) -> None:
         owner = self.region.owner_of(delivery.stream)

@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -144,7 +144,7 @@ class Node:
 
 
 @contextmanager
-def nodes(command: Sequence[str], count: int, log: str, directory: Path) -> Iterator[list[Node]]:
+def nodes(command: Sequence[str], count: int, log: str, directory: Path) -> Generator[list[Node]]:
     """Yield so many nodes on the log, ready, which run this command."""
     tokens = directory / "tokens"
     tokens.write_text(f"{TOKEN}\n")

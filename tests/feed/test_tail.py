@@ -10,6 +10,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from itertools import cycle
 from queue import SimpleQueue
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,7 +20,7 @@ from reenact.actors.feed import tail as tails
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.publications import Listener
 from reenact.actors.feed.tail import Tail
-from reenact.actors.journal.api import Append, Entry, FeedRow, Recorded, Segment
+from reenact.actors.journal.api import Append, Entry, FeedRow, Recorded, Segment, WrittenRow
 from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.domain import events as heard
 from reenact.domain.container import ContainerCreated
@@ -57,7 +58,7 @@ def there(book: SharedBook, here: SharedNode) -> Iterator[SharedNode]:
 
 
 @contextmanager
-def closing(book: SharedBook) -> Iterator[SharedNode]:
+def closing(book: SharedBook) -> Generator[SharedNode]:
     node = book.node()
     try:
         yield node
@@ -210,11 +211,11 @@ def test_of_few_topics_only_their_rows_are_read(here: SharedNode, there: SharedN
     asked: list[object] = []
     read = here.read_rows
 
-    def asking(**words: object) -> object:
+    def asking(**words: Any) -> list[WrittenRow]:  # noqa: ANN401 - as they come
         asked.append(words["streams"])
-        return read(**words)  # type: ignore[arg-type]  # as they come
+        return read(**words)
 
-    here.read_rows = asking  # type: ignore[method-assign,assignment]  # likewise
+    vars(here)["read_rows"] = asking
     here.tail.advance(looks=True)
 
     assert asked == [("session/s",)]
@@ -310,11 +311,11 @@ def test_a_compacted_row_is_heard_as_it_is_read(here: SharedNode, there: SharedN
     ids=["unreadable", "unknown type", "no such event", "no such context", "too long", "empty"],
 )
 def test_a_damaged_row_is_told_of_and_who_follows_finds_it_in_the_log(
-    here: SharedNode, book: SharedBook, caplog: pytest.LogCaptureFixture, row: dict[str, FeedRow]
+    here: SharedNode, book: SharedBook, caplog: pytest.LogCaptureFixture, row: dict[str, Any]
 ) -> None:
     subscription, news, given = here.feed.subscribe("s", None, 1), here.feed.news("s"), listening(here.feed)
     book.write("t", created("t"))
-    book.add("session/s", first_cursor=2, heard=1, **row)  # type: ignore[arg-type]  # as they are named
+    book.add("session/s", first_cursor=2, heard=1, **row)
     book.feeds["session/s"].append(FeedRow("session/s", 3, ()))
     book.add("session/s", first_cursor=3, heard=1, error=LogUnusableError("likewise"))
     book.write("t", *deltas("a"))
@@ -369,12 +370,12 @@ def test_a_thread_reads_again_after_failures_and_tells_once(
     fails = iter([StorageError("gone"), ValueError("a mistake"), StorageError("gone")])
     read = here.read_rows
 
-    def failing(**words: object) -> object:
+    def failing(**words: Any) -> list[WrittenRow]:  # noqa: ANN401 - as they come
         for error in fails:
             raise error
-        return read(**words)  # type: ignore[arg-type]  # as they come
+        return read(**words)
 
-    here.read_rows = failing  # type: ignore[method-assign,assignment]  # likewise
+    vars(here)["read_rows"] = failing
     subscription = here.feed.subscribe("s", None, 1)
     there.write("s", *deltas("a"))
 

@@ -32,6 +32,7 @@ ALLOWED = {
     "actors/kernel/pooled.py: ask": "as pykka's own",
     "actors/kernel/pooled.py: stop": "as pykka's own",
     "actors/kernel/profile.py": "a class of actors of any type; its parameters are invariant",
+    "actors/kernel/system.py: drop": "an actor of any type; its parameters are invariant",
     "actors/kernel/timers.py: Own": "as the message",
     "actors/nodes/database.py: ImpatientConnection": "cells, as psycopg gives them",
     "actors/nodes/database.py: _execute": "likewise",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from reenact.actors.journal.requests import (
     Step,
 )
 from reenact.actors.journal.stored import StoredJournal
-from reenact.domain.chain import Timer
+from reenact.domain.chain import End, Timer
 from reenact.domain.errors import ConflictError, ShardMovedError, StorageError, UnstorableError
 from reenact.domain.shards import shard_of
 from tests.journal.server import Server
@@ -199,7 +199,12 @@ def test_a_stream_that_is_another_node_s_is_refused_before_anything_is_sent(
 ) -> None:
     node.epochs.clear()
     asked: list[str] = []
-    monkeypatch.setattr(PostgresStore, "stream_ends", lambda _, streams: asked.extend(streams))
+
+    def ask(_: PostgresStore, streams: Sequence[str]) -> list[tuple[str, End]]:
+        asked.extend(streams)
+        return []
+
+    monkeypatch.setattr(PostgresStore, "stream_ends", ask)
 
     (outcome,) = settle(journal, Append(A, 0, 1, (Added(1),), remembered=Remembered("r1", b"", b"", 1)))
 
@@ -550,7 +555,11 @@ def test_shards_that_are_taken_again_and_again_are_given_up_in_the_end(
 ) -> None:
     """The server refuses an epoch, and says that it is the present one, each time."""
     monkeypatch.setattr("reenact.actors.journal.postgres.store._TRIES", 5)
-    monkeypatch.setattr(PostgresStore, "_past", lambda *_: frozenset())
+
+    def past(*_: object) -> frozenset[tuple[int, int]]:
+        return frozenset()
+
+    monkeypatch.setattr(PostgresStore, "_past", past)
     shards.claim(elsewhere, A)
 
     (outcome,) = settle(journal, step(A, 0, Added(1)))

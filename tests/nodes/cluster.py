@@ -81,7 +81,7 @@ class Cluster:
     def wait_until_ready(self) -> None:
         """Return when all nodes are."""
         ports = {node.port for node in self.nodes}
-        wait_until(lambda: self.balancer.ready == ports, PATIENCE, "all nodes to be ready")
+        wait_until(lambda: {*self.balancer.ready} == ports, PATIENCE, "all nodes to be ready")
 
     def wait_until_not_ready(self, *nodes: Node) -> None:
         """Return when no new connection is taken to the nodes."""

@@ -45,12 +45,12 @@ class Conversation:
 
     session_id: str
     sent: int = 0
-    acknowledged: dict[str, str] = field(default_factory=dict)
+    acknowledged: dict[str, str] = field(default_factory=dict[str, str])
     """The texts of the messages that the server says it has, by the turns that answer them."""
-    heard: list[RuntimeEvent] = field(default_factory=list)
-    ended: set[str] = field(default_factory=set)
+    heard: list[RuntimeEvent] = field(default_factory=list[RuntimeEvent])
+    ended: set[str] = field(default_factory=set[str])
     """The turns whose end was heard."""
-    refusals: list[StorageError] = field(default_factory=list)
+    refusals: list[StorageError] = field(default_factory=list[StorageError])
     """What the client was told in the place of an answer."""
     stirred: asyncio.Event = field(default_factory=asyncio.Event)
 

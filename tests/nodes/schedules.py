@@ -17,7 +17,7 @@ class Result:
     """What a schedule came to."""
 
     took: float
-    done: Counter[str] = field(default_factory=Counter)
+    done: Counter[str] = field(default_factory=Counter[str])
     written: int = 0
     epochs: int = 0
 

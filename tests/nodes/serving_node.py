@@ -33,7 +33,7 @@ def echo(conversation: Sequence[Said]) -> Iterator[MockEvent]:
 
 def main(url: str, port: str, recovery: str) -> int:
     if recovery == "close":
-        vars(mock)["PREDEFINED_SCENARIOS"] = {"echo": echo}
+        setattr(mock, "PREDEFINED_SCENARIOS", {"echo": echo})  # noqa: B010 - it is final
         sys.argv = ["reenact", "serve", "--scenario", "echo", "--db", url, "--host", "127.0.0.1", "--port", port]
         return reenact()
     ends = threading.Event()

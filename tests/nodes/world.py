@@ -53,8 +53,8 @@ class Stored:
 
     epochs: list[int] = field(default_factory=lambda: [0] * SHARDS)
     owners: list[str | None] = field(default_factory=lambda: [None] * SHARDS)
-    nodes: dict[str, Lease] = field(default_factory=dict)
-    log: list[Entry] = field(default_factory=list)
+    nodes: dict[str, Lease] = field(default_factory=dict[str, Lease])
+    log: list[Entry] = field(default_factory=list[Entry])
 
     def copy(self) -> Stored:
         return Stored([*self.epochs], [*self.owners], {**self.nodes}, [*self.log])
@@ -84,7 +84,7 @@ class SimulatedDatabase:
                 stored.nodes[id_] = Lease(lock, drains, self.clock + self._lease)
                 return view
             case Claim(seen=seen):
-                claimed = {}
+                claimed: dict[int, int] = {}
                 for shard, epoch in seen.items():
                     owner = stored.owners[shard]
                     is_owned = owner is not None and owner in stored.nodes and self.status(owner) == "live"
@@ -93,7 +93,7 @@ class SimulatedDatabase:
                         claimed[shard] = epoch + 1
                 return claimed
             case GiveBack(held=held):
-                given_back = {}
+                given_back: dict[int, int] = {}
                 for shard, epoch in held.items():
                     if (stored.epochs[shard], stored.owners[shard]) == (epoch, id_):
                         stored.owners[shard] = None

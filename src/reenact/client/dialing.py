@@ -9,7 +9,7 @@ import random
 import re
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple, Protocol
 from urllib.parse import urlsplit, urlunsplit
 
@@ -36,6 +36,7 @@ from reenact.domain.errors import (
     from_wire,
 )
 from reenact.domain.frames import NOT_ALLOWED, PROTOCOL, SUBPROTOCOL, Hello, Refused, Welcome
+from reenact.domain.plain import is_sequence
 
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _UNFIT = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]")
@@ -79,7 +80,7 @@ def websocket_addresses(urls: object) -> tuple[str, ...]:
     Raises:
         ConfigurationError: there is none, or no server can be at one of them.
     """
-    if isinstance(urls, str) or not isinstance(urls, Iterable):
+    if not is_sequence(urls):
         return (websocket_address(urls),)
     found = tuple(websocket_address(url) for url in urls)
     if not found:
