@@ -149,6 +149,7 @@ ONE_OF_EACH: list[ReenactError] = [
     LogLockedError("a.db", None),
     MissingExtraError("a server", "server", "no module named 'uvicorn'"),
     errors.SessionLockedError("s", None),
+    errors.NodeUnreadyError(),
     errors.ShardMovedError("session/s"),
     MailboxFullError(7),
     LLMError("overloaded_error", "try later", retryable=True),
