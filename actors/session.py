@@ -324,8 +324,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         return self.state.agent is None
 
     def can_leave(self) -> bool:
-        """Another node can go on with an agent that is at nothing."""
-        return self.state.turn is None and self.state.round is None
+        """Another node can go on with an agent that is at nothing, or waits for people."""
+        return self.state.turn is None
 
     def on_stop(self) -> None:
         """Let go of the environment, and of the session if no agent is live in it."""

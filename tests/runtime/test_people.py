@@ -28,6 +28,7 @@ from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import Rules
 from reenact.domain.people import PendingCall
 from reenact.domain.session import Session
+from tests.journal.server import running_server
 from tests.logs import copy_log, drop_tables
 from tests.runtime.conftest import Open
 from tests.runtime.deciding import RULES, STRICTER, Answer, Desk, agent_of, begin, check, say
@@ -639,3 +640,21 @@ def test_requests_decide_as_the_facades_do(opened: Open, desk: Desk) -> None:
     assert calls == runtime.sessions.tool_calls("s")
     assert msgspec.convert(ask("session_turns_request", session_id="s"), list[TurnInfo]) == runtime.sessions.turns("s")
     assert msgspec.convert(ask("session_usage_request", session_id="s"), UsageInfo) == runtime.sessions.usage("s")
+
+
+def test_a_session_that_waits_for_a_person_moves_with_its_agent_and_is_decided_there(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    locks = tmp_path_factory.getbasetemp().parent / "runtime"
+    locks.mkdir(mode=0o700, exist_ok=True)
+    with running_server(locks) as server:
+        url, first, second = server.new_log(), Desk(), Desk("Well.")
+        leaving = Runtime.open(url, environment=first)
+        _, (call, *_) = waiting(leaving, first, SEND)
+        agent = leaving.agents.list()[0].id
+        with Runtime.open(url, environment=second) as staying:
+            leaving.close()
+            assert [each.id for each in staying.agents.list()] == [agent]
+            turn = staying.agents.approve(call.id)
+            assert turn is not None
+            assert staying.turns.wait(turn, timeout=60).text == "Well."
