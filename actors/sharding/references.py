@@ -169,8 +169,12 @@ class ShardedActors:
         body = wire.passed_bytes(delivery.kind.category, delivery.id, delivery.command)
         delivery.node = owner.id
         with self._lock:
-            if not self._is_closed:
+            is_closed = self._is_closed
+            if not is_closed:
                 self._asked.add(delivery)
+        if is_closed:
+            delivery.future.fail(_closed())
+            return
         self._relay.ask(owner.id, body, partial(self._replied, delivery, owner.id))
 
     def _wait(self, delivery: Delivery) -> None:
@@ -208,7 +212,8 @@ class ShardedActors:
             self._wait(delivery)
             return
         reply = wire.answer_of(delivery.command, answer)
-        if isinstance(reply, ShardMovedError):
+        if isinstance(reply, ShardMovedError):  # a node that closes says so, too, whatever it has done before
+            delivery.again = True
             self._wait(delivery)
         elif isinstance(reply, ReenactError):
             self._refuse(delivery, reply)
@@ -216,11 +221,12 @@ class ShardedActors:
             delivery.future.set(reply)
 
     def _refuse(self, delivery: Delivery, error: ReenactError) -> None:
-        if not delivery.again:
-            delivery.future.fail(error)
-            return
         with self._lock:
-            self._doubtful.append((delivery, error))
+            is_doubtful = delivery.again and not self._is_closed
+            if is_doubtful:
+                self._doubtful.append((delivery, error))
+        if not is_doubtful:
+            delivery.future.fail(error)
 
     def _settle(self, delivery: Delivery, error: ReenactError) -> None:
         """Reply what the log remembers, if the command was carried out before it was refused."""

@@ -260,8 +260,10 @@ def test_closing_tells_those_that_wait(node: Node) -> None:
     node.actors.close()
     node.region.at = None
     late = node.container.ask_future(CREATE)
+    node.region.at = "there"
+    later = node.container.ask_future(CREATE)
 
-    for reply in (waiting, asked, late):
+    for reply in (waiting, asked, late, later):
         with pytest.raises(RuntimeClosedError):
             reply.get(timeout=0)
 
