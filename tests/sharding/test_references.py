@@ -319,3 +319,16 @@ def test_a_system_that_closes_has_not_seen_the_command(node: Node) -> None:
     node.actors.serve(wire.passed_bytes("container", "c", CREATE), answers)
 
     assert answers.given == [wire.ELSEWHERE]
+
+
+def test_what_a_closing_node_has_carried_out_is_answered_from_the_log(node: Node) -> None:
+    node.region.at = "there"
+    reply = node.container.ask_future(CREATE)
+    node.wire.asked[0][2](wire.ELSEWHERE)
+    node.actors.look_again()
+    node.wire.asked[1][2](wire.refusal_bytes(AlreadyExistsError("container", "c")))
+    node.remembered["req_0"] = Remembered("req_0", b"", msgspec.msgpack.encode(None), 1)
+
+    node.actors.look_again()
+
+    assert reply.get(timeout=0) is None
