@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.middleware import Middleware
 from starlette.responses import Response
-from starlette.routing import WebSocketRoute
+from starlette.routing import Mount, WebSocketRoute
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
@@ -25,6 +25,8 @@ from reenact.server.sockets import Connection
 
 OPEN = frozenset({"/health", "/ready", "/openapi.json", "/schemas/events.json", "/schemas/frames.json"})
 """What needs no token: it says nothing of what the runtime holds."""
+INSPECTOR = "/inspect"
+"""Where the inspector is, which asks for its own token."""
 _ALLOWED = {
     "access-control-allow-methods": "GET, POST, DELETE",
     "access-control-allow-headers": "Authorization, Content-Type, Idempotency-Key",
@@ -39,7 +41,8 @@ class Guard:
     """Lets in who may come in; what it refuses, nothing behind it hears of."""
 
     app: ASGIApp
-    service: Service
+    service: Service[LocalRuntime]
+    inspects: bool = False
 
     def __post_init__(self) -> None:
         self._access = self.service.access
@@ -83,12 +86,17 @@ class Guard:
             return refusal
         if scope["path"] in OPEN:
             return None
+        if self._is_inspected(scope):
+            return self._too_many(scope, None)
         token = bearer(headers)
         known = self._access.knows(token)
         too_many = self._too_many(scope, token if known and self._access.needs_token else None)
         if too_many is None and not known:
             return failure("authentication", "the token is not known" if token else "a token is needed")
         return too_many
+
+    def _is_inspected(self, scope: Scope) -> bool:
+        return self.inspects and f"{scope['path']}/".startswith(f"{INSPECTOR}/")
 
     def _too_many(self, scope: Scope, token: str | None) -> Response | None:
         """Count a request of a client that is known by its token, or else by its address; return what refuses it."""
@@ -162,8 +170,8 @@ def create_app(
     return application(Service(runtime, access, limits or Limits(), allow_programs))
 
 
-def application(service: Service) -> Starlette:
-    """Return the application of a service, which ends with it."""
+def application(service: Service[LocalRuntime], inspector: ASGIApp | None = None) -> Starlette:
+    """Return the application of a service, which ends with it; with the inspector, which has a guard of its own."""
 
     async def socket(websocket: WebSocket) -> None:
         token = bearer(websocket.headers)
@@ -186,8 +194,12 @@ def application(service: Service) -> Starlette:
         service.close()
 
     return Starlette(
-        routes=[WebSocketRoute("/ws", socket), *routes(service)],
-        middleware=[Middleware(Guard, service=service)],
+        routes=[
+            WebSocketRoute("/ws", socket),
+            *routes(service),
+            *([] if inspector is None else [Mount(INSPECTOR, inspector)]),
+        ],
+        middleware=[Middleware(Guard, service=service, inspects=inspector is not None)],
         exception_handlers=ERRORS,
         lifespan=lifespan,
     )

@@ -17,6 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 
+from reenact.actors.runtime import LocalRuntime
 from reenact.domain import commands
 from reenact.domain.commands import REQUESTS, json_schema, refusal_of
 from reenact.domain.errors import InvalidInputError, ReenactError
@@ -36,7 +37,7 @@ from reenact.server.answers import (
     told,
 )
 from reenact.server.reading import MOST_VALUES, TOO_LARGE, has_too_many_values
-from reenact.server.service import Service
+from reenact.server.service import Served, Service
 
 TIMEOUT = 30.0
 """Seconds in which a request is answered."""
@@ -60,7 +61,7 @@ class _Refusal(Exception):
         self.code = code
 
 
-def routes(service: Service) -> list[Route]:
+def routes(service: Service[LocalRuntime]) -> list[Route]:
     """Return the routes of the application, but for the WebSocket's."""
     api = _Api(service)
     document, events, frames = _documents(service.name, service.access.needs_token)
@@ -88,7 +89,7 @@ def _documents(name: str, needs_token: bool) -> tuple[Response, ...]:  # noqa: F
 
 @dataclass
 class _Api:
-    _service: Service
+    _service: Service[LocalRuntime]
 
     async def resource(self, kind: type[commands.Request[object]], request: Request) -> Response:
         given: dict[str, object] = (
@@ -286,12 +287,12 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 K = TypeVar("K", int, str)
 
 
-def exposition(service: Service) -> str:
+def exposition(service: Service[LocalRuntime]) -> str:
     """Return the numbers of the server and its runtime. It reads, and may wait for the log."""
     return "".join((*_of_server(service), *_of_runtime(service)))
 
 
-def _of_server(service: Service) -> Iterable[str]:
+def _of_server(service: Service[Served]) -> Iterable[str]:
     counts = service.counts
     yield _one("reenact_start_time_seconds", "When the server began, since 1970-01-01 UTC.", service.since)
     yield _one("reenact_connections", "WebSockets that are open.", counts.connected)
@@ -314,7 +315,7 @@ def _of_server(service: Service) -> Iterable[str]:
     yield _each("reenact_closed_total", closed, "code", counts.closed)
 
 
-def _of_runtime(service: Service) -> Iterable[str]:
+def _of_runtime(service: Service[LocalRuntime]) -> Iterable[str]:
     runtime = service.runtime
     yield _one("reenact_failing", "Whether turns cannot be recorded.", runtime.failure is not None)
     try:

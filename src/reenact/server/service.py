@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import TypeVar
+from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from reenact.actors.envelopes import enveloped, is_response
+from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.api import Entry
 from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.requests import context_of
-from reenact.actors.runtime import LocalRuntime
 from reenact.domain.commands import RESPONSES, CommandError, Response, refusal_of
 from reenact.domain.errors import ConfigurationError, ReenactError, RuntimeClosedError
 from reenact.domain.events import Envelope
@@ -181,11 +181,27 @@ LARGE_AT_ONCE = 2
 _log = logging.getLogger("reenact.server")
 
 
+class Served(Protocol):
+    """What clients are served from: a runtime, or a log that is only read."""
+
+    @property
+    def feed(self) -> Feed:
+        """What they follow."""
+        ...
+
+    def request(self, type: str, data: Mapping[str, object], timeout: float | None) -> Envelope[Response]:  # noqa: A002
+        """Carry out a request of the command protocol, as `Runtime.request` does."""
+        ...
+
+
+ServedT_co = TypeVar("ServedT_co", bound=Served, covariant=True)
+
+
 @dataclass
-class Service:
+class Service(Generic[ServedT_co]):
     """A runtime, who may use it, and how much of it; carries out what clients ask for. Used on one event loop."""
 
-    runtime: LocalRuntime
+    runtime: ServedT_co
     access: Access
     limits: Limits
     allow_programs: bool

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection
 from typing import Self
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from reenact.actors.kernel.at_exit import AtExit
 from reenact.actors.runtime import LocalRuntime
@@ -18,7 +19,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.frames import TOO_SLOW
 from reenact.server.app import application
 from reenact.server.limits import Limits
-from reenact.server.service import Access, Service, hosts_of, is_loopback
+from reenact.server.service import Access, Served, Service, hosts_of, is_loopback
 from reenact.server.transports import FIRST_SIZE, Transports, http_protocol, socket_protocol
 
 GRACE = 0.6
@@ -35,10 +36,10 @@ _SETTLE = 0.02
 _log = logging.getLogger("reenact.server")
 
 
-class Server:
-    """Serves a runtime over WebSocket and HTTP. `start` and `stop` it, or use it as a context manager.
+class Listener:
+    """Serves an application on a thread of its own. `start` and `stop` it, or use it as a context manager.
 
-    The runtime stays open when the server has stopped. A server that runs when the program ends is stopped then.
+    One that runs when the program ends is stopped then.
     """
 
     _thread: threading.Thread | None = None
@@ -46,47 +47,12 @@ class Server:
     _at_exit: AtExit | None = None
     _stopped = False
 
-    def __init__(
-        self,
-        runtime: LocalRuntime,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        *,
-        tokens: Collection[str] = (),
-        origins: Collection[str] = (),
-        host_names: Collection[str] = (),
-        limits: Limits | None = None,
-        allow_programs: bool = False,
-    ) -> None:
-        """Prepare to serve.
-
-        Args:
-            runtime: what clients use.
-            host: the address to listen on, or a name of it.
-            port: 0 takes any that is free.
-            tokens: those that open the server; on a loopback address it may be open to all who can reach it.
-            origins: of web pages that may use it, such as `https://example.org`, besides its own.
-            host_names: what requests may call it by, besides its own address.
-            limits: how much a client may ask for.
-            allow_programs: whether images that clients register may have MCP servers that are programs, which this
-                machine starts, or that are told its environment variables.
-
-        Raises:
-            ConfigurationError: the address is no loopback address and there is no token, it is none of this machine,
-                or a token or an origin cannot be one.
-        """
-        if not 0 <= port <= _LAST_PORT:
-            raise ConfigurationError(f"a port is a number from 0 to {_LAST_PORT}, not {port}")
-        family, address = _resolved(host)
-        if not tokens and not is_loopback(address):
-            raise ConfigurationError(
-                f"{host} can be reached from other machines, so a token is needed: --token-file, or tokens=…"
-            )
+    def __init__(self, application: ASGIApp, service: Service[Served], host: str, port: int) -> None:
+        """Take what is served, whose service ends with it, and where; port 0 takes any that is free."""
+        self._application = application
+        self._service = service
         self._host = host
-        self._family = family
-        self._address = address
-        access = Access(tokens, origins, hosts_of(host, address, host_names))
-        self._service = Service(runtime, access, limits or Limits(), allow_programs)
+        self._family, self._address = _resolved(host)
         self._lock = threading.Lock()
         self.port = port
 
@@ -108,7 +74,7 @@ class Server:
             listening = _bound(self._family, (self._address, self.port), self._host)
             self.port = listening.getsockname()[1]
             started = threading.Event()
-            self._uvicorn = _Uvicorn(self._service, started.set)
+            self._uvicorn = _Uvicorn(self._application, self._service, started.set)
             self._thread = threading.Thread(
                 target=self._serve, args=(self._uvicorn, listening, started), name="reenact-server", daemon=True
             )
@@ -153,12 +119,60 @@ class Server:
             started.set()
 
 
+class Server(Listener):
+    """Serves a runtime over WebSocket and HTTP. `start` and `stop` it, or use it as a context manager.
+
+    The runtime stays open when the server has stopped. A server that runs when the program ends is stopped then.
+    """
+
+    def __init__(
+        self,
+        runtime: LocalRuntime,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        tokens: Collection[str] = (),
+        origins: Collection[str] = (),
+        host_names: Collection[str] = (),
+        limits: Limits | None = None,
+        allow_programs: bool = False,
+        inspector: ASGIApp | None = None,
+    ) -> None:
+        """Prepare to serve.
+
+        Args:
+            runtime: what clients use.
+            host: the address to listen on, or a name of it.
+            port: 0 takes any that is free.
+            tokens: those that open the server; on a loopback address it may be open to all who can reach it.
+            origins: of web pages that may use it, such as `https://example.org`, besides its own.
+            host_names: what requests may call it by, besides its own address.
+            limits: how much a client may ask for.
+            allow_programs: whether images that clients register may have MCP servers that are programs, which this
+                machine starts, or that are told its environment variables.
+            inspector: an application of `reenact.inspector`, which is served under `/inspect`; it has its own token.
+
+        Raises:
+            ConfigurationError: the address is no loopback address and there is no token, it is none of this machine,
+                or a token or an origin cannot be one.
+        """
+        check_port(port)
+        _, address = _resolved(host)
+        if not tokens and not is_loopback(address):
+            raise ConfigurationError(
+                f"{host} can be reached from other machines, so a token is needed: --token-file, or tokens=…"
+            )
+        access = Access(tokens, origins, hosts_of(host, address, host_names))
+        service = Service(runtime, access, limits or Limits(), allow_programs)
+        super().__init__(application(service, inspector), service, host, port)
+
+
 class _Uvicorn(uvicorn.Server):
     """Uvicorn, with our connections, and with an end that no client can put off."""
 
     _loop: asyncio.AbstractEventLoop | None = None
 
-    def __init__(self, service: Service, started: Callable[[], None]) -> None:
+    def __init__(self, app: ASGIApp, service: Service[Served], started: Callable[[], None]) -> None:
         self._service = service
         limits = service.limits
         self._on_started = started
@@ -166,7 +180,7 @@ class _Uvicorn(uvicorn.Server):
         self._transports = Transports(limits.connections)
         super().__init__(
             uvicorn.Config(
-                application(service),
+                app,
                 http=http_protocol(self._transports, limits, service.unread),
                 ws=socket_protocol(self._transports, limits, service.unread, TOO_SLOW),
                 ws_max_size=min(FIRST_SIZE, limits.message_size),
@@ -221,6 +235,12 @@ class _Uvicorn(uvicorn.Server):
         for server in self.servers:
             await server.wait_closed()
         await self.lifespan.shutdown()
+
+
+def check_port(port: int) -> None:
+    """Raise `ConfigurationError` unless it can be listened on."""
+    if not 0 <= port <= _LAST_PORT:
+        raise ConfigurationError(f"a port is a number from 0 to {_LAST_PORT}, not {port}")
 
 
 def _resolved(host: str) -> tuple[socket.AddressFamily, str]:

@@ -391,6 +391,19 @@ class ServeOptions(OfLog, frozen=True):
     prices: Prices = ()
 
 
+class InspectOptions(OfLog, frozen=True):
+    """Show the log as pages in a browser: sessions, what happened in them and why, what waits, and what it cost.
+
+    Prints the address that opens them, which works on this machine alone, and goes on until Ctrl+C or SIGTERM. The log
+    may be written meanwhile, and is not changed.
+
+    $ reenact inspect
+    $ reenact inspect --db night.db --port 0  # on any port that is free
+    """
+
+    port: Annotated[int, option("The port, 8765 unless it is given; 0 takes any that is free.", "N")] = 8765
+
+
 class TestTerminalOptions(Options, frozen=True):
     """Test programs at a terminal, by scripts in files.
 
@@ -661,6 +674,7 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
     "verify": (VerifyOptions, "commands.audit:verify"),
     "extensions": (ExtensionsOptions, "extensions.page:extensions"),
     "settings": (SettingsOptions, "parsing.preferences:settings"),
+    "inspect": (InspectOptions, "commands.inspect:inspect"),
     "serve": (ServeOptions, "serve:serve"),
     "test-terminal": (TestTerminalOptions, "commands.test_terminal:run_tests"),
     "completion": (CompletionOptions, "parsing.completion:print_script"),

@@ -1,0 +1,67 @@
+"""Addresses of pages: what a page is asked for, and links to other pages."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from urllib.parse import urlencode
+
+from reenact.domain.errors import InvalidInputError
+
+_LARGEST = 1 << 62
+
+
+class Address:
+    """The address of a page: where the inspector is mounted, the page's path, and the names and values behind it."""
+
+    def __init__(self, base: str, path: str, query: Mapping[str, str]) -> None:
+        """Take where the inspector is mounted, empty for the root, and the page's own path and query."""
+        self.base = base
+        self.path = path
+        self.query = query
+
+    def text(self, name: str, default: str = "") -> str:
+        """Return the value, without spaces around it."""
+        return self.query.get(name, default).strip()
+
+    def required(self, name: str) -> str:
+        """Return the value as it stands.
+
+        Raises:
+            InvalidInputError: the address has none.
+        """
+        if not self.query.get(name):
+            raise InvalidInputError(f"this address names no {name}")
+        return self.query[name]
+
+    def number(self, name: str) -> int | None:
+        """Return the value, which is a number from 0 on; None if there is none.
+
+        Raises:
+            InvalidInputError: it is no such number.
+        """
+        text = self.text(name)
+        if not text:
+            return None
+        if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < _LARGEST):  # noqa: PLR2004 - 64 bits
+            raise InvalidInputError(f"{name} is a whole number from 0 on, not {text!r}")
+        return int(text)
+
+    def choice(self, name: str, choices: Collection[str], default: str) -> str:
+        """Return the value, which is one of the choices.
+
+        Raises:
+            InvalidInputError: it is none of them.
+        """
+        text = self.text(name, default) or default
+        if text not in choices:
+            raise InvalidInputError(f"{name} is one of {', '.join(choices)}, not {text!r}")
+        return text
+
+    def to(self, path: str, **query: object) -> str:
+        """Return the address of another page; values that are None or empty are left out."""
+        given = {name: str(value) for name, value in query.items() if value not in (None, "")}
+        return f"{self.base}{path}{f'?{urlencode(given)}' if given else ''}"
+
+    def but(self, **changes: object) -> str:
+        """Return the address of this page with other values; None leaves one out."""
+        return self.to(self.path, **{**self.query, **changes})

@@ -1,0 +1,79 @@
+"""The feed of a log that is only read: what other processes write is delivered to whoever follows it here."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import uuid
+from collections.abc import Mapping
+
+from reenact.actors.feed.hub import Feed
+from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.kernel.timetable import microseconds
+from reenact.domain.commands import Response
+from reenact.domain.errors import InvalidInputError, RuntimeClosedError
+from reenact.domain.events import Envelope
+
+LOOK = 0.05
+"""Seconds between two looks at the log while somebody follows a session."""
+REST = 1.0
+"""The same while the log cannot be read."""
+_logger = logging.getLogger("reenact.inspector")
+
+
+class ReadOnlyLog:
+    """A log that is only read, and its feed: what is published of a session is read from the log. Thread-safe.
+
+    A thread looks at the ends of the sessions that are followed, and lets their followers read up to there.
+    """
+
+    def __init__(self, log: StoredJournal) -> None:
+        """Take the log, which stays yours to close, after this."""
+        self._log = log
+        self.feed = Feed(log, new_id=_new_id, now=microseconds)
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reenact-inspector-follow", daemon=True)
+        self._thread.start()
+
+    def request(self, type: str, data: Mapping[str, object], timeout: float | None) -> Envelope[Response]:  # noqa: A002 - as a runtime has it
+        """Refuse: a log that is only read carries out no requests.
+
+        Raises:
+            InvalidInputError: always.
+        """
+        raise InvalidInputError(f"{type!r} cannot be carried out here: this server only reads the log")
+
+    def close(self) -> None:
+        """Follow the log no more. Idempotent."""
+        self._ending.set()
+        self._thread.join()
+        self.feed.close()
+
+    def advance(self) -> None:
+        """Look once where the sessions end that are followed.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        for topic in self.feed.topics:
+            end = self._log.feed_end(topic.name)
+            if end > topic.end:
+                self.feed.reaches(topic.name, topic.end + 1, end)
+
+    def _run(self) -> None:
+        is_failing = False
+        while not self._ending.wait(REST if is_failing else LOOK):
+            try:
+                self.advance()
+            except RuntimeClosedError:
+                return
+            except Exception:
+                if not is_failing:
+                    _logger.exception("the log cannot be read now; it is tried again")
+                is_failing = True
+            else:
+                is_failing = False
+
+
+def _new_id(prefix: str) -> str:
+    return f"{prefix}_{uuid.uuid4().hex}"

@@ -1,0 +1,48 @@
+"""Pages as HTML: what a page is made of, and the templates that write it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from reenact.inspector.addresses import Address
+from reenact.inspector.source import Source
+from reenact.inspector.text import FILTERS
+
+HERE = Path(__file__).parent
+
+
+class Page(msgspec.Struct, frozen=True):
+    """A template and what it is filled with."""
+
+    template: str
+    values: Mapping[str, object]
+    status: int = 200
+
+
+View: TypeAlias = Callable[[Source, Address], Page]
+"""Makes the page of an address, on a thread of its own; it may read, and raises what the reading raises."""
+
+
+@cache
+def templates() -> Environment:
+    """Return the templates: what they are filled with is text, and never markup."""
+    made = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(FILTERS)
+    return made
+
+
+def render(page: Page, **frame: object) -> str:
+    """Return the page as HTML; `frame` is what all pages have."""
+    return templates().get_template(page.template).render(**frame, **page.values)

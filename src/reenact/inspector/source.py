@@ -1,0 +1,52 @@
+"""What the pages are made from: the log, its feed and its tables, each read beside whoever writes them."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import Self
+
+from reenact._location import LogLocation, location_of
+from reenact._runtime import codec
+from reenact.actors.journal.stored import StoredJournal
+from reenact.inspector.following import ReadOnlyLog
+from reenact.server.service import Served
+
+
+class Source:
+    """A log that is inspected. Thread-safe. Use it as a context manager, or `close` it."""
+
+    def __init__(self, location: LogLocation, log: StoredJournal, served: Served, cleanup: ExitStack) -> None:
+        self.location = location
+        self.log = log
+        self.served = served
+        """What the pages follow: a feed, beside a runtime its own."""
+        self._cleanup = cleanup
+
+    @classmethod
+    def open(cls, log: str | os.PathLike[str], served: Served | None = None) -> Self:
+        """Open the log for reading. `served` is the runtime that writes it in this process, if one does.
+
+        Raises:
+            ConfigurationError: it names no log, or what it needs is not installed.
+            LogTooNewError: a newer version of Reenact has written it.
+            LogUnusableError: it is missing, or is no log, or is damaged.
+            StorageError: it cannot be read now.
+        """
+        location = location_of(log)
+        with ExitStack() as cleanup:
+            journal = cleanup.enter_context(location.open(codec(), read_only=True))
+            if served is None:
+                served = follower = ReadOnlyLog(journal)
+                cleanup.callback(follower.close)
+            return cls(location, journal, served, cleanup.pop_all())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of everything. Idempotent."""
+        self._cleanup.close()

@@ -1,0 +1,1 @@
+// The pages are complete without this: it adds keys, and follows the log.

@@ -1,0 +1,37 @@
+"""A browser without script: it keeps the cookie, follows redirects, and reads pages with a parser."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx2
+from bs4 import BeautifulSoup
+
+from reenact.inspector import Inspector, Source
+
+
+class Browser:
+    """What has opened the inspector's address."""
+
+    def __init__(self, inspector: Inspector) -> None:
+        self.inspector = inspector
+        self.client = httpx2.Client(base_url=inspector.url, follow_redirects=True, trust_env=False)
+        assert self.client.get(inspector.address).status_code == 200
+
+    def page(self, address: str, status: int = 200) -> BeautifulSoup:
+        """Return the page, which comes with this status."""
+        response = self.client.get(address)
+        assert response.status_code == status, response.text
+        return BeautifulSoup(response.text, "html.parser")
+
+
+@contextmanager
+def browsing(source: Source) -> Iterator[Browser]:
+    """Serve the pages of the source to a browser."""
+    with Inspector(source) as inspector:
+        browser = Browser(inspector)
+        try:
+            yield browser
+        finally:
+            browser.client.close()

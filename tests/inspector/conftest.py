@@ -1,0 +1,42 @@
+"""A log with a short conversation, and a browser at its pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reenact import Image, Runtime
+from reenact.inspector import Source
+from reenact.testing import MockEnvironmentFactory
+from tests.inspector.browsing import Browser, browsing
+from tests.logs import log_at
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    """Return where the log is."""
+    return log_at(tmp_path / "log.db")
+
+
+@pytest.fixture
+def runtime(log: str) -> Iterator[Runtime]:
+    """Return a runtime that writes the log."""
+    with Runtime.open(
+        log,
+        environment=MockEnvironmentFactory(delays=False),
+        default_image=Image(id="chat"),
+        synchronous="OFF",
+    ) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def browser(runtime: Runtime, log: str) -> Iterator[Browser]:
+    """Return a browser at the pages of the log, which the runtime goes on writing."""
+    runtime.containers.create(container_id="default")
+    runtime.sessions.create("default", "chat", session_id="greeting")
+    runtime.ask("Hello", session="greeting")
+    with Source.open(log) as source, browsing(source) as browser:
+        yield browser
