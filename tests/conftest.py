@@ -23,6 +23,7 @@ from tests.started.programs import Programs, starting_programs
 
 if TYPE_CHECKING:
     from reenact.testing import CrashTest
+    from tests.browsers import Chromium, Tab
 
 LEAVE_TIME = 60.0
 """Seconds that a thread may take to end after it was told to; one that ends takes milliseconds."""
@@ -187,6 +188,25 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     runtime.mkdir(mode=0o700, exist_ok=True)
     with running_server(runtime) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Chromium]:
+    """The browser of this process; a test that wants it is skipped where Chromium is not installed."""
+    from tests.browsers import CHROMIUM, running_chromium  # noqa: PLC0415 - not imported for tests that use no browser
+
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium: Debian and Ubuntu have it in the package `chromium`")
+    with running_chromium(CHROMIUM) as chromium:
+        yield chromium
+
+
+@pytest.fixture
+def tab(chromium: Chromium) -> Iterator[Tab]:
+    """A page of the browser for one test, which fails if the page asks anybody but this machine."""
+    tab = chromium.tab()
+    yield tab
+    tab.close()
 
 
 @pytest.fixture(autouse=True)
