@@ -29,10 +29,13 @@ from reenact.domain.events import (
     ContextCompressed,
     Envelope,
     EventData,
+    InputJsonDelta,
     StepStarted,
     StreamData,
     StreamError,
     TextDelta,
+    ThinkingDelta,
+    ToolCall,
     ToolResult,
     ToolStarted,
     TurnStarted,
@@ -41,6 +44,9 @@ from reenact.domain.messages import Said
 
 _TOLD: Final[frozenset[type[StreamData]]] = frozenset({ToolResult, ContextCompressed})
 """The types of stream events that are commands to the session, and no part of an answer."""
+
+_CONTENT = TextDelta, ThinkingDelta, ToolCall, InputJsonDelta
+"""The types of stream events with content of an answer; the first of them is its first delta."""
 
 logger = logging.getLogger("reenact.environment")
 
@@ -77,6 +83,8 @@ class TurnStream:
         self._context: dict[str, str] = {}
         self._answer = Answer(self._new_message_id)
         self._responding = False
+        self._asked_at: int | None = None  # when the model was asked, until the first delta has come in
+        self._first_delta: float | None = None
         self._failure: Failure | None = None
         self._open = False
         self.responding: str | None = None
@@ -87,6 +95,7 @@ class TurnStream:
         with self._lock:
             self._enter(turn_id, context)
             self._responding = responding
+            self._asked_at = self._clock()
             self._open = True
             self.responding = turn_id if responding else None
 
@@ -107,6 +116,7 @@ class TurnStream:
         self._calls.clear()
         self._held = None
         self._responding = False
+        self._asked_at = self._first_delta = None
         self._failure = None
         self._open = False
         self.responding = None
@@ -199,6 +209,9 @@ class TurnStream:
                     change = AgentStateChanged(previous="thinking", current="responding")
                     entries.append(Entry(change.event_type, at, change))
                 entries.append(Entry(event.event_type, at, event))
+        asked_at = self._asked_at
+        if asked_at is not None and any(isinstance(entry.data, _CONTENT) for entry in entries):
+            self._asked_at, self._first_delta = None, max(0, at - asked_at) / 1_000_000
         return tuple(entries)
 
     def _keep(self, entries: tuple[Entry, ...], *, began: bool) -> None:
@@ -227,7 +240,8 @@ class TurnStream:
 
     def _so_far(self) -> SoFar:
         answer = self._answer
-        so_far = so_far_of(answer, self._responding, self._failure or _failure(answer.error))
+        failure = self._failure or _failure(answer.error)
+        so_far = so_far_of(answer, self._responding, failure, first_delta=self._first_delta)
         return so_far if self._failure is None else msgspec.structs.replace(so_far, untold=True)
 
     def _new_message_id(self) -> str:
@@ -341,7 +355,13 @@ class _Off:
         self()
 
 
-def so_far_of(answer: Answer, responding: bool, failure: Failure | None) -> SoFar:  # noqa: FBT001 - a value, no switch
+def so_far_of(
+    answer: Answer,
+    responding: bool,  # noqa: FBT001 - a value, no switch
+    failure: Failure | None,
+    *,
+    first_delta: float | None = None,
+) -> SoFar:
     """Return what has come in, as the session's decisions take it."""
     return SoFar(
         message_id=answer.message_id,
@@ -353,6 +373,7 @@ def so_far_of(answer: Answer, responding: bool, failure: Failure | None) -> SoFa
         failure=failure,
         stop_sequence=answer.stop_sequence,
         stop_details=answer.stop_details,
+        first_delta=first_delta,
     )
 
 

@@ -59,7 +59,11 @@ class TurnInterrupted(Fact):
 
 
 class AnswerRecorded(Fact):
-    """What the model said in the turn, whole or `partial`."""
+    """What the model said in the turn, whole or `partial`.
+
+    `first_delta` is how many seconds passed from the request to the model until the first delta of content came in;
+    None if none did, or nobody measured it.
+    """
 
     turn_id: str
     message_id: str
@@ -72,6 +76,7 @@ class AnswerRecorded(Fact):
     cost: float | None = None
     stop_sequence: str | None = None
     stop_details: StopDetails | None = None
+    first_delta: float | None = None
 
 
 class ToolsRequested(Fact):
@@ -271,3 +276,4 @@ class SoFar(FrozenByName):
     untold: bool = False
     stop_sequence: str | None = None
     stop_details: StopDetails | None = None
+    first_delta: float | None = None

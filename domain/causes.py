@@ -110,6 +110,7 @@ _ENDS: Final[_Places] = {
     "failure": (Reference(TurnFailed, "failure"), Reference(TurnCompleted, "failure")),
     "stop_sequence": (Reference(AnswerRecorded, "stop_sequence"), Reference(TurnCompleted, "stop_sequence")),
     "stop_details": (Reference(AnswerRecorded, "stop_details"), Reference(TurnCompleted, "stop_details")),
+    "first_delta": (Reference(AnswerRecorded, "first_delta"),),
 }
 """Where what ends a turn stands, with the answer so far."""
 _GOES_ON: Final[_Places] = {"at": _AT, "turn_id": (Reference(TurnContinued, "turn_id"),), "results_id": _RESULTS_ID}

@@ -383,6 +383,7 @@ def _answer(
         cost,
         so_far.stop_sequence,
         so_far.stop_details,
+        so_far.first_delta,
     )
 
 

@@ -12,7 +12,17 @@ import pytest
 from reenact.actors.turn_stream import TurnStream
 from reenact.domain.agent import SoFar
 from reenact.domain.errors import InvalidInputError, StorageFullError
-from reenact.domain.events import ContextCompressed, MessageDelta, MessageStop, StreamData, TextDelta
+from reenact.domain.events import (
+    ContextCompressed,
+    InputJsonDelta,
+    MessageDelta,
+    MessageStart,
+    MessageStop,
+    StreamData,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+)
 from reenact.domain.messages import TextBlock
 from tests.kernel.memory import MemoryJournal
 
@@ -92,6 +102,40 @@ def test_what_is_said_in_another_turn_is_dropped(turn_stream: TurnStream, journa
     settle(journal)
 
     assert kept(journal) == []
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        TextDelta(text="so"),
+        ThinkingDelta(text="hm"),
+        ToolCall(id="c", name="add", input={}),
+        InputJsonDelta(id="c", partial_json="{"),
+    ],
+)
+def test_the_time_to_the_first_delta_is_that_from_the_request_to_the_first_content(
+    journal: MemoryJournal, session: Session, first: StreamData
+) -> None:
+    now = iter([1_000_000, 1_100_000, 1_250_000, 3_000_000, 3_000_000])
+    turn_stream = TurnStream("session/s", journal.append, lambda: next(now), str, finish=session.finish)
+    turn_stream.open("t", CONTEXT)
+
+    for said in (MessageStart(), first, TextDelta(text=" far"), MessageStop()):
+        turn_stream.emit(said)
+
+    assert [so_far.first_delta for _, so_far in session.ended] == [0.25]
+
+
+def test_each_answer_of_a_turn_has_a_first_delta_of_its_own(journal: MemoryJournal, session: Session) -> None:
+    now = iter([1_000_000, 2_000_000, 5_000_000, 4_000_000])  # at last it was set back
+    turn_stream = TurnStream("session/s", journal.append, lambda: next(now), str, finish=session.finish)
+
+    turn_stream.open("t", CONTEXT)
+    turn_stream.emit(MessageStop())
+    turn_stream.open("t", CONTEXT)
+    turn_stream.emit_all([TextDelta(text="so"), MessageStop()])
+
+    assert [so_far.first_delta for _, so_far in session.ended] == [None, 0.0]
 
 
 def test_nothing_comes_in_once_it_is_closed_and_what_had_come_is_told_each_time(

@@ -60,7 +60,7 @@ AGAIN = Rules(idempotent=("look",))
 PART = SoFar(message_id="m9", content=HELLO, usage=USAGE, model="m", responding=True)
 DELETE = Delete(session_id="s", at=AT + 9, results_id="r8")
 DENIED = Rules(policies=PAY_IS_DENIED)
-ANSWER = "message_id content stop_reason usage model responding failure untold stop_sequence stop_details"
+ANSWER = "message_id content stop_reason usage model responding failure untold stop_sequence stop_details first_delta"
 
 
 def compress(turn_id: str) -> Compress:
