@@ -31,6 +31,16 @@ class ReadModelBehindError(ReadModelError, TimeoutError):
         self.reached = reached
 
 
+class QueryTooLongError(ReadModelError, TimeoutError):
+    """A question to the tables took longer than a reader may have them; ask for less."""
+
+    code = "query_too_long"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the question was ended after {seconds:g} seconds; ask for less")
+        self.seconds = seconds
+
+
 class ProjectionFailedError(ReadModelError):
     """An event of the log cannot be projected; the projection stays where it was before it."""
 

@@ -261,6 +261,27 @@ class PostgresStore:
         return PostgresStore(self._schemas, number)
 
 
+class PostgresReaderStore(PostgresStore):
+    """The tables in a schema as a reader has them beside whoever writes: nothing is changed, nothing takes for ever."""
+
+    def __init__(self, schemas: Schemas, number: int, seconds: float) -> None:
+        """Take the schemas, and after how many seconds a statement is ended."""
+        super().__init__(schemas, number)
+        self._milliseconds = max(1, round(seconds * 1000))
+
+    def connect(self) -> PostgresConnection:
+        """Return a connection that cannot write, to be closed."""
+        connection = super().connect()
+        limits = f"SET statement_timeout TO {self._milliseconds}; SET default_transaction_read_only TO on"
+        connection.driver.execute(limits.encode())
+        return connection
+
+    def is_worth_another_try(self, error: BaseException) -> bool:
+        """Return whether a question that failed is asked again, on another connection."""
+        took_too_long = isinstance(error, psycopg.errors.QueryCanceled)
+        return not took_too_long and super().is_worth_another_try(error)
+
+
 class PostgresSchemas(ProjectionSchemas):
     """The schemas of the runtime's own tables."""
 

@@ -100,6 +100,10 @@ class ReadModel:
             suspect(self._store)
         self._store.close()
 
+    def select(self, statement: str, values: Mapping[str, Value]) -> list[tuple[Value, ...]]:
+        """Return the rows of a statement in SQL, which says its values as `:name`."""
+        return self._readers.ask(statement, values)[1]
+
     def container(self, container_id: str) -> ContainerInfo | None:
         """Return the container, or None if there is none of this id."""
         return self._one(ContainerInfo, compiled.CONTAINER, id=container_id)

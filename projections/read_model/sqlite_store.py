@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import sqlite3
-from collections.abc import Collection
+import time
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import ClassVar
+from urllib.parse import quote
 
 import msgspec
 
 from reenact.projections.errors import ReadModelError
-from reenact.projections.generations import NAME, Generations, connect_to_write, mark, remove
+from reenact.projections.generations import BUSY_TIMEOUT, NAME, Generations, connect_to_write, mark, remove
 from reenact.projections.log import Row
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.rows import Changes, Connection, Value, write
@@ -106,6 +109,53 @@ class SqliteStore:
 
     def successor(self) -> SqliteStore | None:
         """Return the tables that another process has put in the place of these: none does."""
+
+
+class SqliteReaderStore(SqliteStore):
+    """The tables in a file as a reader has them beside whoever writes: nothing is changed, nothing takes for ever."""
+
+    def __init__(self, path: Path, number: int, seconds: float) -> None:
+        """Take the file, and after how many seconds a statement is ended."""
+        super().__init__(path, number)
+        self._seconds = seconds
+
+    def connect(self) -> sqlite3.Connection:
+        """Return a connection that cannot write, to be closed."""
+        connection = sqlite3.connect(
+            f"file:{quote(str(self.path.absolute()))}?mode=ro",
+            uri=True,
+            timeout=min(BUSY_TIMEOUT, self._seconds),
+            isolation_level=None,
+            check_same_thread=False,
+            factory=_Limited,
+        )
+        connection.execute("PRAGMA query_only=ON")
+        connection.limit(self._seconds)
+        return connection
+
+    def say_closed(self, connection: Connection, closed: int) -> None:
+        """Do nothing: the tables are another's."""
+
+
+_STEPS = 10_000
+"""Instructions of SQLite's machine between two looks at the clock: less than a millisecond."""
+
+
+class _Limited(sqlite3.Connection):
+    """Ends each statement that takes too long. Used by one thread at a time."""
+
+    _until = math.inf
+    _seconds = math.inf
+
+    def limit(self, seconds: float) -> None:
+        """End statements after so many seconds from now on."""
+        self._seconds = seconds
+        self.set_progress_handler(lambda: time.monotonic() > self._until, _STEPS)
+
+    def execute(self, statement: str, values: Sequence[object] | Mapping[str, Value] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
+        """Execute a statement; the time that its rows take counts, too."""
+        self._until = time.monotonic() + self._seconds
+        return super().execute(statement, values)
 
 
 class PrivateStore(SqliteStore):

@@ -162,7 +162,7 @@ def _tables_of(place: str, directory: Path) -> Path:
     if not is_postgres(place):
         return tables_beside(place)
     with needing_extra("postgresql", "a log in PostgreSQL"):
-        from reenact.projections.verification.read_model_copy import copy_live  # noqa: PLC0415 - the driver is an extra
+        from reenact.projections.read_model.postgres_copy import copy_live  # noqa: PLC0415 - the driver is an extra
 
     copy = directory / "live.db"
     copy_live(place, copy)

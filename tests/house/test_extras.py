@@ -28,7 +28,7 @@ MODULES_OF_EXTRAS = {
         "reenact.actors.nodes",
         "reenact.actors.sharding",
         "reenact.projections.read_model.postgres_store",
-        "reenact.projections.verification.read_model_copy",
+        "reenact.projections.read_model.postgres_copy",
         "reenact.projections.views.schemas",
     ),
     "server": ("reenact.server",),

@@ -11,12 +11,12 @@ from contextlib import closing
 from reenact.projections.read_model.postgres_store import PostgresSchemas
 from reenact.projections.read_model.projection import Projection
 from reenact.projections.views.schemas import Schemas
-from tests.projections.histories import World
+from tests.projections.histories import ListLog, World
 
 
-def words_of(count: int) -> World:
+def words_of(count: int, log: ListLog | None = None) -> World:
     """Return a world in which so many words were said: the same in every process."""
-    world = World()
+    world = World(log)
     world.create_container("c")
     world.create("a")
     world.run("a")

@@ -1,4 +1,4 @@
-"""Copies the live tables of the read model from PostgreSQL to a file, to be compared as those of a file are."""
+"""Copies the live tables from PostgreSQL to a file, to be compared as those of a file are, or to be gone on with."""
 
 from __future__ import annotations
 

@@ -1,0 +1,290 @@
+"""The runtime's own tables for those who read beside it: the live ones, or private ones where there are none."""
+
+from __future__ import annotations
+
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack, closing, suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias
+
+from reenact.domain.errors import needing_extra
+from reenact.projections.errors import QueryTooLongError, ReadModelError
+from reenact.projections.generations import (
+    NAME,
+    OF_RUNTIME,
+    DamagedError,
+    Generations,
+    TableProgress,
+    is_postgres,
+    misfit,
+    remove,
+    table_progress,
+)
+from reenact.projections.log import Log, OnProgress, Progress
+from reenact.projections.read_model import compiled
+from reenact.projections.read_model.opening import tables_beside
+from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.queries import ReadModel
+from reenact.projections.read_model.rows import Value
+from reenact.projections.read_model.sqlite_store import SqliteReaderStore, SqliteStore
+
+if TYPE_CHECKING:
+    from reenact.projections.read_model.postgres_store import PostgresReaderStore
+
+    ReaderStore: TypeAlias = SqliteReaderStore | PostgresReaderStore
+
+SECONDS: Final = 5.0
+"""After so many a question is ended."""
+
+_TRIES = 5
+"""How often the live tables are looked for: they may be replaced between being found and being opened."""
+
+
+class ReaderTables:
+    """The tables of a log, opened beside whoever writes it; they are never written. Thread-safe.
+
+    Those are read that the writing process keeps, up to a second behind the log. Where there are none to rely on - they
+    are missing, of another version or of another log, or behind it while nobody writes - private ones are made from the
+    log in a temporary directory, and deleted at the end. These move on with each `refresh`.
+    """
+
+    model: ReadModel
+    """Every get and list that a runtime has."""
+
+    def __init__(
+        self,
+        place: str,
+        log: Log,
+        has_writer: Callable[[], bool],
+        *,
+        seconds: float = SECONDS,
+        progress: OnProgress | None = None,
+    ) -> None:
+        """Open the tables of a log, which stays open as long as they are.
+
+        Args:
+            place: what the log was opened with: the path of its file, or its `postgresql://` URL.
+            log: the log, open for reading.
+            has_writer: whether a process writes the log, and so keeps the tables.
+            seconds: after how many a question is ended.
+            progress: told of progress while private tables are made.
+
+        Raises:
+            ConfigurationError: what the place needs is not installed.
+            ProjectionFailedError: the log holds an event that cannot be projected.
+            ReadModelError: the tables cannot be made.
+            StorageError: the log cannot be read.
+        """
+        self._log = log
+        self._has_writer = has_writer
+        self._seconds = seconds
+        self._progress = progress
+        # `_refreshing` is held by whoever changes which tables are read, or moves private ones on.
+        self._refreshing = threading.Lock()
+        self._private: Projection | None = None
+        self._undo = ExitStack()
+        with ExitStack() as undo:
+            self._live = undo.enter_context(closing(_live_at(place, seconds)))
+            self._found = self._live.find()
+            store = self._found.store if self._found is not None and self._is_current(self._found) else None
+            self.model = ReadModel(store or self._begin_private(undo))
+            undo.callback(self.model.close)
+            self.model.follow_by(self.refresh)
+            self._catch_up()
+            self._undo = undo.pop_all()
+
+    def __enter__(self) -> Self:
+        """Return the tables themselves."""
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Close them."""
+        self.close()
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the tables are private ones."""
+        return self._private is not None
+
+    def query(self, statement: str, **values: Value) -> list[tuple[Value, ...]]:
+        """Return the rows of a statement in SQL that SQLite and PostgreSQL have in common; `:name` stands for a value.
+
+        Raises:
+            QueryTooLongError: it takes too long.
+            ReadModelError: the tables cannot be read.
+            RuntimeClosedError: the tables are closed.
+        """
+        try:
+            return self.model.select(statement, values)
+        except ReadModelError as error:
+            if _was_ended(error.__cause__):
+                raise QueryTooLongError(self._seconds) from error
+            raise
+
+    def position(self) -> int:
+        """Return the position of the last event that is in the tables."""
+        if self._private is not None:
+            return self._private.position
+        found = self._live.find()
+        return 0 if found is None else found.progress.position
+
+    def lag(self) -> int:
+        """Return how many positions the log is ahead."""
+        position = self.position()
+        return max(0, self._log.head() - position)
+
+    def refresh(self) -> None:
+        """Read what is current: those tables that have taken the place of these, and private ones as far as the log is.
+
+        Raises:
+            As the constructor does.
+        """
+        with self._refreshing:
+            if self._private is None:
+                found = self._live.find()
+                if found is None or not self._is_current(found):
+                    self.model.turn_to(self._begin_private(self._undo))
+                elif self._found is None or found.identity != self._found.identity:
+                    self.model.turn_to(found.store)
+                    self._found = found
+            self._catch_up()
+
+    def close(self) -> None:
+        """Let go of the tables; private ones are deleted. Idempotent."""
+        with self._refreshing:
+            self._undo.close()
+
+    def _is_current(self, found: _Found) -> bool:
+        """Return whether the live tables are to be relied on: of this version, of this log, and moved along with it."""
+        progress = found.progress
+        if progress.version != compiled.VERSION or misfit(self._log, progress.position, progress.mark) is not None:
+            return False
+        return progress.position >= self._log.head() or self._has_writer()
+
+    def _begin_private(self, undo: ExitStack) -> ReaderStore:
+        """Make private tables, of a copy of the live ones if these are of this version and of this log."""
+        directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="reenact-")))
+        path = directory / "tables.db"
+        store = SqliteStore(path)
+        if not (self._live.copy(path) and self._is_begun(path)):
+            remove(path)
+            store.make()
+        projection = Projection(self._log, store)
+        undo.callback(projection.close, intact=True)
+        self._private = projection
+        return SqliteReaderStore(path, store.number, self._seconds)
+
+    def _is_begun(self, path: Path) -> bool:
+        try:
+            copied = Generations(path).check(1)
+        except DamagedError:
+            return False
+        return copied.version == compiled.VERSION and misfit(self._log, copied.position, copied.mark) is None
+
+    def _catch_up(self) -> None:
+        projection = self._private
+        while projection is not None and projection.advance():
+            if self._progress is not None:
+                self._progress(Progress("read model", projection.position, self._log.head()))
+
+
+class _Found(NamedTuple):
+    """Live tables: how far they are, how to read them, and what tells them from those that take their place."""
+
+    progress: TableProgress
+    store: ReaderStore
+    identity: object
+
+
+class _Live(Protocol):
+    """Where the live tables of a log are."""
+
+    def find(self) -> _Found | None:
+        """Return the live tables, None if there are none that could be read."""
+        ...
+
+    def copy(self, to: Path) -> bool:
+        """Copy the live tables to a new file; return whether there is anything in it."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is kept. Idempotent."""
+        ...
+
+
+class _LiveFile:
+    def __init__(self, place: str, seconds: float) -> None:
+        self._files = Generations(tables_beside(place))
+        self._seconds = seconds
+
+    def find(self) -> _Found | None:
+        for _ in range(_TRIES):  # it may go once the pointer was read
+            number = self._files.live()
+            found = None if number is None else self._look_at(number)
+            if found is not None or number == self._files.live():
+                return found
+        return None
+
+    def copy(self, to: Path) -> bool:
+        found = self.find()
+        if found is None:
+            return False
+        try:
+            with closing(found.store.connect()) as source, closing(sqlite3.connect(to)) as target:
+                assert isinstance(source, sqlite3.Connection)
+                source.backup(target)
+        except sqlite3.Error:
+            return False
+        return True
+
+    def close(self) -> None: ...
+
+    def _look_at(self, number: int) -> _Found | None:
+        store = SqliteReaderStore(self._files.file(number), number, self._seconds)
+        try:
+            with closing(store.connect()) as connection:
+                row = connection.execute(OF_RUNTIME).fetchone()
+            file = store.path.stat()
+        except (sqlite3.Error, OSError):
+            return None
+        return None if row is None else _Found(table_progress(*row[:-1]), store, (file.st_dev, file.st_ino))
+
+
+class _LiveSchema:
+    def __init__(self, place: str, seconds: float) -> None:
+        with needing_extra("postgresql", "a log in PostgreSQL"):
+            from reenact.projections.read_model.postgres_copy import copy_live  # noqa: PLC0415 - likewise
+            from reenact.projections.read_model.postgres_store import PostgresReaderStore  # noqa: PLC0415 - an extra
+            from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
+
+        self._schemas = Schemas(place)
+        self._store = partial(PostgresReaderStore, self._schemas, seconds=seconds)
+        self.copy = partial(copy_live, place)
+
+    def find(self) -> _Found | None:
+        if NAME not in self._schemas.names():
+            return None
+        schema = self._schemas.of(NAME)
+        for _ in range(_TRIES):  # as above
+            number = schema.live()
+            if number is not None:
+                with suppress(DamagedError):
+                    return _Found(schema.progress_of(number), self._store(number), number)
+        return None
+
+    def close(self) -> None:
+        self._schemas.close()
+
+
+def _live_at(place: str, seconds: float) -> _Live:
+    return _LiveSchema(place, seconds) if is_postgres(place) else _LiveFile(place, seconds)
+
+
+def _was_ended(error: BaseException | None) -> bool:
+    """Return whether a database has ended a statement since it took too long."""
+    names = getattr(error, "sqlite_errorname", None), getattr(error, "sqlstate", None)
+    return names in (("SQLITE_INTERRUPT", None), (None, "57014"))

@@ -1,0 +1,30 @@
+"""Opens the tables of a log for reading, beside whoever writes it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from reenact._location import location_of
+from reenact._runtime import codec
+from reenact.projections.log import OnProgress
+from reenact.projections.read_model.reader_tables import SECONDS, ReaderTables
+
+
+@contextmanager
+def open_tables(
+    path: str | os.PathLike[str], *, seconds: float = SECONDS, progress: OnProgress | None = None
+) -> Generator[ReaderTables]:
+    """Open the log at a path, or a `sqlite:///` or `postgresql://` URL, and its tables, as `ReaderTables` does.
+
+    Raises:
+        ConfigurationError: it names no log, or what it needs is not installed.
+        StorageError: the log cannot be read, or the tables not be made; the subclass says why.
+    """
+    location = location_of(path)
+    with (
+        location.open(codec(), read_only=True) as log,
+        ReaderTables(location.url, log, location.has_writer, seconds=seconds, progress=progress) as tables,
+    ):
+        yield tables
