@@ -20,8 +20,10 @@ from packaging.requirements import Requirement
 MODULES_OF_EXTRAS = {
     "claude": (),
     "cli": ("reenact.cli",),
+    "cli,inspect": ("reenact.cli.commands.inspect",),
     "cli,server": ("reenact.cli.serve",),
     "client": ("reenact.client", "reenact._remote"),
+    "inspect": ("reenact.inspector",),
     "mcp": ("reenact.actors.environment.tools.mcp",),
     "postgresql": (
         "reenact.actors.journal.postgres",
@@ -57,6 +59,7 @@ NEEDS = {
         Runtime.open("agents.db", llm=LLMConfig(api_key="sk-ant-x"))
     """,
     "client": "from reenact import Runtime; Runtime.connect('http://localhost:1')",
+    "inspect": "from reenact.inspector import Inspector",
     "mcp": "from reenact import MCPServer, Toolbox; Toolbox([MCPServer.stdio('files', 'files')])",
     "postgresql": "from reenact import Runtime; Runtime.open('postgresql://localhost/log')",
     "ray": "from reenact.ray import stop; stop()",
@@ -246,6 +249,7 @@ def test_the_command_answers_from_the_mock_with_its_extra_alone(environment: Env
     ("extra", "arguments"),
     [
         ("claude", ("-p", "Hello", "--db", "agents.db")),
+        ("inspect", ("inspect", "--db", "agents.db")),
         ("server", ("serve", "--db", "agents.db")),
         ("terminal", ("test-terminal", "cases.yaml")),
     ],

@@ -1,7 +1,12 @@
 """The inspector: pages that show a log, beside whoever writes it. Needs the extra `inspect`."""
 
-from reenact.inspector.app import create_app, new_token
-from reenact.inspector.serving import Inspector
-from reenact.inspector.source import Source
+from __future__ import annotations
+
+from reenact.domain.errors import needing_extra
+
+with needing_extra("inspect", "the inspector"):
+    from reenact.inspector.app import create_app, new_token
+    from reenact.inspector.serving import Inspector
+    from reenact.inspector.source import Source
 
 __all__ = ["Inspector", "Source", "create_app", "new_token"]
