@@ -19,6 +19,7 @@ from typing import Any, Self, TypeAlias
 import msgspec
 
 from reenact.actors.feed.publications import Node, PublicationLog
+from reenact.actors.feed.replay import stream_of
 from reenact.actors.feed.waking import ANY_THREAD, Alarm
 from reenact.domain.commands import CATALOGUE
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, UnknownEventTypeError
@@ -50,6 +51,7 @@ class Registration:
         self.handler = handler
         self.types = _ALL if type is None else frozenset((type,))
         self.session_id = session_id
+        self.topic = None if session_id is None else stream_of(session_id)
         self.begin = begin
         """The number of the first event that the handler is called with."""
         self.end: float = math.inf
@@ -198,7 +200,9 @@ class Handlers:
 
     def _serve(self, registrations: tuple[Registration, ...]) -> None:
         self._served = _ByType(registrations)
-        self._log.handled = frozenset[str]().union(*(one.types for one in registrations))
+        types = frozenset[str]().union(*(one.types for one in registrations))
+        topics = [one.topic for one in registrations if one.topic is not None]
+        self._log.handle(types, frozenset(topics) if len(topics) == len(registrations) else None)
 
     def _start(self, work: Callable[[Iterator[_Call]], None], calls: Iterator[_Call]) -> None:
         def run() -> None:

@@ -84,11 +84,13 @@ class Feed(Awaited):
         return bool(self._topics) or self.publications.is_followed
 
     def followed(self, most: int) -> Collection[str] | None:
-        """Return the topics that are followed; None if these are more, or somebody may want whatever is published."""
-        if self.publications.is_followed:
+        """Return the topics that somebody wants something of; None if these are more, or somebody wants all."""
+        topics = self.publications.topics
+        if topics is None:
             return None
         with self.lock:
-            return tuple(self._topics) if len(self._topics) <= most else None
+            wanted = topics.union(self._topics)
+        return wanted if len(wanted) <= most else None
 
     def say(self, at: int, data: EventData, context: Mapping[str, str]) -> Segment:
         """Publish one event that no session's feed keeps; `at` is microseconds since 1970-01-01 UTC."""

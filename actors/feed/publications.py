@@ -45,6 +45,7 @@ class PublicationLog(Awaited):
         self.tail = Node(Chunk(Publication(None, None, Segment({}, ())), str), 0, 0)
         self.handled: frozenset[str] = frozenset()
         """The types of events that handlers want."""
+        self._handled_of: frozenset[str] | None = frozenset()
         self.reached = 0
         """Up to which event handlers have had all."""
         self._listened_to: frozenset[str] = frozenset()
@@ -55,6 +56,18 @@ class PublicationLog(Awaited):
     def is_followed(self) -> bool:
         """Whether anybody wants anything."""
         return bool(self.handled or self._listened_to)
+
+    @property
+    def topics(self) -> frozenset[str] | None:
+        """The topics of which somebody wants something; None if somebody wants what is of all, and of none."""
+        with self.lock:
+            wanted = [self._handled_of, *(listener.topics for listener in self._listeners)]
+        found = [topics for topics in wanted if topics is not None]
+        return frozenset[str]().union(*found) if len(found) == len(wanted) else None
+
+    def handle(self, types: frozenset[str], topics: frozenset[str] | None) -> None:
+        """Take note of the types of events that handlers want, and of which topics: None is all. Under the lock."""
+        self.handled, self._handled_of = types, topics
 
     def wants(self, chunk: Chunk) -> bool:
         """Return whether anybody wants it, or may: a handler can ask for what comes behind its event."""
@@ -137,7 +150,8 @@ class Listener:
         self.node = log.tail
         """The last publication that it was given, or has missed. Under the lock of the log."""
         self.types = LISTENED_TO if types is None else LISTENED_TO & types
-        self._topics = topics
+        self.topics = topics
+        """Of which it is given events; None if of all, and of none."""
         self._log = log
         self._replay = replay
         self._lock = threading.Lock()
@@ -240,7 +254,7 @@ class Listener:
         self._log.part(self)
 
     def _follows(self, topic: str | None) -> bool:
-        return self._topics is None or topic in self._topics
+        return self.topics is None or topic in self.topics
 
     def _from_page(self, room: int) -> list[bytes]:
         given = fitting(self._page, self._given, room)

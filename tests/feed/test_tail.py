@@ -66,11 +66,24 @@ def closing(book: SharedBook) -> Generator[SharedNode]:
         node.close()
 
 
-def listening(feed: Feed) -> Callable[[], list[Envelope]]:
-    """Listen to everything from now on; return what gives what was heard since."""
-    listener = Listener(feed.publications, None, feed.replay)
+def listening(feed: Feed, topics: frozenset[str] | None = None) -> Callable[[], list[Envelope]]:
+    """Listen to these topics, or to everything, from now on; return what gives what was heard since."""
+    listener = Listener(feed.publications, None, feed.replay, topics)
     feed.publications.join(listener)
     return lambda: [msgspec.json.decode(line, type=Envelope) for line in listener.give(10**9)]
+
+
+def asking(node: SharedNode) -> list[object]:
+    """Return what takes up the streams of which rows are read from now on."""
+    asked: list[object] = []
+    read = node.read_rows
+
+    def read_rows(**words: Any) -> list[WrittenRow]:  # noqa: ANN401 - as they come
+        asked.append(words["streams"])
+        return read(**words)
+
+    vars(node)["read_rows"] = read_rows
+    return asked
 
 
 def ids(envelopes: list[Envelope]) -> list[str]:
@@ -208,18 +221,76 @@ def test_of_few_topics_only_their_rows_are_read(here: SharedNode, there: SharedN
         book.write("s", *deltas("a"))
 
     there.commit(write)
-    asked: list[object] = []
-    read = here.read_rows
-
-    def asking(**words: Any) -> list[WrittenRow]:  # noqa: ANN401 - as they come
-        asked.append(words["streams"])
-        return read(**words)
-
-    vars(here)["read_rows"] = asking
+    asked = asking(here)
     here.tail.advance(looks=True)
 
-    assert asked == [("session/s",)]
+    assert asked == [{"session/s"}]
     assert [each.cursor for each in subscription.take(10)] == [2]
+
+
+def test_of_sessions_that_are_heard_alone_only_their_rows_are_read(
+    here: SharedNode, there: SharedNode, book: SharedBook
+) -> None:
+    book.write("handled", created("handled"))
+    called: SimpleQueue[Envelope] = SimpleQueue()
+    here.feed.handlers.add("text_delta", called.put, "handled")
+    given = listening(here.feed, frozenset({"session/s"}))
+    here.tail.advance(looks=True)
+    asked = asking(here)
+
+    def write() -> None:
+        for session in ("handled", "other", "s"):
+            book.write(session, *deltas("a"))
+
+    there.commit(write)
+    here.tail.advance(looks=True)
+
+    assert asked == [{"session/handled", "session/s"}]
+    assert called.get(timeout=PATIENCE).id == "session/handled:2"
+    assert ids(given()) == ["session/s:2"]
+
+
+def test_everything_is_read_for_whoever_hears_all_sessions_beside_one(
+    here: SharedNode, there: SharedNode, book: SharedBook
+) -> None:
+    called: SimpleQueue[Envelope] = SimpleQueue()
+    here.feed.handlers.add("text_delta", called.put, "s")
+    with here.feed.handlers.add("container_created", called.put):
+        there.commit(
+            lambda: book.add("container/c", events=(Recorded("container/c", 1, 1, HOUR, ContainerCreated("c", "c")),))
+        )
+        here.tail.advance(looks=True)
+        assert called.get(timeout=PATIENCE).id == "container/c:1"
+    asked = asking(here)
+    there.answer()
+    there.write("s", *deltas("a"))
+    here.tail.advance(looks=True)
+
+    assert asked == [{"session/s"}]
+    assert called.get(timeout=PATIENCE).id == "session/s:2"
+
+
+def test_a_handler_that_subscribes_to_a_session_of_another_node_hears_what_comes_from_then_on(
+    here: SharedNode, there: SharedNode, book: SharedBook
+) -> None:
+    book.write("other", created("other"))
+    called: SimpleQueue[Envelope] = SimpleQueue()
+    subscribed = threading.Event()
+
+    def subscribe(_event: Envelope) -> None:
+        here.feed.handlers.add("text_delta", called.put, "other")
+        subscribed.set()
+
+    here.feed.handlers.add("text_delta", subscribe, "s")
+    there.write("s", *deltas("a"))
+    here.tail.advance(looks=True)
+    assert subscribed.wait(PATIENCE)
+
+    there.answer()
+    there.write("other", *deltas("b"))
+    here.tail.advance(looks=True)
+
+    assert called.get(timeout=PATIENCE).id == "session/other:2"
 
 
 def test_a_long_gap_is_read_in_pages(here: SharedNode, there: SharedNode) -> None:

@@ -44,12 +44,12 @@ class Follower:
 
 
 class Hearer:
-    """A listener to everything at one node, and what it has heard; the sessions' ends are those when it came."""
+    """A listener to some sessions at one node, and what it has heard; the sessions' ends are those when it came."""
 
-    def __init__(self, node: SharedNode, ends: dict[str, int]) -> None:
+    def __init__(self, node: SharedNode, ends: dict[str, int], topics: frozenset[str] | None) -> None:
         self.ends = ends
         self.heard: dict[str, list[Envelope]] = defaultdict(list)
-        self.listener = Listener(node.feed.publications, None, node.feed.replay)
+        self.listener = Listener(node.feed.publications, None, node.feed.replay, topics)
         node.feed.publications.join(self.listener)
 
     def listen(self) -> None:
@@ -163,9 +163,11 @@ class TailMachine(RuleBasedStateMachine):
         follower.subscription.unsubscribe()
         self.open.remove(follower)
 
-    @rule(target=hearers, number=nodes)
-    def hear(self, number: int) -> Hearer:
-        hearer = Hearer(self.nodes[number], {session: len(said) for session, said in self.said.items()})
+    @rule(target=hearers, number=nodes, heard=st.sampled_from((SESSIONS, None, *((each,) for each in SESSIONS))))
+    def hear(self, number: int, heard: tuple[str, ...] | None) -> Hearer:
+        ends = {session: len(self.said[session]) for session in heard or SESSIONS}
+        topics = None if heard is None else frozenset(f"session/{session}" for session in heard)
+        hearer = Hearer(self.nodes[number], ends, topics)
         self.listening.append(hearer)
         return hearer
 
