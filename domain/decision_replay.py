@@ -95,7 +95,7 @@ class DecisionReplay:
         command: AnyCommand | None = None
         try:
             command = command_of(cause, events, self._rules(session, events[0]))
-            decided = self._decide(session, _of_session(command))
+            decided = self._decide(session, of_session(command))
         except Exception as error:  # noqa: BLE001 - likewise
             return failed(events, command, error)
         return parting(events, command, decided)
@@ -118,7 +118,12 @@ def command_of(cause: bytes | None, events: Sequence[object], rules: Rules) -> A
     return read_cause(cause).command(events, rules)
 
 
-def _of_session(command: AnyCommand) -> SessionCommand:
+def of_session(command: AnyCommand) -> SessionCommand:
+    """Return the command as one of a session.
+
+    Raises:
+        LogUnusableError: it is none.
+    """
     match command:
         case CreateContainer() | RegisterImage():
             raise LogUnusableError(f"{type(command).__name__} is no command of a session")

@@ -126,9 +126,7 @@ def define(image: Image, image_id: str) -> Definition:
     """Return the image's content, or raise `ConfigurationError` or `InvalidInputError` saying what is wrong with it."""
     who = f"image {image_id!r}"
     for field, least in (("max_tokens", 1), ("max_steps", 1), ("max_repeats", 1), ("compress_at", 0)):
-        value: object = getattr(image, field)
-        if value is not None and not (type(value) is int and least <= value <= MAX_TOKENS):
-            raise ConfigurationError(f"{field} of {who} is {value!r}; it is a number from {least} to {MAX_TOKENS}")
+        check_limit(getattr(image, field), f"{field} of {who}", least)
     check_model(image.model, image.system_prompt)
     if not is_sequence(image.tools):
         raise ConfigurationError(f"tools of {who} are a tuple of tools, not {image.tools!r}")
@@ -140,7 +138,6 @@ def define(image: Image, image_id: str) -> Definition:
         raise ConfigurationError(
             f"{who} has more than one tool named {', '.join(map(repr, twice))}; give each a name of its own"
         )
-    limit = image.cost_limit
     return Definition(
         name=check_text("the image's name", image.name if image.name is not None else image_id),
         model=image.model,
@@ -152,9 +149,20 @@ def define(image: Image, image_id: str) -> Definition:
         policies=None if image.policies is None else policies_of(image.policies),
         max_steps=image.max_steps,
         max_repeats=image.max_repeats,
-        cost_limit=CostLimit(limit) if isinstance(limit, int | float) else limit,
+        cost_limit=as_cost_limit(image.cost_limit),
         compress_at=image.compress_at,
     )
+
+
+def check_limit(value: object, what: str, least: int = 1) -> None:
+    """Raise `ConfigurationError` unless the value is a whole number that can be a limit, or None for no limit."""
+    if value is not None and not (type(value) is int and least <= value <= MAX_TOKENS):
+        raise ConfigurationError(f"{what} is {value!r}; it is a number from {least} to {MAX_TOKENS}")
+
+
+def as_cost_limit(limit: CostLimit | float | None) -> CostLimit | None:
+    """Return the cost limit, of which perhaps only the amount is given, or raise `ConfigurationError`."""
+    return CostLimit(limit) if isinstance(limit, int | float) else limit
 
 
 def tool_names(content: Definition) -> tuple[str, ...]:
@@ -209,16 +217,20 @@ def describe(image_id: str, content: Definition, revision: int, created_at: date
     )
 
 
+def own_policies(definition: Definition) -> dict[str, Policy]:
+    """Return the policies that the image's tools have of their own."""
+    return {tool.name: Policy(tool.intervention) for tool in definition.tools if tool.intervention is not None}
+
+
 def rules_of(definition: Definition, prices: Mapping[str, Price], context_window: int) -> Rules:
     """Return what holds for the loop of an agent with this definition; `context_window` is its model's, in tokens.
 
     A tool's own `intervention` is its policy, unless the image's policies name the tool.
     """
     given = definition.policies or Policies()
-    own = {tool.name: Policy(tool.intervention) for tool in definition.tools if tool.intervention is not None}
     compress_at = int(FILLED * context_window) if definition.compress_at is None else definition.compress_at
     return Rules(
-        policies=given.with_own(own),
+        policies=given.with_own(own_policies(definition)),
         prices=dict(prices),
         costs={tool.name: tool.cost for tool in definition.tools if tool.cost is not None},
         idempotent=tuple(sorted(tool.name for tool in definition.tools if tool.idempotent)),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from itertools import count as counting
-from typing import TypeAlias, assert_never
+from typing import NamedTuple, TypeAlias, assert_never
 
 import msgspec
 
@@ -65,6 +65,13 @@ NO_TOOLS = Failure(
 
 _GoesOn: TypeAlias = Run | Finish | Report | Resume | Approve | Reject | Respond
 _Ends: TypeAlias = Interrupt | Stop | Delete | BranchSession
+
+
+class Reached(NamedTuple):
+    """A limit that ends a turn: its stop reason, and why in words."""
+
+    limit: str
+    why: str
 
 
 class Decided(tuple[SessionEvent, ...]):  # noqa: SLOT001 - a tuple has no room for slots
@@ -218,23 +225,53 @@ def cut_short(story: Story, command: _Ends, reason: str) -> None:
         _end(story, so_far if in_answer and not ended else SoFar(), "interrupted", command)
 
 
+def reached_before_calls(session: Session, rules: Rules, cost: float) -> Reached | None:
+    """Return the limit that lets none of the calls run that were just asked for, if one does; the session cost so much.
+
+    There is a turn under way, and a round.
+    """
+    turn, round_, limit = session.turn, session.round, exceeded(cost, rules)
+    assert turn is not None
+    assert round_ is not None
+    if rules.max_repeats is not None and turn.repeats >= rules.max_repeats and round_.digest() == turn.calls:
+        return Reached(REPEATED, f"the same calls had the same results {turn.repeats} times in a row")
+    if (steps := reached_steps(turn, rules)) is not None:
+        return steps
+    return None if limit is None or limit.on_exceeded == "warn" else Reached(COST_LIMIT, overspent(cost, limit))
+
+
+def reached_steps(turn: Turn, rules: Rules) -> Reached | None:
+    """Return the limit of steps, if the model was asked so often."""
+    if rules.max_steps is None or turn.requests < rules.max_steps:
+        return None
+    return Reached(MAX_STEPS, f"the limit of {rules.max_steps} steps is reached")
+
+
+def exceeded(cost: float, rules: Rules) -> CostLimit | None:
+    """Return the cost limit, if a session that cost so much exceeds it."""
+    limit = rules.cost_limit
+    return limit if limit is not None and limit.is_exceeded(cost) else None
+
+
+def overspent(cost: float, limit: CostLimit) -> str:
+    """Return in words that the limit is exceeded."""
+    return f"{cost:.6g} were spent, more than the limit of {limit.max_total:.6g}"
+
+
 def _begin_round(story: Story, command: Finish) -> None:
     turn, rules = story.session.turn, command.rules
     assert turn is not None  # the answer is that of a turn
     _request_tools(story, turn, command)
-    round_ = _round(story)
-    if rules.max_repeats is not None and turn.repeats >= rules.max_repeats and round_.digest() == turn.calls:
-        why = f"the same calls had the same results {turn.repeats} times in a row"
-        _stop_with(story, command, REPEATED, why)
-    elif rules.max_steps is not None and turn.requests >= rules.max_steps:
-        _stop_with(story, command, MAX_STEPS, f"the limit of {rules.max_steps} steps is reached")
-    elif (limit := _exceeded(story.session, rules)) is not None and limit.on_exceeded != "warn":
+    reached = reached_before_calls(story.session, rules, story.session.ledger.cost)
+    if reached is None:
+        story.add(*rounds.judged(_round(story), rules, story.session.asked, session_id=story.session.id or ""))
+        _go_on(story, command)
+    elif reached.limit == COST_LIMIT:
         _give_up(story, command, "the cost limit is exceeded", {"ready"})
         _over_cost(story, rules, command.at)
         take_up_next(story, rules, command.at)
     else:
-        story.add(*rounds.judged(round_, rules, story.session.asked, session_id=story.session.id or ""))
-        _go_on(story, command)
+        _stop_with(story, command, reached)
 
 
 def _request_tools(story: Story, turn: Turn, command: Finish | _Ends) -> None:
@@ -242,9 +279,9 @@ def _request_tools(story: Story, turn: Turn, command: Finish | _Ends) -> None:
     story.add(ToolsRequested(turn.id, _from_state(command.so_far)))
 
 
-def _stop_with(story: Story, command: _GoesOn, reason: str, why: str) -> None:
-    _give_up(story, command, why, {"ready"})
-    _end(story, SoFar(), "completed", command, reason)
+def _stop_with(story: Story, command: _GoesOn, reached: Reached) -> None:
+    _give_up(story, command, reached.why, {"ready"})
+    _end(story, SoFar(), "completed", command, reached.limit)
     take_up_next(story, command.rules, command.at)
 
 
@@ -271,8 +308,8 @@ def _next_step(story: Story, command: _GoesOn) -> None:
     if not _over_cost(story, rules, command.at):
         if not rules.runs_tools:
             _end(story, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
-        elif rules.max_steps is not None and turn.requests >= rules.max_steps:
-            _end(story, SoFar(), "completed", command, MAX_STEPS)
+        elif (reached := reached_steps(turn, rules)) is not None:
+            _end(story, SoFar(), "completed", command, reached.limit)
         else:
             story.add(StepStarted(turn.id, turn.steps + 1, command.at))
             return
@@ -302,18 +339,13 @@ def _round(story: Story) -> Round:
     return round_
 
 
-def _exceeded(session: Session, rules: Rules) -> CostLimit | None:
-    """Return the cost limit if it is exceeded."""
-    limit = rules.cost_limit
-    return limit if limit is not None and limit.is_exceeded(session.ledger.cost) else None
-
-
 def _over_cost(story: Story, rules: Rules, at: int) -> bool:
     """Do what the cost limit says when it is exceeded; return whether the turn is over."""
-    limit, turn = _exceeded(story.session, rules), story.session.turn
+    turn, cost = story.session.turn, story.session.ledger.cost
+    limit = exceeded(cost, rules)
     if limit is None or turn is None:
         return False
-    message = f"{story.session.ledger.cost:.6g} were spent, more than the limit of {limit.max_total:.6g}"
+    message = overspent(cost, limit)
     if limit.on_exceeded == "warn":
         if not story.session.warned:
             story.add(LimitWarning(reason=COST_LIMIT, message=message))

@@ -32,6 +32,7 @@ BUILT_IN = "@built-in"
 
 _KINDS: Final[dict[str, type[msgspec.Struct]]] = {str(one.__struct_config__.tag): one for one in MATCHERS}
 _WHOLE = {"tools", "allow", "deny"}
+_BY_IMAGE = {"images", "policies"}
 
 
 def policies_of(value: object) -> Policies:
@@ -101,6 +102,26 @@ def nearest(name: str, tools: Collection[str]) -> str:
     folded = {tool.casefold(): tool for tool in tools}
     meant = difflib.get_close_matches(name.casefold(), folded, 1)
     return f"is {folded[meant[0]]!r} meant?" if meant else f"there are: {', '.join(sorted(tools)) or 'none'}"
+
+
+def policies_by_image(value: object) -> tuple[Policies | None, dict[str, Policies]]:
+    """Return the policies for all images, None if there are none, and those for some of them, by their ids.
+
+    The value is what `policies_of` takes, for all images; or a mapping with `images`, from ids to such values, and
+    perhaps `policies` for all others, and nothing else.
+
+    Raises:
+        ConfigurationError: something of it cannot work; the error names its place and says what to do.
+    """
+    if not is_mapping(value) or "images" not in value or not value.keys() <= _BY_IMAGE:
+        return policies_of(value), {}
+    by_image: dict[str, Policies] = {}
+    for image_id, one in _mapping(value["images"], "images", "a mapping from ids of images to policies").items():
+        try:
+            by_image[image_id] = policies_of(one)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"images.{image_id}: {error}") from None
+    return (policies_of(value["policies"]) if "policies" in value else None), by_image
 
 
 def _name(name: str) -> str:

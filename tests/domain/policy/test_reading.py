@@ -15,7 +15,7 @@ from reenact.domain.plain import made
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
 from reenact.domain.policy.matchers import command, exact, glob, path, prefix, regex
-from reenact.domain.policy.reading import policies_of
+from reenact.domain.policy.reading import policies_by_image, policies_of
 from reenact.domain.policy.rules import Entry, Policy, Rule
 
 Unchecked: TypeAlias = Any
@@ -333,3 +333,28 @@ MATCHER: Unchecked = path("/srv")
 def test_a_value_of_another_kind_is_not_read_as_a_mapping(value: Unchecked, message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         policies_of(value)
+
+
+def test_policies_of_some_images_stand_beside_those_of_all_others() -> None:
+    assert policies_by_image({"pay": "always"}) == (Policies({"pay": Policy("always")}), {})
+    assert policies_by_image({"images": {"clerk": {"deny": ["pay"]}}}) == (None, {"clerk": Policies(deny=("pay",))})
+    assert policies_by_image({"policies": {"pay": "never"}, "images": {}}) == (Policies({"pay": Policy("never")}), {})
+
+
+@pytest.mark.parametrize("tools", [{"policies": "always"}, {"images": "always", "pay": "never"}])
+def test_tools_may_be_named_like_the_parts(tools: dict[str, str]) -> None:
+    assert policies_by_image(tools) == (policies_of(tools), {})
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        ({"images": ["clerk"]}, "images is a mapping from ids of images to policies"),
+        ({"images": {"clerk": {"pay": "sometimes"}}}, "images.clerk: policies.pay.mode is one of"),
+        ({"images": {}, "policies": {"pay": "sometimes"}}, "policies.pay.mode is one of"),
+        ([], "policies is a mapping"),
+    ],
+)
+def test_the_image_whose_policies_cannot_work_is_named(value: object, problem: str) -> None:
+    with pytest.raises(ConfigurationError, match="^" + problem):
+        policies_by_image(value)
