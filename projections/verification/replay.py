@@ -6,8 +6,10 @@ held does not grow with the log. A branch is followed from its own first event o
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
+from typing import TypeAlias
 
 import msgspec
 
@@ -20,6 +22,7 @@ from reenact.domain.image import ImageRegistered, Images, RegisterImage
 from reenact.domain.loop.rules import Rules
 from reenact.domain.marks import is_marked
 from reenact.domain.session import Session, SessionBranched
+from reenact.domain.what_if import Otherwise
 from reenact.projections.explain.entries import Fields, fields_of, session_of
 from reenact.projections.explain.history import believe, event_of, history_of, steps_of
 from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, name_of, stream_of, stretches
@@ -60,6 +63,9 @@ class Retraced(msgspec.Struct, frozen=True, kw_only=True):
 
     It is that of a session, or, if `session_id` is None, of another stream. `undecided` of the steps could not be
     decided anew, since what they follow from was redacted.
+
+    Where it was asked what if: how many `decisions` were made again, and those that would be `otherwise`; `undecided`
+    of them cannot be made again from the log alone.
     """
 
     stream: str
@@ -68,6 +74,8 @@ class Retraced(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     divergence: Parting | None = None
     undecided: int = 0
+    decisions: int = 0
+    otherwise: tuple[Otherwise, ...] = ()
 
 
 def retrace(
@@ -79,7 +87,37 @@ def retrace(
         SessionNotFoundError: there is no such session in the log.
         StorageError: the log cannot be read. An event in it that cannot be is a divergence.
     """
-    look = _Look(log, progress)
+    yield from histories(log, session_id, _follower, progress)
+
+
+class Follower(ABC):
+    """Follows one history, step by step, from where it or its own part begins; counts as `Retraced` does."""
+
+    def __init__(self) -> None:
+        self.steps = 0
+        self.undecided = 0
+        self.decisions = 0
+        self.otherwise: list[Otherwise] = []
+
+    @abstractmethod
+    def follow(self, rows: Sequence[Row]) -> Divergence | None:
+        """Take in a step; return where today's code parts from it."""
+
+
+Begin: TypeAlias = Callable[[str, Sequence[Row]], Follower]
+"""Returns what follows a history of this kind, which begins with what it shares."""
+
+
+def histories(
+    log: AuditedLog, session_id: str | None, begin: Begin, progress: OnProgress | None = None
+) -> Iterator[Retraced]:
+    """Yield what comes of following each history of the log, or that of one session.
+
+    Raises:
+        SessionNotFoundError: there is no such session in the log.
+        StorageError: the log cannot be read.
+    """
+    look = _Look(log, begin, progress)
     if session_id is None:
         yield from look.all()
     elif not log.find(stream=stream_of(session_id), limit=1):
@@ -88,17 +126,17 @@ def retrace(
         yield look.of(stream_of(session_id))
 
 
-class _Plain:
+class _Plain(Follower):
     """A container or an image."""
 
     def __init__(self, kind: str) -> None:
-        self.steps = 0
-        self.undecided = 0
+        super().__init__()
         self._kind = kind
         self._state: Container | Images = Container() if kind == "container" else Images()
 
-    def follow(self, cause: bytes | None, events: Sequence[object]) -> Divergence | None:
+    def follow(self, rows: Sequence[Row]) -> Divergence | None:
         """Take in a step; return where today's code parts from it."""
+        cause, events = rows[0].cause, [row.event for row in rows]
         command: AnyCommand | None = None
         try:
             command = command_of(cause, events, _NO_RULES)
@@ -129,28 +167,33 @@ class _Plain:
                 raise LogUnusableError(f"{type(command).__name__} is no command of a stream {self._kind!r}")
 
 
-def _follower(kind: str, shared: Session | None = None) -> DecisionReplay | _Plain:
-    """Return what follows a history of this kind; a branch begins with the session that it shares."""
-    if kind != "session":
-        return _Plain(kind)
-    return DecisionReplay() if shared is None else DecisionReplay(shared)
+class _OfSession(Follower):
+    """A session; a branch begins with what it shares."""
+
+    def __init__(self, shared: Sequence[Row]) -> None:
+        super().__init__()
+        self._replay = DecisionReplay(reduce(believe, shared, Session()))
+
+    def follow(self, rows: Sequence[Row]) -> Divergence | None:
+        """Take in a step; return where today's code parts from it."""
+        try:
+            divergence = self._replay.follow(rows[0].cause, [event_of(row) for row in rows])
+        except LogUnusableError as error:
+            return failed([row.event for row in rows], None, error)
+        self.steps, self.undecided = self._replay.steps, self._replay.undecided
+        return divergence
 
 
-def _follow(followed: DecisionReplay | _Plain, rows: Sequence[Row]) -> Divergence | None:
-    events = [row.event for row in rows]
-    if isinstance(followed, _Plain):
-        return followed.follow(rows[0].cause, events)
-    try:
-        return followed.follow(rows[0].cause, [event_of(row) for row in rows])
-    except LogUnusableError as error:
-        return failed(events, None, error)
+def _follower(kind: str, shared: Sequence[Row]) -> Follower:
+    return _OfSession(shared) if kind == "session" else _Plain(kind)
 
 
 class _Look:
     """One look at a log, as far as it goes when the look begins."""
 
-    def __init__(self, log: AuditedLog, progress: OnProgress | None) -> None:
+    def __init__(self, log: AuditedLog, begin: Begin, progress: OnProgress | None) -> None:
         self._log = log
+        self._begin = begin
         self._progress = progress
         self._head = log.head()
         self._done = 0
@@ -165,15 +208,15 @@ class _Look:
     def of(self, stream: str) -> Retraced:
         """Return what comes of one history."""
         kind = stream.partition("/")[0]
-        followed = _follower(kind)
+        followed = self._begin(kind, ())
         count, last = 0, 0
         parting: Parting | None = None
         self._unread = None
         try:
             for rows in steps_of(self._rows(stream)):
                 if count == 0 and isinstance(rows[0].event, SessionBranched):
-                    followed = _follower(kind, self._shared(rows[0].event.session_id))
-                divergence = _follow(followed, rows)
+                    followed = self._branch(kind, rows[0].event.session_id)
+                divergence = followed.follow(rows)
                 if divergence is not None and self._unread is None:
                     count += divergence.place
                     parting = _parting(rows, divergence)
@@ -190,6 +233,8 @@ class _Look:
             events=count,
             divergence=parting,
             undecided=followed.undecided,
+            decisions=followed.decisions,
+            otherwise=tuple(followed.otherwise),
         )
 
     def _firsts(self, after: int, until: int) -> Iterator[str | Retraced]:
@@ -226,12 +271,12 @@ class _Look:
             if self._progress is not None:
                 self._progress(Progress(_PHASE, self._done, self._head))
 
-    def _shared(self, session_id: str) -> Session:
-        """Return the session that the branch goes on with."""
+    def _branch(self, kind: str, session_id: str) -> Follower:
+        """Return what follows the branch, behind what it shares."""
         stream = stream_of(session_id)
         shared = [row for row in history_of(self._log, session_id) if row.stream != stream]
         try:
-            return reduce(believe, shared, Session())
+            return self._begin(kind, shared)
         except LogUnusableError as error:
             message = f"today's code cannot take in the history that {session_id!r} shares: {error}"
             raise LogUnusableError(message) from error

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Self
+
+from msgspec import UNSET, UnsetType
 
 from reenact._location import LogLocation, location_of
 from reenact._runtime import codec
 from reenact._transfer import Imported, Place, export_log, import_log, open_export
 from reenact._verifying import ActorClasses, Checkpoint, Finding, Verdict, checkpoint_of, verify_log
+from reenact.actors.environment.tools.toolbox import ToolRegistry
 from reenact.actors.journal.stored import StoredJournal
+from reenact.domain.image import Image
+from reenact.domain.loop.ledger import CostLimit, Price
+from reenact.domain.policy.judge import Policies
+from reenact.domain.what_if import Otherwise, Ruling
 from reenact.projections.explain.difference import Difference, difference
 from reenact.projections.explain.entries import Filter, LogEntry, entries_of, follow
 from reenact.projections.explain.history import Moment, moment_of
@@ -21,6 +28,7 @@ from reenact.projections.log import OnProgress
 from reenact.projections.transfer.exporting import Exported
 from reenact.projections.transfer.policy import Redaction, ToolRedaction, read_redaction
 from reenact.projections.verification.replay import Parting, Retraced, retrace
+from reenact.projections.verification.what_if import Supposed, supposed, what_if
 
 __all__ = [
     "Audit",
@@ -32,9 +40,11 @@ __all__ = [
     "Imported",
     "LogEntry",
     "Moment",
+    "Otherwise",
     "Parting",
     "Redaction",
     "Retraced",
+    "Ruling",
     "Shown",
     "ToolRedaction",
     "Verdict",
@@ -136,15 +146,49 @@ class Audit:
         """
         return difference(self._log, left, at_left, right, at_right)
 
-    def replay(self, session_id: str | None = None, *, progress: OnProgress | None = None) -> Iterator[Retraced]:
+    def replay(
+        self,
+        session_id: str | None = None,
+        *,
+        policies: Policies | Mapping[str, object] | None = None,
+        images: Sequence[Image] = (),
+        prices: Mapping[str, Price] | None = None,
+        max_steps: int | UnsetType | None = UNSET,
+        max_repeats: int | UnsetType | None = UNSET,
+        cost_limit: CostLimit | float | UnsetType | None = UNSET,
+        progress: OnProgress | None = None,
+    ) -> Iterator[Retraced]:
         """Yield what comes of deciding each history of the log anew, or that of one session, up to its first parting.
 
-        Nothing but the log is read, and nothing is run.
+        With any of the others it is what would be otherwise: each recorded decision about a call, or about how a turn
+        goes on, is made again by itself, under what is given in the place of what was recorded. Nothing but the log is
+        read, and nothing is run.
+
+        Args:
+            session_id: this session alone.
+            policies: these, for all images, as `policies_of` takes them; or `{"images": {ID: …}, "policies": …}`.
+            images: these definitions, by their ids; `policies` hold for those that have none of their own.
+            prices: what these models cost; the answers of others cost what they did.
+            max_steps: as `Image` has it; None is without limit.
+            max_repeats: likewise.
+            cost_limit: likewise.
+            progress: is told how far it is.
 
         Raises:
             SessionNotFoundError: there is no such session in the log.
+            ConfigurationError: what is given cannot be; the message names the place.
         """
-        return retrace(self._log, session_id, progress=progress)
+        given = supposed(
+            policies,
+            [ToolRegistry().with_specs(image) for image in images],
+            prices,
+            max_steps=max_steps,
+            max_repeats=max_repeats,
+            cost_limit=cost_limit,
+        )
+        if given == Supposed():
+            return retrace(self._log, session_id, progress=progress)
+        return what_if(self._log, given, session_id, progress=progress)
 
     def export(
         self,

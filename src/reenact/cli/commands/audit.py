@@ -25,6 +25,7 @@ from reenact.cli.parsing.options import (
     VerifyOptions,
 )
 from reenact.domain.errors import ExportUnusableError, InvalidInputError, LogUnusableError, SessionNotFoundError
+from reenact.domain.what_if import Otherwise
 from reenact.projections.explain.difference import difference
 from reenact.projections.explain.history_view import shown
 from reenact.projections.log import AuditedLog, OnProgress
@@ -88,6 +89,8 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
     events: int
     divergence: Parting | None
     undecided: int
+    decisions: int
+    otherwise: tuple[Otherwise, ...]
 
 
 def replay(options: ReplayOptions, console: Console) -> int:
