@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -15,6 +16,7 @@ from reenact._runtime import codec
 from reenact._transfer import open_export
 from reenact._verifying import checkpoint_of, verify_log
 from reenact.cli.commands.sessions import log_to_read, progress_line, reading
+from reenact.cli.commands.what_if import Counted, lines_of, supposed_by
 from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import (
@@ -28,8 +30,9 @@ from reenact.domain.errors import ExportUnusableError, InvalidInputError, LogUnu
 from reenact.domain.what_if import Otherwise
 from reenact.projections.explain.difference import difference
 from reenact.projections.explain.history_view import shown
-from reenact.projections.log import AuditedLog, OnProgress
+from reenact.projections.log import AuditedLog
 from reenact.projections.verification.replay import Parting, Retraced, Told, retrace
+from reenact.projections.verification.what_if import what_if
 
 
 def verify(options: VerifyOptions, console: Console) -> int:
@@ -77,6 +80,8 @@ DIFFERS = 1
 _EXPORT = ".jsonl"
 _LOG = ".db"
 _Found: TypeAlias = tuple[str | None, Retraced]
+_Look: TypeAlias = Callable[..., Iterator[Retraced]]
+"""Takes a log, and the session if it is one; returns what comes of its histories."""
 
 
 class _Line(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,33 +99,40 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def replay(options: ReplayOptions, console: Console) -> int:
-    """Print what comes of each history; return 1 if one is decided otherwise today, 0 if none is.
+    """Print what comes of each history; return 1 if one is decided otherwise today, or would be, 0 if none is.
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
         InvalidInputError: a file, or a folder of them, holds no history.
+        ConfigurationError: what is supposed cannot be.
     """
+    supposed, counted = supposed_by(options), Counted()
+    look: _Look = retrace if supposed is None else partial(what_if, supposed=supposed)
     count = differing = 0
     with progress_line(console) as progress:
-        for source, retraced in _all(options, progress, console):
+        for source, retraced in _all(options, partial(look, progress=progress), console):
             if retraced.session_id is None and retraced.divergence is None:
                 continue
             count += 1
-            differing += retraced.divergence is not None
+            differing += retraced.divergence is not None or bool(retraced.otherwise)
+            counted.add(retraced)
             value = _Line(source=source, **msgspec.structs.asdict(retraced))
-            console.show(value, options.output_format, *_lines(source, retraced))
+            what = "  ".join(one for one in (source, retraced.session_id or retraced.stream) if one)
+            lines = _lines(what, retraced) if supposed is None else lines_of(what, retraced)
+            console.show(value, options.output_format, *lines)
     if options.output_format is ListFormat.TEXT:
         histories = "1 history" if count == 1 else f"{count} histories"
         said = "all as recorded" if not differing else f"{differing} not as recorded"
-        console.write(f"{histories}, {said}\n" if count else "there is no session\n")
+        told = f"{histories}, {said}" if supposed is None else counted.text(count)
+        console.write(f"{told}\n" if count else "there is no session\n")
     return DIFFERS if differing else ExitCode.SUCCESS
 
 
-def _all(options: ReplayOptions, progress: OnProgress, console: Console) -> Iterator[_Found]:
+def _all(options: ReplayOptions, look: _Look, console: Console) -> Iterator[_Found]:
     files = _files(options.what)
     if files:
         for file in files:
-            yield from _of_file(file, progress)
+            yield from _of_file(file, look)
         return
     with reading(options.database, console) as log:
         if log is None:
@@ -128,7 +140,7 @@ def _all(options: ReplayOptions, progress: OnProgress, console: Console) -> Iter
                 raise SessionNotFoundError(options.what[0])
             return
         for session_id in options.what or (None,):
-            yield from ((None, one) for one in retrace(log, session_id, progress=progress))
+            yield from ((None, one) for one in look(log, session_id=session_id))
 
 
 def _files(what: Sequence[str]) -> list[Path]:
@@ -148,11 +160,11 @@ def _files(what: Sequence[str]) -> list[Path]:
     return files
 
 
-def _of_file(file: Path, progress: OnProgress) -> Iterator[_Found]:
+def _of_file(file: Path, look: _Look) -> Iterator[_Found]:
     name = str(file)
     try:
         with _opened(file) as log:
-            yield from ((name, one) for one in retrace(log, progress=progress))
+            yield from ((name, one) for one in look(log))
     except (ExportUnusableError, LogUnusableError) as error:  # whatever it is, it is no history of ours
         parting = Parting(
             position=None, version=0, recorded=None, decided=None, field="", command=None, problem=str(error)
@@ -166,8 +178,7 @@ def _opened(file: Path) -> AbstractContextManager[AuditedLog]:
     return location_of(file).open(codec(), read_only=True)
 
 
-def _lines(source: str | None, retraced: Retraced) -> Iterator[str]:
-    what = "  ".join(one for one in (source, retraced.session_id or retraced.stream) if one)
+def _lines(what: str, retraced: Retraced) -> Iterator[str]:
     parting, steps = retraced.divergence, f"{retraced.steps} step{'' if retraced.steps == 1 else 's'}"
     if parting is None:
         yield f"{what}  as recorded: {steps}, {retraced.events} events"

@@ -543,10 +543,12 @@ class RebuildOptions(Paged, frozen=True):
 class ReplayOptions(Listing, frozen=True):
     """Decide recorded histories anew, as today's code does, and say where it parts from them; nothing is run.
 
-    Exits with 1 if any history is decided otherwise today.
+    With options of tools and limits it says what if: which recorded decisions would be otherwise with these instead.
+    Exits with 1 if any history is decided otherwise today, or any decision would be.
 
     $ reenact replay  # the whole log
     $ reenact replay exports/  # the exports in a folder
+    $ reenact replay --policy stricter.json --max-turns 20  # what if?
     """
 
     what: Annotated[
@@ -556,6 +558,13 @@ class ReplayOptions(Listing, frozen=True):
             "Sessions; or exports (*.jsonl), logs (*.db), and folders of them. Without any: the whole log.",
         ),
     ] = ()
+    policy: Annotated[
+        str | None,
+        option('Suppose these policies, for all images or for some: {"images": {ID: …}}.', "FILE.json", group=TOOLS),
+    ] = None
+    max_turns: MaxTurns = None
+    max_cost: MaxCost = None
+    prices: Prices = ()
 
 
 class ShowOptions(Paged, frozen=True, kw_only=True):

@@ -10,10 +10,10 @@ import os
 import stat
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Final, TypeAlias, TypeGuard
+from typing import Final, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
@@ -22,9 +22,10 @@ from reenact.domain.errors import ConfigurationError, ReenactError
 from reenact.domain.loop.asking import ask_user
 from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.policy.judge import Policies
-from reenact.domain.policy.reading import policies_of
+from reenact.domain.policy.reading import policies_by_image, policies_of
 from reenact.domain.tools import MCPServer, ToolSpec, is_amount, is_array, is_object
 
+Read = TypeVar("Read")
 _SERVERS = "mcpServers"
 
 
@@ -60,9 +61,22 @@ def read_policies(path: str) -> Policies:
     Raises:
         ConfigurationError: it cannot be read, or is no policy.
     """
+    return _policies(path, policies_of)
+
+
+def read_policies_by_image(path: str) -> tuple[Policies | None, dict[str, Policies]]:
+    """Return the policies that a file holds for all images, None if it has none for all, and those for some of them.
+
+    Raises:
+        ConfigurationError: as `read_policies` does.
+    """
+    return _policies(path, policies_by_image)
+
+
+def _policies(path: str, read: Callable[[object], Read]) -> Read:
     who = f"--policy {path}"
     try:
-        return policies_of(_json(path, who))
+        return read(_json(path, who))
     except (ReenactError, msgspec.ValidationError) as error:
         msg = str(error)
         raise ConfigurationError(msg if msg.startswith(who) else f"{who}: {msg}") from error

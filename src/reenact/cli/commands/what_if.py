@@ -1,0 +1,127 @@
+"""What `replay` says when it is asked what if: the decisions that would be otherwise, and how many of each kind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from msgspec import UNSET
+
+from reenact.cli.parsing.options import ReplayOptions
+from reenact.cli.settings.configuration import read_policies_by_image, read_prices
+from reenact.domain.legible import shortened
+from reenact.domain.loop.ledger import CostLimit
+from reenact.domain.what_if import Instead, Otherwise, Ruling
+from reenact.projections.verification.replay import Retraced
+from reenact.projections.verification.what_if import Supposed
+
+_WIDTH = 60
+"""Columns for the arguments of a call."""
+_WAS: Final = {
+    "run": "ran",
+    "ask": "was asked about",
+    "deny": "was denied",
+    "go_on": "went on",
+    "warn": "went on with a warning",
+    "stop": "was ended",
+    "interrupt": "was interrupted",
+}
+_WOULD: Final = {
+    "deny": "be denied",
+    "ask": "be asked about",
+    "run": "run",
+    "stop": "be ended",
+    "interrupt": "be interrupted",
+    "warn": "go on with a warning",
+    "go_on": "go on",
+}
+"""In the order in which they are counted."""
+
+
+def supposed_by(options: ReplayOptions) -> Supposed | None:
+    """Return what the options suppose, None if nothing.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or is no policy; or a price is none.
+    """
+    policies, of_images = (None, {}) if options.policy is None else read_policies_by_image(options.policy)
+    instead = Instead(
+        policies=policies,
+        max_steps=UNSET if options.max_turns is None else options.max_turns,
+        cost_limit=UNSET if options.max_cost is None else CostLimit(options.max_cost),
+        prices=read_prices(options.prices),
+    )
+    supposed = Supposed(instead=instead, policies=of_images)
+    return None if supposed == Supposed() else supposed
+
+
+class Counted:
+    """What would be otherwise in all histories: how often each kind of decision would be."""
+
+    def __init__(self) -> None:
+        self._calls: Counter[str] = Counter()
+        self._turns: Counter[str] = Counter()
+        self._undecided = 0
+        self._unread = 0
+
+    def add(self, retraced: Retraced) -> None:
+        """Count what would be otherwise in the history."""
+        self._undecided += retraced.undecided
+        self._unread += retraced.divergence is not None
+        for one in retraced.otherwise:
+            which = self._turns if one.call_id is None else self._calls
+            which[_would(one.decided)] += 1
+
+    def text(self, histories: int) -> str:
+        """Return the counts in words."""
+        order = list(_WOULD.values())
+        said = [
+            f"{_many(count, what)} would {would}"
+            for what, counts in (("call", self._calls), ("turn", self._turns))
+            for would, count in sorted(counts.items(), key=lambda one: (order.index(one[0].partition(" by ")[0]), one))
+        ]
+        if self._unread:
+            said.append(f"{_many(self._unread, 'history', 'histories')} cannot be read to the end")
+        told = f": {', '.join(said)}" if said else ", nothing would be otherwise"
+        undecided = f"; {_many(self._undecided, 'decision')} cannot be made again from the log alone"
+        return f"{_many(histories, 'history', 'histories')}{told}{undecided if self._undecided else ''}"
+
+
+def lines_of(what: str, retraced: Retraced) -> Iterator[str]:
+    """Yield what there is to be said of a history, which is named so."""
+    parting, decisions = retraced.divergence, _many(retraced.decisions, "decision")
+    if not retraced.otherwise:
+        yield f"{what}  nothing would be otherwise: {decisions}"
+    else:
+        yield f"{what}  {len(retraced.otherwise)} of {decisions} would be otherwise"
+    yield from map(_line, retraced.otherwise)
+    if parting is not None:
+        where = "" if parting.position is None else f" from position {parting.position} on"
+        yield f"    cannot be read{where}: {parting.problem}"
+
+
+def _line(one: Otherwise) -> str:
+    what = "the turn"
+    if one.call_id is not None:
+        what = f"{one.tool} {shortened(msgspec.json.encode(one.arguments).decode(), _WIDTH)}"
+    was, would = f"{_WAS[one.recorded.decision]}{_by(one.recorded)}", _would(one.decided)
+    place = "  ".join(filter(None, (str(one.position), one.turn_id)))
+    return f"    {place}  {what} {was}{_why(one.recorded)} and would {would}{_why(one.decided)}"
+
+
+def _would(ruling: Ruling) -> str:
+    return f"{_WOULD[ruling.decision]}{_by(ruling)}"
+
+
+def _by(ruling: Ruling) -> str:
+    return f" by {ruling.limit}" if ruling.limit is not None and ruling.decision != "warn" else ""
+
+
+def _why(ruling: Ruling) -> str:
+    return f" ({ruling.reason})" if ruling.reason else ""
+
+
+def _many(count: int, one: str, several: str | None = None) -> str:
+    return f"{count} {one if count == 1 else several or f'{one}s'}"
