@@ -1,0 +1,141 @@
+"""Messages, calls and results in the JSON of the conventions, within bounds that collectors take."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import msgspec
+
+from reenact.domain.image import Definition
+from reenact.domain.loop.calls import content_of
+from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.tools import is_array, is_object
+
+LONGEST = 20_000
+"""Characters of one text; of a longer one the middle is left out."""
+LARGEST = 200_000
+"""Characters of one attribute; of messages the first are left out, so that the rest has no more."""
+
+
+def message(role: str, blocks: Iterable[Block], finish_reason: str | None = None) -> str:
+    """Return a message as JSON."""
+    said: dict[str, object] = {"role": role, "parts": [_part(block) for block in blocks]}
+    if finish_reason is not None:
+        said["finish_reason"] = finish_reason
+    text = _json(said)
+    if len(text) > LARGEST:
+        text = _json(said | {"parts": [{"type": "text", "content": _left_out(len(text))}]})
+    return text
+
+
+class Messages:
+    """The messages of a turn as JSON, the newest of them if they are too long together."""
+
+    def __init__(self) -> None:
+        self._said: deque[str] = deque()
+        self._size = 0
+
+    def add(self, said: str) -> None:
+        """Take one more."""
+        self._said.append(said)
+        self._size += len(said)
+        while self._size > LARGEST and len(self._said) > 1:
+            self._size -= len(self._said.popleft())
+
+    def text(self) -> str:
+        """Return the messages."""
+        return _listed(self._said)
+
+
+def one_message(role: str, blocks: Iterable[Block], finish_reason: str | None = None) -> str:
+    """Return a list with one message."""
+    return _listed([message(role, blocks, finish_reason)])
+
+
+def instructions_of(definition: Definition) -> str | None:
+    """Return the system prompt, None if there is none."""
+    prompt = definition.system_prompt
+    return None if not prompt else _json([{"type": "text", "content": _short(prompt)}])
+
+
+def definitions_of(definition: Definition) -> str | None:
+    """Return the tools that the model may call, as far as the image names them; None if it names none."""
+    tools = [
+        {
+            "type": "function",
+            "name": tool.name,
+            "description": _short(tool.description),
+            "parameters": tool.input_schema,
+        }
+        for tool in definition.tools
+    ]
+    api_tools = [{"type": str(tool.get("type")), "name": str(tool.get("name", ""))} for tool in definition.api_tools]
+    return _bounded([*tools, *api_tools]) if tools or api_tools else None
+
+
+def arguments_of(arguments: object) -> str:
+    """Return a call's arguments."""
+    return _bounded(_shortened(arguments))
+
+
+def result_of(result: object) -> str:
+    """Return a call's result, as the model is given it."""
+    content = content_of(result)
+    return _short(content) if isinstance(content, str) else _bounded([_piece(one) for one in content])
+
+
+def _part(block: Block) -> dict[str, object]:
+    match block:
+        case TextBlock(text=text):
+            return {"type": "text", "content": _short(text)}
+        case ThinkingBlock(thinking=thinking):
+            return {"type": "reasoning", "content": _short(thinking)}
+        case ToolUseBlock():
+            return {"type": "tool_call", "id": block.id, "name": block.name, "arguments": _shortened(block.input)}
+        case ToolResultBlock(tool_use_id=call_id, content=content):
+            response = _short(content) if isinstance(content, str) else [_piece(one) for one in content]
+            return {"type": "tool_call_response", "id": call_id, "response": response}
+        case _:  # what is in a picture or a file is not sent
+            return {"type": str(msgspec.to_builtins(block).get("type"))}
+
+
+def _piece(piece: object) -> object:
+    """Return a block of a result; of a picture or a file only that it is one."""
+    if not is_object(piece):
+        return _shortened(piece)
+    return {name: _shortened(piece[name]) for name in ("type", "text") if name in piece}
+
+
+def _shortened(value: object) -> object:
+    if isinstance(value, str):
+        return _short(value)
+    if is_object(value):
+        return {name: _shortened(one) for name, one in value.items()}
+    if is_array(value) or isinstance(value, tuple):
+        return [_shortened(one) for one in value]
+    return value
+
+
+def _short(text: str) -> str:
+    if len(text) <= LONGEST:
+        return text
+    half = LONGEST // 2
+    return f"{text[:half]} … {_left_out(len(text) - 2 * half)} … {text[-half:]}"
+
+
+def _left_out(count: int) -> str:
+    return f"({count} characters left out)"
+
+
+def _listed(said: Iterable[str]) -> str:
+    return f"[{','.join(said)}]"
+
+
+def _bounded(value: object) -> str:
+    text = _json(value)
+    return text if len(text) <= LARGEST else _left_out(len(text))
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,77 @@
+"""The spans of a log: of each of its sessions, in the order in which they ended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from reenact.domain.image import Definition, ImageRegistered
+from reenact.projections.explain.entries import is_session
+from reenact.projections.log import AuditedLog, Row, shared_before
+from reenact.tracing.spans import Span
+from reenact.tracing.turns import SessionTurns
+
+_KNOWN = 10_000
+"""So many sessions, and revisions of images, are held in memory; those of others are read again from the log."""
+_PAGE = 1000
+
+
+class LogSpans:
+    """Makes spans of events, which may begin anywhere in the log: what came before in a session is read from it."""
+
+    def __init__(self, log: AuditedLog, *, content: bool) -> None:
+        self._log = log
+        self._content = content
+        self._sessions: dict[str, SessionTurns] = {}
+        self._definitions: dict[tuple[str, int], Definition | None] = {}
+
+    def of(self, rows: Sequence[Row]) -> Iterator[Span]:
+        """Yield what has ended with these events, which follow those that were given before.
+
+        Raises:
+            LogUnusableError: the log has lost what a session branches off from.
+        """
+        for row in rows:
+            if is_session(row.stream):
+                yield from self._turns_of(row).take(row)
+
+    def forget(self) -> None:
+        """Take whatever comes next as if nothing had been given before."""
+        self._sessions.clear()
+
+    def _turns_of(self, row: Row) -> SessionTurns:
+        turns = self._sessions.pop(row.stream, None) or self._read_again(row)
+        if len(self._sessions) >= _KNOWN:
+            del self._sessions[next(iter(self._sessions))]
+        self._sessions[row.stream] = turns
+        return turns
+
+    def _read_again(self, row: Row) -> SessionTurns:
+        """Return the session as it was before the event."""
+        turns = SessionTurns(self._definition, content=self._content)
+        first = row if row.version == 1 else self._log.find(stream=row.stream, limit=1)[0]
+        for before in (*shared_before(self._log, first), *self._pages(row)):
+            for one in before:
+                for _ in turns.take(one):
+                    pass  # they have been sent
+        return turns
+
+    def _pages(self, row: Row) -> Iterator[Sequence[Row]]:
+        after, until = 0, row.version - 1
+        while after < until:
+            page = self._log.find(stream=row.stream, after_version=after, until_version=until, limit=_PAGE)
+            if not page:
+                return
+            yield page
+            after = page[-1].version
+
+    def _definition(self, image_id: str, revision: int) -> Definition | None:
+        key = image_id, revision
+        if key not in self._definitions:
+            if len(self._definitions) >= _KNOWN:
+                self._definitions.clear()
+            found = self._log.find(
+                stream=f"image/{image_id}", after_version=revision - 1, until_version=revision, limit=1
+            )
+            event = found[0].event if found else None
+            self._definitions[key] = event.definition if isinstance(event, ImageRegistered) else None
+        return self._definitions[key]

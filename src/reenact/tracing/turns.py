@@ -1,0 +1,489 @@
+"""The turns of one session as spans: a fold over its events, which yields each span with the event that ends it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from reenact.domain.agent import (
+    AgentStarted,
+    AnswerRecorded,
+    ContextCompressed,
+    MessageAccepted,
+    ResultsRecorded,
+    StepStarted,
+    TurnCompleted,
+    TurnContinued,
+    TurnInterrupted,
+    TurnStarted,
+)
+from reenact.domain.image import Definition
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.messages import TextBlock, ToolUseBlock
+from reenact.domain.session_state import SessionBranched, SessionCreated
+from reenact.domain.turns import COST_LIMIT
+from reenact.projections.log import Row
+from reenact.tracing import conventions as names
+from reenact.tracing.content import (
+    Messages,
+    arguments_of,
+    definitions_of,
+    instructions_of,
+    message,
+    one_message,
+    result_of,
+)
+from reenact.tracing.spans import Attributes, Context, Kind, Link, Span, Value, brief, span_id_of, trace_id_of
+
+Define: TypeAlias = Callable[[str, int], Definition | None]
+"""Returns a revision of an image, None if the log does not have it."""
+
+_Decision: TypeAlias = ToolApproved | ToolEdited | ToolRejected | HumanResponded
+_CRASH = "crash"
+_MOST = 1 << 40
+"""No answer has so many tokens; what says so is no count."""
+_DECISIONS: Mapping[type, str] = {
+    ToolApproved: "approved",
+    ToolRejected: "rejected",
+    HumanResponded: "answered",
+}
+
+
+class _Chat(msgspec.Struct):
+    """A model that is asked, since this event."""
+
+    row: Row
+    start: int
+    compacted: bool = False
+    answer: AnswerRecorded | None = None
+
+
+class _Turn(msgspec.Struct):
+    """A turn under way. `asked`, `said`, `answer` are content: the question, what the model is given, its answer.
+
+    `model` and `stop_reason` are those of the last answer.
+    """
+
+    row: Row
+    id: str
+    context: Context
+    links: tuple[Link, ...]
+    queued: float | None
+    asked: str | None = None
+    said: Messages | None = None
+    answer: str | None = None
+    chat: _Chat | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    interrupted: str | None = None
+
+
+class _Call(msgspec.Struct):
+    """A call that the model asks for; `started` is the event with which it ran first in this turn."""
+
+    name: str
+    arguments: str | None = None
+    started: Row | None = None
+    attempts: int = 0
+    rejected: bool = False
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """The turn to which something belongs that happens in none; `is_shared` if it is another session's, too.
+
+    To what a branch shares with its origin it adds nothing: its spans are linked to it.
+    """
+
+    context: Context | None = None
+    is_shared: bool = False
+
+
+class _Wait(msgspec.Struct):
+    """A person who is asked about a call, since this event, in this turn."""
+
+    row: Row
+    what: str
+    name: str
+    asked_in: _Place
+    edited: bool = False
+
+
+class SessionTurns:
+    """The turns of one session, which is given all its events; those of another one, if it branches off, before."""
+
+    def __init__(self, define: Define, *, content: bool) -> None:
+        self._define = define
+        self._content = content
+        self._session_id = ""
+        self._image = ("", 0)
+        self._agent_id = ""
+        self._queue: dict[str, Row] = {}
+        self._turn: _Turn | None = None
+        self._calls: dict[str, _Call] = {}
+        self._waits: dict[str, _Wait] = {}
+        self._last: Context | None = None  # the last turn that has ended
+        self._asked_in = _Place()  # the turn in which a person was asked last
+        self._origin: tuple[Link, ...] = ()
+
+    def take(self, row: Row) -> Iterator[Span]:
+        """Take in the next event, and yield what has ended with it."""
+        event = row.event
+        match event:
+            case TurnStarted():
+                self._begin(row, event.turn_id)
+                self._ask_model(row)
+            case TurnContinued():
+                self._begin(row, event.turn_id, *_links("waited", self._asked_in.context))
+            case StepStarted():
+                self._ask_model(row)
+            case ContextCompressed():
+                yield from self._compress(row, event)
+            case AnswerRecorded():
+                yield from self._answer(row, event)
+            case HumanApproveRequired():
+                for asked in event.calls:
+                    yield from self._ask_person(row, asked.id, "approval", asked.name)
+            case HumanPromptRequired() | HumanSelectRequired():
+                call_id = event.id or ""
+                asking = self._calls.get(call_id)
+                yield from self._ask_person(row, call_id, "question", "" if asking is None else asking.name)
+            case ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
+                yield from self._decide(row, event)
+            case ToolStarted():
+                call = self._calls.setdefault(event.id, _Call(event.name))
+                call.started, call.attempts = call.started or row, event.attempt
+            case ToolResult():
+                yield from self._end_call(row, event)
+            case TurnCompleted():
+                yield from self._end_turn(row, event)
+            case _:
+                self._note(row)
+
+    def _note(self, row: Row) -> None:
+        """Take note of what ends nothing."""
+        event, turn = row.event, self._turn
+        match event:
+            case SessionCreated():
+                self._session_id, self._image = event.session_id, (event.image_id, event.image_revision)
+            case SessionBranched():
+                self._branch(event)
+            case AgentStarted():
+                self._agent_id = event.agent_id
+            case MessageAccepted():
+                self._queue[event.turn_id] = row
+            case ResultsRecorded():
+                self._calls.clear()
+                if turn is not None and turn.said is not None:
+                    turn.said.add(message("tool", event.content))
+            case TurnInterrupted() if turn is not None:
+                turn.interrupted = event.reason
+            case _:
+                pass
+
+    def _branch(self, event: SessionBranched) -> None:
+        """Go on as another session, whose own turns are still to come; what waits goes on waiting in both."""
+        told: Attributes = {names.BRANCH_ORIGIN: brief(event.origin), names.BRANCH_VERSION: event.version}
+        self._origin = _links("branched", self._last if self._turn is None else self._turn.context, told)
+        self._session_id, self._image = event.session_id, (event.image_id, event.image_revision)
+        self._turn = None
+        self._asked_in = msgspec.structs.replace(self._asked_in, is_shared=True)
+        for wait in self._waits.values():
+            wait.asked_in = msgspec.structs.replace(wait.asked_in, is_shared=True)
+        self._queue.clear()
+        for call in self._calls.values():
+            call.started = None
+
+    def _begin(self, row: Row, turn_id: str, *links: Link) -> None:
+        accepted = self._queue.pop(turn_id, None)
+        # The span of an agent that is called as a tool will have its caller's for a parent: here the trace is chosen.
+        context = Context(trace_id_of(row), span_id_of(row, names.INVOKE_AGENT))
+        queued = None if accepted is None else (row.recorded_at - accepted.recorded_at) / 1_000_000
+        self._turn = turn = _Turn(row, turn_id, context, (*self._origin, *links), queued)
+        if self._content:
+            turn.said = Messages()
+            if accepted is not None and isinstance(accepted.event, MessageAccepted):
+                turn.asked = one_message("user", accepted.event.content)
+                turn.said.add(message("user", accepted.event.content))
+
+    def _ask_model(self, row: Row) -> None:
+        if self._turn is not None:
+            self._turn.chat = _Chat(row, row.recorded_at)
+
+    def _compress(self, row: Row, event: ContextCompressed) -> Iterator[Span]:
+        turn = self._turn
+        if turn is None or turn.chat is None:
+            return
+        told = _used(event.model, event.usage, event.cost) | {names.COMPRESSION: True}
+        if self._content:
+            told[names.OUTPUT_MESSAGES] = one_message("assistant", [TextBlock(event.summary)])
+        yield self._chat_span(
+            turn, row, row, what=names.COMPRESSION, start=turn.chat.start, told=told, model=event.model
+        )
+        turn.chat.start, turn.chat.compacted = row.recorded_at, True
+
+    def _answer(self, row: Row, event: AnswerRecorded) -> Iterator[Span]:
+        for block in event.content:
+            if isinstance(block, ToolUseBlock):
+                self._calls[block.id] = _Call(block.name, arguments_of(block.input) if self._content else None)
+        turn = self._turn
+        if turn is not None and turn.chat is not None:
+            turn.chat.answer = event
+            if not event.partial:  # else the end of the turn says why it is none that is whole
+                yield from self._end_chat(turn, row)
+
+    def _end_chat(self, turn: _Turn, row: Row, error: str | None = None, detail: str | None = None) -> Iterator[Span]:
+        chat, turn.chat = turn.chat, None
+        if chat is None:
+            return
+        told: Attributes = {}
+        answer, model = chat.answer, None
+        if chat.compacted:
+            told[names.COMPACTED] = True
+        if turn.said is not None:
+            told[names.INPUT_MESSAGES] = turn.said.text()
+        if answer is not None:
+            model = answer.model
+            turn.model, turn.stop_reason = model or turn.model, answer.stop_reason
+            told |= _used(model, answer.usage, answer.cost)
+            told[names.RESPONSE_ID] = brief(answer.message_id)
+            told[names.FINISH_REASONS] = (brief(answer.stop_reason),)
+            if answer.partial:
+                told[names.PARTIAL] = True
+            if turn.said is not None:
+                turn.said.add(message("assistant", answer.content))
+                told[names.OUTPUT_MESSAGES] = turn.answer = one_message("assistant", answer.content, answer.stop_reason)
+        elif isinstance(row.event, TurnCompleted) and row.event.unsaid is not None:
+            model = row.event.unsaid.model
+            told |= _used(model, row.event.unsaid.usage, row.event.unsaid.cost)
+        span = self._chat_span(turn, chat.row, row, what=names.CHAT, start=chat.start, told=told, model=model)
+        yield msgspec.structs.replace(span, error=error, message=detail if self._content else None)
+
+    def _chat_span(
+        self, turn: _Turn, began: Row, ended: Row, *, what: str, start: int, told: Attributes, model: str | None
+    ) -> Span:
+        definition = self._definition()
+        wanted = (None if definition is None else definition.model) or model
+        told |= self._common(began, "LLM") | {
+            names.OPERATION_NAME: names.CHAT,
+            names.PROVIDER_NAME: names.provider_of(wanted),
+            names.REQUEST_STREAM: True,
+        }
+        if wanted is not None:
+            told[names.REQUEST_MODEL] = brief(wanted)
+        if definition is not None and definition.max_tokens is not None:
+            told[names.MAX_TOKENS] = definition.max_tokens
+        span = _span((names.CHAT, wanted), "chat", start, ended, told)
+        return _placed(span, began, span_id_of(began, what), _Place(turn.context))
+
+    def _ask_person(self, row: Row, call_id: str, what: str, name: str) -> Iterator[Span]:
+        call = self._calls.get(call_id)
+        if call is not None and call.started is not None:  # nobody knows what became of it, so a person is asked
+            yield self._call_span(row, call_id, call, "lost")
+        if self._turn is not None:
+            self._asked_in = _Place(self._turn.context)
+        if call_id not in self._waits:
+            self._waits[call_id] = _Wait(row, what, name, self._asked_in)
+
+    def _decide(self, row: Row, event: _Decision) -> Iterator[Span]:
+        call_id = event.id or ""
+        call = self._calls.setdefault(call_id, _Call(""))
+        if not isinstance(event, ToolEdited):
+            call.rejected = isinstance(event, ToolRejected)
+            yield from self._end_wait(row, call_id, _DECISIONS[type(event)], event.by)
+            return
+        if self._content:
+            call.arguments = arguments_of(event.edited)
+        if call_id in self._waits:
+            self._waits[call_id].edited = True
+
+    def _end_wait(self, row: Row, call_id: str, decision: str, by: str | None = None) -> Iterator[Span]:
+        wait = self._waits.pop(call_id, None)
+        if wait is None:
+            return
+        told = self._common(wait.row, "CHAIN") | {
+            names.TOOL_NAME: brief(wait.name),
+            names.TOOL_CALL_ID: brief(call_id),
+            names.APPROVAL_KIND: wait.what,
+            names.APPROVAL_DECISION: decision,
+            names.APPROVAL_WAITED: max(0, row.recorded_at - wait.row.recorded_at) / 1_000_000,
+        }
+        if wait.edited:
+            told[names.APPROVAL_EDITED] = True
+        if by:
+            told[names.APPROVAL_BY] = brief(by)
+        began = row if wait.asked_in.is_shared else wait.row
+        span = _span((wait.what, wait.name), "wait", wait.row.recorded_at, row, told)
+        yield _placed(span, began, span_id_of(began, wait.what, call_id), wait.asked_in)
+
+    def _end_call(self, row: Row, event: ToolResult) -> Iterator[Span]:
+        yield from self._end_wait(row, event.id, "withdrawn")
+        call = self._calls.setdefault(event.id, _Call(event.name))
+        call.name = event.name or call.name
+        error = None
+        if event.is_error:
+            error = "tool_error" if event.ran else "rejected" if call.rejected else "not_run"
+        span = self._call_span(row, event.id, call, error)
+        span.attributes[names.TOOL_RAN] = event.ran
+        if event.cost is not None:
+            span.attributes[names.COST] = event.cost
+        if self._content:
+            span.attributes[names.TOOL_RESULT] = result_of(event.result)
+        yield span
+
+    def _call_span(self, row: Row, call_id: str, call: _Call, error: str | None) -> Span:
+        began, call.started = call.started or row, None
+        told = self._common(began, "TOOL") | {
+            names.OPERATION_NAME: names.EXECUTE_TOOL,
+            names.TOOL_NAME: brief(call.name),
+            names.TOOL_TYPE: "function",
+            names.TOOL_CALL_ID: brief(call_id),
+        }
+        definition = self._definition()
+        description = (
+            next((one.description for one in definition.tools if one.name == call.name), "") if definition else ""
+        )
+        if description:
+            told[names.TOOL_DESCRIPTION] = brief(description)
+        if call.attempts > 1:
+            told[names.TOOL_ATTEMPTS] = call.attempts
+        if call.arguments is not None:
+            told[names.TOOL_ARGUMENTS] = call.arguments
+        span = _span((names.EXECUTE_TOOL, call.name), "execute_tool", began.recorded_at, row, told, error=error)
+        place = self._asked_in if self._turn is None else _Place(self._turn.context)
+        return _placed(span, began, span_id_of(began, names.EXECUTE_TOOL, call_id), place)
+
+    def _end_turn(self, row: Row, event: TurnCompleted) -> Iterator[Span]:
+        self._queue.pop(event.turn_id, None)
+        turn = self._turn
+        if turn is None or turn.id != event.turn_id:
+            return  # it never began, or is the origin's
+        error = event.failure.type if event.failure is not None else None
+        if turn.interrupted == _CRASH:
+            error = _CRASH
+        detail = event.failure.message if event.failure is not None else None
+        if event.stop_reason == COST_LIMIT:
+            turn.chat = None  # the model was to be asked, and was not
+        yield from self._end_chat(turn, row, error, detail)
+        for call_id, call in self._calls.items():
+            if call.started is not None:
+                yield self._call_span(row, call_id, call, "lost")
+        definition = self._definition()
+        name = None if definition is None else definition.name
+        told = self._common(turn.row, "AGENT") | _used(None, event.usage, event.cost)
+        told |= {
+            names.OPERATION_NAME: names.INVOKE_AGENT,
+            names.OUTPUT_TYPE: "text",
+            names.TURN_OUTCOME: event.outcome,
+            names.TURN_STOP_REASON: brief(event.stop_reason),
+        }
+        model = (None if definition is None else definition.model) or turn.model
+        told[names.PROVIDER_NAME] = names.provider_of(model)
+        if model is not None:
+            told[names.REQUEST_MODEL] = brief(model)
+        if turn.stop_reason is not None:
+            told[names.FINISH_REASONS] = (brief(turn.stop_reason),)
+        if turn.queued is not None:
+            told[names.TURN_QUEUED] = turn.queued
+        if self._content:
+            told |= _content_of(turn, definition)
+        span = _span((names.INVOKE_AGENT, name), "invoke_agent", turn.row.recorded_at, row, told, error=error)
+        yield msgspec.structs.replace(
+            span, context=turn.context, links=turn.links, message=detail if self._content else None
+        )
+        self._last, self._turn = turn.context, None
+
+    def _common(self, began: Row, kind: str) -> Attributes:
+        """Return what every span has, which begins with this event."""
+        image_id, revision = self._image
+        definition = self._definition()
+        told: Attributes = {
+            names.CONVERSATION_ID: brief(self._session_id),
+            names.SESSION_ID: brief(self._session_id),
+            names.SPAN_KIND: kind,
+            names.AGENT_ID: brief(image_id),
+            names.AGENT_VERSION: str(revision),
+            names.LIVE_AGENT: brief(self._agent_id),
+            names.POSITION: began.position,
+        }
+        if definition is not None:
+            told[names.AGENT_NAME] = brief(definition.name)
+        if self._turn is not None:
+            told[names.TURN_ID] = brief(self._turn.id)
+        return told
+
+    def _definition(self) -> Definition | None:
+        return self._define(*self._image)
+
+
+def _span(
+    what: tuple[str, str | None], kind: Kind, start: int, ended: Row, told: Attributes, *, error: str | None = None
+) -> Span:
+    """Return a span of no trace yet; a clock that was set back ends nothing before it began."""
+    return Span(
+        name=brief(" ".join(filter(None, what))),
+        kind=kind,
+        context=Context(0, 0),
+        parent=None,
+        start=start,
+        end=max(start, ended.recorded_at),
+        attributes=told,
+        error=error,
+    )
+
+
+def _placed(span: Span, began: Row, span_id: int, place: _Place) -> Span:
+    """Return the span as a part of its turn, or in a trace of its own, if the turn is also another session's."""
+    if place.context is None or place.is_shared:
+        context = Context(trace_id_of(began), span_id)
+        return msgspec.structs.replace(span, context=context, links=_links("waited", place.context))
+    return msgspec.structs.replace(span, context=Context(place.context.trace_id, span_id), parent=place.context)
+
+
+def _links(what: str, context: Context | None, told: Mapping[str, Value] | None = None) -> tuple[Link, ...]:
+    return () if context is None else (Link(context, {names.LINK: what, **(told or {})}),)
+
+
+def _used(model: str | None, usage: Mapping[str, object], cost: float | None) -> Attributes:
+    """Return what an answer used; the input tokens of the conventions are all of them, cached or not."""
+    told: Attributes = {}
+    if model is not None:
+        told[names.RESPONSE_MODEL] = brief(model)
+    counts = {
+        name: count
+        for name in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        if type(count := usage.get(name)) is int and 0 <= count < _MOST
+    }
+    written, read = counts.get("cache_creation_input_tokens", 0), counts.get("cache_read_input_tokens", 0)
+    if "input_tokens" in counts:
+        told[names.INPUT_TOKENS] = counts["input_tokens"] + written + read
+    if "output_tokens" in counts:
+        told[names.OUTPUT_TOKENS] = counts["output_tokens"]
+    if written:
+        told |= {names.CACHE_WRITE_TOKENS: written, names.CACHE_CREATION_TOKENS: written}
+    if read:
+        told[names.CACHE_READ_TOKENS] = read
+    if cost is not None:
+        told[names.COST] = cost
+    return told
+
+
+def _content_of(turn: _Turn, definition: Definition | None) -> Attributes:
+    found = {
+        names.INPUT_MESSAGES: turn.asked,
+        names.OUTPUT_MESSAGES: turn.answer,
+        names.SYSTEM_INSTRUCTIONS: None if definition is None else instructions_of(definition),
+        names.TOOL_DEFINITIONS: None if definition is None else definitions_of(definition),
+    }
+    return {name: value for name, value in found.items() if value is not None}
