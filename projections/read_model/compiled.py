@@ -5,8 +5,14 @@ Made from `tables`; `python -m tests.projections.compiled` writes it anew.
 
 from __future__ import annotations
 
-VERSION = 4
+VERSION = 5
 TABLES = (
+    """
+        CREATE TABLE activity ( session INTEGER NOT NULL, position INTEGER NOT NULL, events INTEGER NOT
+        NULL, last_at INTEGER NOT NULL, state TEXT NOT NULL, asked INTEGER, turn INTEGER, outcome TEXT,
+        turns INTEGER NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, cost FLOAT NOT
+        NULL, unpriced INTEGER NOT NULL, PRIMARY KEY (session) )
+    """,
     """
         CREATE TABLE agents ( position INTEGER NOT NULL, id TEXT NOT NULL, session INTEGER NOT NULL,
         session_id TEXT NOT NULL, container_id TEXT NOT NULL, image_id TEXT NOT NULL, started_at INTEGER NOT
@@ -58,6 +64,7 @@ TABLES = (
         INTEGER NOT NULL, deleted_at INTEGER, origin INTEGER, shared_until INTEGER, shared_version INTEGER,
         shared_asked INTEGER, PRIMARY KEY (position), UNIQUE (stream), UNIQUE (id) )
     """,
+    "CREATE INDEX sessions_branched ON sessions (origin, position) WHERE origin IS NOT NULL",
     "CREATE INDEX sessions_listed ON sessions (position) WHERE deleted_at IS NULL",
     """
         CREATE INDEX sessions_of_container ON sessions (container_id, position) WHERE deleted_at IS NULL
@@ -330,6 +337,14 @@ PUT_IMAGES = """
     INSERT INTO images (position, id, revision, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO
     UPDATE SET revision = excluded.revision
 """
+PUT_ACTIVITY = """
+    INSERT INTO activity (session, position, events, last_at, state, asked, turn, outcome, turns,
+    tokens_in, tokens_out, cost, unpriced) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT
+    (session) DO UPDATE SET position = excluded.position, events = excluded.events, last_at =
+    excluded.last_at, state = excluded.state, asked = excluded.asked, turn = excluded.turn, outcome =
+    excluded.outcome, turns = excluded.turns, tokens_in = excluded.tokens_in, tokens_out =
+    excluded.tokens_out, cost = excluded.cost, unpriced = excluded.unpriced
+"""
 PUT_USAGE = """
     INSERT INTO usage (session, kind, name, calls, usage, cost, unpriced) VALUES (?, ?, ?, ?, ?, ?, ?)
     ON CONFLICT (session, kind, name) DO UPDATE SET calls = excluded.calls, usage = excluded.usage, cost
@@ -367,8 +382,11 @@ PUT_CALLS = """
 SESSIONS_OF_STREAMS = """
     SELECT sessions.stream, sessions.position, sessions.id, sessions.container_id, sessions.image_id,
     coalesce((SELECT max(turns.asked) AS max_1 FROM turns WHERE turns.session = sessions.position AND
-    turns.started_at IS NOT NULL), sessions.shared_asked, 0) AS coalesce_1 FROM sessions WHERE
-    sessions.stream IN (SELECT anon_1.value FROM json_each(?) AS anon_1)
+    turns.started_at IS NOT NULL), sessions.shared_asked, 0) AS coalesce_1, activity.session,
+    activity.position AS position_1, activity.events, activity.last_at, activity.state, activity.asked,
+    activity.turn, activity.outcome, activity.turns, activity.tokens_in, activity.tokens_out,
+    activity.cost, activity.unpriced FROM sessions, activity WHERE activity.session = sessions.position
+    AND sessions.stream IN (SELECT anon_1.value FROM json_each(?) AS anon_1)
 """
 LIVE_AGENTS_OF = """
     SELECT agents.position, agents.id, agents.session, agents.session_id, agents.container_id,

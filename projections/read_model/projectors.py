@@ -45,6 +45,7 @@ from reenact.domain.session import SessionBranched, SessionCreated, SessionDelet
 from reenact.domain.session_state import plus_cost
 from reenact.projections.log import Log, Row, shared_before, stream_of
 from reenact.projections.read_model.rows import (
+    ActivityRow,
     AgentRow,
     CallRow,
     Changes,
@@ -111,8 +112,10 @@ def project(
 
 
 def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, event: SessionCreated) -> None:
-    conversations[row.stream] = Conversing(row.position, event.session_id, event.container_id, event.image_id)
+    session = _begin(row, event)
+    conversations[row.stream] = session
     changes.sessions.append(_session(row, event))
+    changes.activity[session.position] = session
 
 
 def _branch(
@@ -124,7 +127,7 @@ def _branch(
 ) -> None:
     """Begin with rows of its own for what was open; messages that waited are accepted anew, if they are."""
     key, origin, last = row.position, before.session, before.last
-    session = Conversing(key, event.session_id, event.container_id, event.image_id)
+    session = _begin(row, event)
     session.asked, session.uses, session.spent = origin.asked, origin.uses, {**origin.spent}
     for turn in origin.turns.values():
         if turn.started_at is not None:
@@ -137,6 +140,12 @@ def _branch(
         changes.spent[key, by] = spent
     conversations[row.stream] = session
     changes.sessions.append(_session(row, event, origin.position, last.position, last.version, origin.asked))
+    changes.activity[key] = session
+
+
+def _begin(row: Row, event: SessionCreated | SessionBranched) -> Conversing:
+    activity = ActivityRow(row.position, row.position, row.version, row.recorded_at)
+    return Conversing(row.position, event.session_id, event.container_id, event.image_id, activity)
 
 
 def _session(row: Row, event: SessionCreated | SessionBranched, *shared: int) -> SessionRow:
@@ -151,8 +160,12 @@ def _register(changes: Changes, row: Row, event: ImageRegistered) -> None:
 
 
 def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversation) -> None:
+    activity = session.activity
+    activity.position, activity.events, activity.last_at = row.position, row.version, row.recorded_at
+    changes.activity[session.position] = session
     match event:
         case SessionDeleted():
+            activity.state = "deleted"
             session.waiting = 0
             changes.deleted.append((row.recorded_at, session.position))
         case MessageAccepted():
@@ -190,6 +203,7 @@ def _accept(changes: Changes, session: Conversing, row: Row, event: MessageAccep
     turn = session.turns[event.turn_id] = TurnRow(position, session.position, event.turn_id, position, event.at)
     changes.put_turn(turn)
     session.waiting += 1
+    session.activity.asked = position
     _say(changes, session, row, event, position)
 
 
@@ -255,6 +269,9 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     turn = session.turns.pop(event.turn_id)
     turn.ended_at, turn.ended = row.recorded_at, row.position
     turn.outcome = event.outcome
+    activity = session.activity
+    activity.turn, activity.outcome = turn.position, event.outcome
+    activity.turns += 1
     turn.stop_reason = event.stop_reason
     turn.duration = event.duration
     counted, turn.usage = turn.usage, packed(event.usage or None)

@@ -23,6 +23,7 @@ from reenact.domain.session_state import plus_cost
 from reenact.projections.read_model import compiled
 
 Value: TypeAlias = str | int | float | bytes | None
+ActivityState: TypeAlias = Literal["new", "live", "waits", "failed", "idle", "deleted"]
 Spender: TypeAlias = tuple[Literal["model", "tool"], str]
 NOTHING = Spent()
 T = TypeVar("T")
@@ -80,6 +81,24 @@ class SessionRow(msgspec.Struct, gc=False):
     shared_until: int | None = None  # the position of the last event that both share
     shared_version: int | None = None  # its version
     shared_asked: int | None = None  # the key of the last question that was taken up by then; 0 if there is none
+
+
+class ActivityRow(msgspec.Struct, gc=False):
+    """What a session has come to, for lists: of a branch, only what is its own."""
+
+    session: int
+    position: int  # that of its last event
+    events: int
+    last_at: int  # when that was recorded
+    state: ActivityState = "new"
+    asked: int | None = None  # the key of the question that came in last
+    turn: int | None = None  # the key of the turn that ended last
+    outcome: str | None = None  # how
+    turns: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
 
 
 class MessageRow(msgspec.Struct, gc=False):
@@ -192,6 +211,7 @@ class Conversing(msgspec.Struct, gc=False):
     id: str
     container_id: str
     image_id: str
+    activity: ActivityRow
     agent: AgentRow | None = None
     turns: dict[str, TurnRow] = {}  # those that have not ended
     asked: int = 0  # the key of the question that was taken up last
@@ -199,6 +219,18 @@ class Conversing(msgspec.Struct, gc=False):
     uses: tuple[ToolUseBlock, ...] = ()  # what the last answer asks for, until calls are made of it
     calls: dict[str, CallRow] = {}  # those whose results have not gone back
     spent: dict[Spender, Spent] = {}  # by models and tools; sums, so that rows do not depend on the batches
+
+    def state(self) -> ActivityState:
+        """Return how the session is."""
+        if self.activity.state == "deleted":
+            return "deleted"
+        if any(call.stage == "waiting" for call in self.calls.values()):
+            return "waits"
+        if any(self.agent is not None or turn.started_at is not None for turn in self.turns.values()):
+            return "live"
+        if self.activity.outcome == "failed":
+            return "failed"
+        return "idle" if self.activity.asked or self.asked else "new"
 
 
 def turn_to(session: Conversing, activity: AgentState) -> None:
@@ -223,6 +255,7 @@ class Changes(msgspec.Struct, gc=False):
     agents: dict[int, tuple[AgentRow, Conversing]] = {}
     calls: dict[tuple[int, int, int], CallRow] = {}
     spent: dict[tuple[int, Spender], Spent] = {}
+    activity: dict[int, Conversing] = {}
 
     def put_turn(self, turn: TurnRow) -> None:
         """Have the turn's row written."""
@@ -232,6 +265,9 @@ class Changes(msgspec.Struct, gc=False):
         """Have the call's row written."""
         self.calls[call.position, call.number, call.session] = call
 
+
+TOKENS_IN = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+"""The counts that are of what the model was given: the first leaves out what the others count."""
 
 MOST_TOKENS = 1 << 40
 """No turn has so many; sums of what is below stay far from the largest integer that can be written."""
@@ -254,6 +290,11 @@ def spend(changes: Changes, session: Conversing, by: Spender, usage: Mapping[str
         before.unpriced + (cost is None),
     )
     session.spent[by] = changes.spent[session.position, by] = spent
+    activity = session.activity
+    activity.tokens_in += sum(usage.get(name, 0) for name in TOKENS_IN)
+    activity.tokens_out += usage.get("output_tokens", 0)
+    activity.cost += cost or 0.0
+    activity.unpriced += by[0] == "model" and cost is None  # most tools cost nothing
 
 
 def spend_in(changes: Changes, session: Conversing, turn: TurnRow, event: AnswerRecorded | ContextCompressed) -> None:
@@ -370,7 +411,8 @@ def _ask(ask: Ask, make: Callable[..., T], question: str, keys: Collection[str |
 
 
 def _conversing(stream: str, *cells: object) -> tuple[str, Conversing]:
-    return stream, made(Conversing, *cells[:-1], asked=cells[-1])
+    *known, asked = cells[:5]
+    return stream, made(Conversing, *known, made(ActivityRow, *cells[5:]), asked=asked)
 
 
 def _turn(*cells: object) -> tuple[TurnRow, object]:
@@ -389,11 +431,14 @@ def write(connection: Connection, changes: Changes) -> None:
         is_live = agent.stopped_at is None
         agent.waits = is_live and any(call.stage == "waiting" for call in session.calls.values())
         agent.queued = session.waiting if is_live else 0
+    for session in changes.activity.values():
+        session.activity.state = session.state()
     for statement, rows in (
         (compiled.ADD_CONTAINERS, map(astuple, changes.containers)),
         (compiled.PUT_IMAGES, map(astuple, changes.images)),
         (compiled.ADD_REVISIONS, map(astuple, changes.revisions)),
         (compiled.ADD_SESSIONS, map(astuple, changes.sessions)),
+        (compiled.PUT_ACTIVITY, (astuple(session.activity) for session in changes.activity.values())),
         (compiled.DELETE_SESSIONS, changes.deleted),
         (compiled.PUT_AGENTS, (astuple(agent) for agent, _ in changes.agents.values())),
         (compiled.PUT_TURNS, (astuple(turn)[:-1] for turn in changes.turns.values())),

@@ -45,6 +45,7 @@ from sqlalchemy.dialects.sqlite import Insert, insert
 from sqlalchemy.sql.elements import ColumnElement
 
 from reenact.projections.read_model.rows import (
+    ActivityRow,
     AgentRow,
     CallRow,
     ContainerRow,
@@ -57,7 +58,7 @@ from reenact.projections.read_model.rows import (
     UsageRow,
 )
 
-VERSION = 4
+VERSION = 5
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
 
 METADATA = MetaData()
@@ -118,6 +119,7 @@ CONTAINERS = _table("containers", ContainerRow, "position", unique=["id"])
 IMAGES = _table("images", ImageRow, "position", unique=["id"])
 REVISIONS = _table("revisions", RevisionRow, "position")
 SESSIONS = _table("sessions", SessionRow, "position", unique=["stream", "id"])
+ACTIVITY = _table("activity", ActivityRow, "session")
 AGENTS = _table("agents", AgentRow, "position", index=["id"])
 MESSAGES = _table("messages", MessageRow, "position")
 TURNS = _table("turns", TurnRow, "position", "session", without="counted", index=["id"])
@@ -153,6 +155,7 @@ _waiting = CALLS.c.stage == literal_column("'waiting'")
 Index("revisions_of_image", REVISIONS.c.image_id, REVISIONS.c.revision, unique=True)
 _partial("sessions_listed", SESSIONS.c.position, where=_listed)
 _partial("sessions_of_container", SESSIONS.c.container_id, SESSIONS.c.position, where=_listed)
+_partial("sessions_branched", SESSIONS.c.origin, SESSIONS.c.position, where=SESSIONS.c.origin.is_not(None))
 _partial("agents_live", AGENTS.c.session, AGENTS.c.position, where=_live)
 _partial("agents_started", AGENTS.c.position, where=_live)
 Index("messages_in_order", MESSAGES.c.session, *_in_order)
@@ -386,6 +389,7 @@ def _put(table: Table, keys: Sequence[str], moving: Sequence[str]) -> Insert:
 
 
 PUT_IMAGES = _put(IMAGES, ["id"], ["revision"])
+PUT_ACTIVITY = _put(ACTIVITY, ["session"], ACTIVITY.c.keys()[1:])
 PUT_USAGE = _put(USAGE, ["session", "kind", "name"], ["calls", "usage", "cost", "unpriced"])
 PUT_AGENTS = _put(AGENTS, ["position"], AGENTS.c.keys()[7:])
 PUT_TURNS = _put(TURNS, ["position", "session"], TURNS.c.keys()[5:])
@@ -403,7 +407,8 @@ _taken_up = (
 SESSIONS_OF_STREAMS = select(
     *SESSIONS.c["stream", "position", "id", "container_id", "image_id"],
     func.coalesce(_taken_up, SESSIONS.c.shared_asked, literal_column("0")),
-).where(SESSIONS.c.stream.in_(_keys))
+    ACTIVITY,
+).where(ACTIVITY.c.session == SESSIONS.c.position, SESSIONS.c.stream.in_(_keys))
 LIVE_AGENTS_OF = select(AGENTS).where(_live, AGENTS.c.session.in_(_keys))
 OPEN_TURNS_OF = (
     select(TURNS, MESSAGES.c.content)

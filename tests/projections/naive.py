@@ -317,7 +317,10 @@ def pending(rows: Rows, session_id: str) -> list[tuple[str, str, str]]:
 
 def usage(rows: Rows, session_id: str) -> dict[tuple[str, str], Spent]:
     """Return what was used, by what kind of thing, by its name."""
-    mine = _of_session(rows, session_id)
+    return _usage(_of_session(rows, session_id))
+
+
+def _usage(mine: Rows) -> dict[tuple[str, str], Spent]:
     totals: dict[tuple[str, str], Spent] = {}
     in_turn: Counter[tuple[str, str]] = Counter()
     for row in mine:
@@ -354,6 +357,40 @@ def _add(
         spent.cost + (cost or 0.0),
         spent.unpriced + (cost is None),
     )
+
+
+def activity(rows: Rows) -> list[tuple[str, int, int, int, str, str | None, int, int]]:
+    """Return what the lists say of each session: its own events, how it is, how its turns ended, and its tokens."""
+    return [_activity_of(rows, session.id) for session in sessions(rows)]
+
+
+def _activity_of(rows: Rows, session_id: str) -> tuple[str, int, int, int, str, str | None, int, int]:
+    own = [row for row in rows if row.stream == stream_of(session_id)]
+    ended = [done.outcome for _, done in of(own, TurnCompleted)]
+    asked = any(True for _ in of(_history(rows, session_id), MessageAccepted))
+    over = {done.turn_id for _, done in of(own, TurnCompleted)}
+    queued = any(accepted.turn_id not in over for _, accepted in of(own, MessageAccepted))
+    is_run = any(agent.session_id == session_id for agent in agents(rows))
+    if pending(rows, session_id):
+        state = "waits"
+    elif _is_at_work(rows, session_id) or (is_run and queued):
+        state = "live"
+    elif ended[-1:] == ["failed"]:
+        state = "failed"
+    else:
+        state = "idle" if asked else "new"
+    history = _history(rows, session_id)
+    shared = history[: len(history) - len(own)]
+    (all_in, all_out), (shared_in, shared_out) = _tokens(history), _tokens(shared)
+    outcome = ended[-1] if ended else None
+    tokens = all_in - shared_in, all_out - shared_out
+    return session_id, own[-1].position, len(own), len(ended), state, outcome, *tokens
+
+
+def _tokens(mine: Rows) -> tuple[int, int]:
+    used = [spent.usage for spent in _usage(mine).values()]
+    names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+    return sum(one.get(name, 0) for one in used for name in names), sum(one.get("output_tokens", 0) for one in used)
 
 
 def unfinished(rows: Rows) -> list[str]:

@@ -101,6 +101,7 @@ def test_nothing_of_the_history_is_copied(world: World) -> None:
     after = rows_from_zero(world.log)
     assert world.log.head() == head + 1
     assert {name: len(after[name]) - len(before[name]) for name in before if len(after[name]) != len(before[name])} == {
+        "activity": 1,
         "sessions": 1,
         "usage": 1,
     }

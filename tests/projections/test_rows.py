@@ -38,6 +38,11 @@ from tests.projections import naive
 from tests.projections.compiled import TABLES
 from tests.projections.histories import ListLog, Step, World, play, steps
 
+ACTIVITY = """
+    SELECT id, activity.position, events, turns, state, outcome, tokens_in, tokens_out
+    FROM activity JOIN sessions ON sessions.position = session WHERE state <> 'deleted' ORDER BY session
+"""
+
 
 @contextmanager
 def private() -> Generator[SqliteStore, None, None]:
@@ -78,6 +83,7 @@ def test_every_answer_is_what_a_naive_reading_of_the_history_gives_wherever_it_e
         assert model.sessions() == naive.sessions(rows)[::-1]
         assert model.agents() == naive.agents(rows)
         assert model.unfinished() == naive.unfinished(rows)
+        assert model.select(ACTIVITY, {}) == naive.activity(rows)
         assert [model.container(one) for one in "xyz"] == _by_id(naive.containers(rows), "xyz")
         assert [model.image(one) for one in "xyz"] == _by_id(naive.images(rows), "xyz")
         assert model.sessions(1) == naive.sessions(rows)[-1:]
@@ -475,4 +481,4 @@ def test_tables_do_not_change_without_a_new_version() -> None:
 
     digest = hashlib.sha256(ddl.encode()).hexdigest()[:16]
 
-    assert (VERSION, digest) == (4, "6347fa8a4e7e2c8d")
+    assert (VERSION, digest) == (5, "ec3087d7355a2cba")
