@@ -10,15 +10,19 @@ from reenact._location import LogLocation, location_of
 from reenact._runtime import codec
 from reenact.actors.journal.stored import StoredJournal
 from reenact.inspector.following import ReadOnlyLog
+from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.server.service import Served
 
 
 class Source:
     """A log that is inspected. Thread-safe. Use it as a context manager, or `close` it."""
 
-    def __init__(self, location: LogLocation, log: StoredJournal, served: Served, cleanup: ExitStack) -> None:
+    def __init__(
+        self, location: LogLocation, log: StoredJournal, tables: ReaderTables, served: Served, cleanup: ExitStack
+    ) -> None:
         self.location = location
         self.log = log
+        self.tables = tables
         self.served = served
         """What the pages follow: a feed, beside a runtime its own."""
         self._cleanup = cleanup
@@ -30,16 +34,18 @@ class Source:
         Raises:
             ConfigurationError: it names no log, or what it needs is not installed.
             LogTooNewError: a newer version of Reenact has written it.
+            ProjectionFailedError: it holds an event that cannot be projected.
             LogUnusableError: it is missing, or is no log, or is damaged.
             StorageError: it cannot be read now.
         """
         location = location_of(log)
         with ExitStack() as cleanup:
             journal = cleanup.enter_context(location.open(codec(), read_only=True))
+            tables = cleanup.enter_context(ReaderTables(location.url, journal, location.has_writer))
             if served is None:
                 served = follower = ReadOnlyLog(journal)
                 cleanup.callback(follower.close)
-            return cls(location, journal, served, cleanup.pop_all())
+            return cls(location, journal, tables, served, cleanup.pop_all())
 
     def __enter__(self) -> Self:
         return self
