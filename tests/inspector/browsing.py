@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import httpx2
-from bs4 import BeautifulSoup
+from bs4 import BeautifulSoup, Tag
 
 from reenact.inspector import Inspector, Source
 
@@ -24,6 +24,17 @@ class Browser:
         response = self.client.get(address)
         assert response.status_code == status, response.text
         return BeautifulSoup(response.text, "html.parser")
+
+
+def texts(page: Tag, selector: str) -> list[str]:
+    """Return the texts of what is selected, each on one line."""
+    return [" ".join(one.get_text().split()) for one in page.select(selector)]
+
+
+def attribute(tag: Tag | None, name: str) -> str:
+    """Return the attribute of an element that must be there."""
+    assert tag is not None
+    return str(tag[name])
 
 
 @contextmanager

@@ -11,6 +11,8 @@ from reenact import Image, Runtime
 from reenact.inspector import Source
 from reenact.testing import MockEnvironmentFactory
 from tests.inspector.browsing import Browser, browsing
+from tests.inspector.demo import write_demo
+from tests.inspector.long import write_long
 from tests.logs import log_at
 
 
@@ -39,4 +41,22 @@ def browser(runtime: Runtime, log: str) -> Iterator[Browser]:
     runtime.sessions.create("default", "chat", session_id="greeting")
     runtime.ask("Hello", session="greeting")
     with Source.open(log) as source, browsing(source) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Return a browser at the pages of a night of eleven sessions, which nobody writes any more."""
+    path = tmp_path_factory.mktemp("night") / "night.db"
+    write_demo(path)
+    with Source.open(path) as source, browsing(source) as browser:
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    """Return a browser at the pages of a log in which one session, `long`, has some thousand events."""
+    path = tmp_path_factory.mktemp("long") / "long.db"
+    write_long(str(path), 3000)
+    with Source.open(path) as source, browsing(source) as browser:
         yield browser

@@ -14,7 +14,7 @@ from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -24,7 +24,7 @@ from reenact.domain.errors import InvalidInputError, NotFoundError, ReenactError
 from reenact.domain.frames import SUBPROTOCOL
 from reenact.inspector.addresses import Address
 from reenact.inspector.pages import PAGES
-from reenact.inspector.rendering import HERE, Page, View, render
+from reenact.inspector.rendering import HERE, File, Page, View, render
 from reenact.inspector.source import Source
 from reenact.server.service import Served, Service
 from reenact.server.sockets import Connection
@@ -166,5 +166,8 @@ def _answer(source: Source, view: View, address: Address) -> Response:
     except ReenactError as error:
         status = 404 if isinstance(error, NotFoundError) else 400 if isinstance(error, InvalidInputError) else 503
         page = Page("problem.html", {"code": error.code, "why": str(error)}, status)
+    if isinstance(page, File):
+        headers = {"content-disposition": f'attachment; filename="{page.name}"'}
+        return PlainTextResponse(page.text, headers=headers)
     now = datetime.now(UTC)
     return HTMLResponse(render(page, source=source, address=address, now=now), page.status)

@@ -11,6 +11,7 @@ import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from reenact.inspector.addresses import Address
+from reenact.inspector.phrases import PHRASES
 from reenact.inspector.source import Source
 from reenact.inspector.text import FILTERS
 
@@ -25,7 +26,14 @@ class Page(msgspec.Struct, frozen=True):
     status: int = 200
 
 
-View: TypeAlias = Callable[[Source, Address], Page]
+class File(msgspec.Struct, frozen=True):
+    """Text that is saved as a file of this name."""
+
+    name: str
+    text: str
+
+
+View: TypeAlias = Callable[[Source, Address], Page | File]
 """Makes the page of an address, on a thread of its own; it may read, and raises what the reading raises."""
 
 
@@ -40,6 +48,7 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     made.filters.update(FILTERS)
+    made.filters.update(PHRASES)
     return made
 
 

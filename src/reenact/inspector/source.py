@@ -10,6 +10,7 @@ from reenact._location import LogLocation, location_of
 from reenact._runtime import codec
 from reenact.actors.journal.stored import StoredJournal
 from reenact.inspector.following import ReadOnlyLog
+from reenact.inspector.states import States
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.server.service import Served
 
@@ -25,6 +26,8 @@ class Source:
         self.tables = tables
         self.served = served
         """What the pages follow: a feed, beside a runtime its own."""
+        self.states = States()
+        """States of its sessions, as they were at any time."""
         self._cleanup = cleanup
 
     @classmethod

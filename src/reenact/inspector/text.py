@@ -9,6 +9,7 @@ import msgspec
 from markupsafe import Markup, escape
 
 from reenact.domain.legible import seen
+from reenact.domain.messages import instant
 
 CUT = 16 * 1024
 """Characters of a value that a page shows; the rest has an address of its own."""
@@ -105,6 +106,18 @@ def clock(time: datetime, now: datetime | None = None) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(time.isoformat(), shown)
 
 
+def when(microseconds: int) -> Markup:
+    """Return the time of day here, of so many microseconds after 1970-01-01 UTC, to the millisecond."""
+    here = instant(microseconds).astimezone()
+    text = f"{here:%H:%M:%S}.{here.microsecond // 1000:03}"
+    return Markup('<time datetime="{}" title="{:%Y-%m-%d}">{}</time>').format(here.isoformat(), here, text)
+
+
+def day(microseconds: int) -> Markup:
+    """Return the day and the time of day here, of so many microseconds after 1970-01-01 UTC."""
+    return clock(instant(microseconds))
+
+
 FILTERS = {
     "visible": visible,
     "line": line,
@@ -114,4 +127,6 @@ FILTERS = {
     "size": size,
     "duration": duration,
     "clock": clock,
+    "when": when,
+    "day": day,
 }

@@ -3,8 +3,16 @@
 from collections.abc import Mapping
 from typing import Final
 
+from reenact.inspector.pages.event import event
+from reenact.inspector.pages.session import session
 from reenact.inspector.pages.sessions import sessions
+from reenact.inspector.pages.value import value
 from reenact.inspector.rendering import View
 
-PAGES: Final[Mapping[str, View]] = {"/": sessions}
+PAGES: Final[Mapping[str, View]] = {
+    "/": sessions,
+    "/session": session,
+    "/event": event,
+    "/value": value,
+}
 """The pages by their paths."""

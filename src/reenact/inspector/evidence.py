@@ -1,0 +1,63 @@
+"""Whether one event can be believed: the record agrees with its digest, and today's code decides its step the same."""
+
+from __future__ import annotations
+
+import msgspec
+
+from reenact.actors.journal.stored import StoredJournal
+from reenact.domain.chain import GENESIS
+from reenact.domain.chain import Row as Record
+from reenact.domain.decision_replay import DecisionReplay, Divergence
+from reenact.inspector.states import States, whole
+from reenact.inspector.windows import AROUND, History
+from reenact.projections.explain.history import event_of, steps_of
+
+_COLUMNS = ", ".join(Record.__struct_fields__)
+_AT = f"SELECT {_COLUMNS} FROM steps WHERE stream = ? AND count > 0 AND version <= ? ORDER BY version DESC LIMIT 1"  # noqa: S608 - ours
+_BEFORE = """
+    SELECT digest FROM steps WHERE stream = ? AND (version, cursor) < (?, ?) ORDER BY version DESC, cursor DESC LIMIT 1
+"""
+
+
+class Link(msgspec.Struct, frozen=True):
+    """An event's record in the chain: the digests of the one before and of its own, and whether they agree."""
+
+    before: str
+    digest: str
+    agrees: bool
+    is_first: bool
+
+
+def link_of(log: StoredJournal, stream: str, version: int) -> Link | None:
+    """Return the link of the event, None if its record cannot be read."""
+    found = log.select(_AT, (stream, version))
+    if not found:
+        return None
+    try:
+        record = Record(*found[0])
+        before = log.select(_BEFORE, (stream, record.version, record.cursor))
+        digest = bytes(before[0][0]) if before else GENESIS
+        return Link(digest.hex(), bytes(record.digest).hex(), record.follows(digest), not before)
+    except (TypeError, ValueError):  # a file can hold anything in its cells
+        return None
+
+
+def decided_anew(states: States, history: History, number: int) -> Divergence | None:
+    """Decide the step of the event anew; return where today's code decides otherwise, if it does.
+
+    Raises:
+        LogUnusableError: the log holds what cannot have happened.
+    """
+    first = max(1, number - AROUND)
+    rows = history.rows(first, min(history.count, number + AROUND))
+    place = first
+    for step in steps_of(rows):
+        if place <= number < place + len(step):
+            events = [event_of(row) for row in step]
+            before = states.at(history, place - 1) if place > 1 else whole(history, 0)
+            divergence = DecisionReplay(before).follow(step[0].cause, events)
+            if divergence is None or place == 1:
+                return divergence
+            return DecisionReplay(whole(history, place - 1)).follow(step[0].cause, events)
+        place += len(step)
+    return None

@@ -1,0 +1,142 @@
+"""Where the time went, as a drawing: lanes for the model, tools and people, to scale while somebody is at work."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.agent import AnswerRecorded, MessageAccepted
+from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected, ToolResult
+from reenact.inspector.stories import Story
+from reenact.inspector.timeline import IDLE
+from reenact.inspector.windows import Window
+from reenact.projections.log import Row
+
+Mark: TypeAlias = Literal["m-turn", "m-tool", "m-fail", "m-person"]
+
+FOLD = 7.8
+"""Percent of the width that folded time takes, unless there is much of it."""
+FOLDED = 60.0
+"""Percent of it that all folded time takes, at the most."""
+LEGIBLE = 5.0
+"""Percent that a label needs."""
+LEAST = 0.35
+"""Percent that a bar has at the least."""
+_MICRO = 1_000_000
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that took time, or a point in time of a person; in percent of the width."""
+
+    mark: Mark
+    x: float
+    width: float
+    position: int
+    name: str
+    seconds: float | None
+    row: int = 0
+    """The upper half of the lane (1), the lower one (2), or all of it (0)."""
+
+
+class Fold(msgspec.Struct, frozen=True):
+    """Folded time, and whether a person was waited for in it."""
+
+    x: float
+    width: float
+    seconds: float
+    waits: bool
+
+    @property
+    def has_room(self) -> bool:
+        """Whether its length can stand beneath it."""
+        return self.width >= LEGIBLE
+
+
+class Lanes(msgspec.Struct, frozen=True):
+    """The drawing."""
+
+    bars: list[Bar]
+    folds: list[Fold]
+
+
+class _Scale:
+    """From times to percents of the width."""
+
+    def __init__(self, story: Story, window: Window) -> None:
+        rows = story.rows
+        self.folds: list[Fold] = []
+        gaps = [
+            (at, (rows[at + 1].recorded_at - rows[at].recorded_at) / _MICRO, story.waiting[at], story.busy[at])
+            for at in window.shown[:-1]
+        ]
+        folded = [gap for gap in gaps if gap[1] > IDLE and not gap[3]]
+        width = min(FOLD, FOLDED / max(1, len(folded)))
+        scaled = sum(gap[1] for gap in gaps) - sum(gap[1] for gap in folded)
+        per_second = (100 - width * len(folded)) / scaled if scaled else 0.0
+        self._times = [rows[window.shown.start].recorded_at]
+        self._places = [0.0]
+        for at, seconds, waits, is_busy in gaps:
+            is_folded = seconds > IDLE and not is_busy
+            far = width if is_folded else seconds * per_second
+            if is_folded:
+                self.folds.append(Fold(self._places[-1], width, seconds, waits))
+            self._times.append(rows[at + 1].recorded_at)
+            self._places.append(self._places[-1] + far)
+
+    def at(self, time: int) -> float:
+        """Return where the time is; before the first it is at 0."""
+        number = bisect_right(self._times, time) - 1
+        if number < 0:
+            return 0.0
+        if number == len(self._times) - 1:
+            return self._places[-1]
+        began, ended = self._times[number], self._times[number + 1]
+        share = (time - began) / (ended - began)
+        return self._places[number] + share * (self._places[number + 1] - self._places[number])
+
+
+def lanes_of(story: Story, window: Window) -> Lanes:
+    """Return the drawing of the window."""
+    scale = _Scale(story, window)
+    return Lanes(list(_halved(list(_bars(story, window, scale)))), scale.folds)
+
+
+def _bars(story: Story, window: Window, scale: _Scale) -> Iterator[Bar]:
+    for place in window.shown:
+        row, since = story.rows[place], story.since[place]
+        match row.event:
+            case AnswerRecorded() if since is not None:
+                yield _bar(scale, "m-turn", "answer", since, row)
+            case ToolResult(ran=True) if since is not None:
+                mark: Mark = "m-fail" if row.event.is_error else "m-tool"
+                yield _bar(scale, mark, row.event.name, since, row)
+            case MessageAccepted() | ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
+                x = scale.at(row.recorded_at)
+                name = "message" if isinstance(row.event, MessageAccepted) else "decision"
+                yield Bar(mark="m-person", x=x, width=0, position=row.position, name=name, seconds=None)
+            case _:
+                pass
+
+
+def _bar(scale: _Scale, mark: Mark, name: str, began: int, row: Row) -> Bar:
+    x = scale.at(began)
+    width = max(scale.at(row.recorded_at) - x, LEAST)
+    seconds = (row.recorded_at - began) / _MICRO
+    return Bar(mark=mark, x=x, width=width, position=row.position, name=name, seconds=seconds)
+
+
+def _halved(bars: Sequence[Bar]) -> Iterator[Bar]:
+    """Yield the bars; of tools that ran at the same time, one in the upper half of the lane, the next in the lower."""
+    tools = [bar for bar in bars if bar.mark in ("m-tool", "m-fail")]
+    crowded = {id(bar) for one, other in pairwise(tools) if other.x < one.x + one.width for bar in (one, other)}
+    number = 0
+    for bar in bars:
+        if id(bar) in crowded:
+            number += 1
+            yield msgspec.structs.replace(bar, row=2 - number % 2)
+        else:
+            yield bar

@@ -1,0 +1,162 @@
+"""An event: why it happened, what came of it, and whether its record can be believed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TypeGuard
+
+from reenact.domain.agent import AnswerRecorded
+from reenact.domain.explanation import AnyEvent, sentence
+from reenact.domain.loop.events import HumanApproveRequired, ToolResult, ToolStarted
+from reenact.domain.stored import STORED
+from reenact.inspector.addresses import Address
+from reenact.inspector.evidence import decided_anew, link_of
+from reenact.inspector.pages.session import record_of
+from reenact.inspector.phrases import with_short_ids
+from reenact.inspector.rendering import Page
+from reenact.inspector.source import Source
+from reenact.inspector.stories import Call, Story
+from reenact.inspector.timeline import Line, colour_of, is_bookkeeping
+from reenact.inspector.values import ROOM, Value, room_for, value_of
+from reenact.inspector.windows import History
+from reenact.projections.explain.entries import fields_of, row_at, session_of
+from reenact.projections.explain.history import event_of
+from reenact.projections.log import Row, name_of
+
+REACH = 400
+"""Causes and effects are looked for among so many events on each side."""
+NEAREST = 40
+"""So many of them are shown on each side, the nearest."""
+SOON = 5000
+"""A step is decided anew without being asked for if no more events than this have to be read for it."""
+_KNOWN = tuple(STORED.values())
+
+
+def event(source: Source, address: Address) -> Page:
+    """Return the page of the event at a position."""
+    at = address.number("at") or 0
+    row = row_at(source.log, at)
+    session_id = session_of(row.stream)
+    record = record_of(row)
+    head = source.log.head()
+    frame: dict[str, object] = {
+        "id": session_id,
+        "row": row,
+        "name": name_of(row.event),
+        "says": _sentence(row.event),
+        "agent": None,
+        "record": record,
+        "link": link_of(source.log, row.stream, row.version),
+        "back": source.log.nearest(at - 1, backwards=True) if at > 1 else None,
+        "on": source.log.nearest(at) if at < head else None,
+        "line": None,
+        "causes": [],
+        "effects": [],
+        "values": [],
+        "room": room_for([record.length], ROOM // 2),
+        "far": (0, 0),
+        "all": (0, 0),
+        "decided": "never",
+        "divergence": None,
+        "colour": "",
+    }
+    if session_id is None:
+        return Page("event.html", frame)
+    history = History(source.log, session_id)
+    number = history.parts[-1].before + row.version
+    window = history.between(max(1, number - REACH), min(history.count, number + REACH))
+    story = Story(window.rows)
+    place = next(place for place, one in enumerate(window.rows) if one.position == at)
+    causes, effects = list(_causes(story, place)), list(_effects(story, place))
+    line = _line(story, place)
+    values = list(_values(row, line.call))
+    decide = address.text("anew") == "yes" or source.states.ahead(history, number) <= SOON
+    divergence = decided_anew(source.states, history, number) if decide else None
+    agent = source.states.at(history, number).agent if decide else None
+    lengths = [record.length, *(value.length for _, value in values)]
+    frame |= {
+        "line": line,
+        "causes": causes[-NEAREST:],
+        "effects": effects[:NEAREST],
+        "far": (max(0, len(causes) - NEAREST), max(0, len(effects) - NEAREST)),
+        "all": (len(causes), len(effects)),
+        "values": values,
+        "room": room_for(lengths),
+        "agent": None if agent is None else agent.id,
+        "decided": "no" if not decide else "same" if divergence is None else "otherwise",
+        "divergence": divergence,
+        "colour": line.colour,
+    }
+    return Page("event.html", frame)
+
+
+def _causes(story: Story, place: int) -> Iterator[Line]:
+    """Yield everything that led to the event, in order."""
+    found: set[int] = set()
+    ahead = list(story.causes[place].places)
+    while ahead:
+        one = ahead.pop()
+        if one not in found:
+            found.add(one)
+            ahead.extend(story.causes[one].places)
+    direct = set(story.causes[place].places)
+    return (_line(story, one, is_direct=one in direct) for one in sorted(found))
+
+
+def _effects(story: Story, place: int) -> Iterator[Line]:
+    """Yield everything that followed from the event, in order."""
+    followed = {place}
+    for later in range(place + 1, len(story.causes)):
+        if not followed.isdisjoint(story.causes[later].places):
+            followed.add(later)
+            yield _line(story, later, is_direct=place in story.causes[later].places)
+
+
+def _line(story: Story, place: int, *, is_direct: bool = False) -> Line:
+    row, cause, calls = story.rows[place], story.causes[place], story.calls[place]
+    since = story.since[place]
+    took = isinstance(row.event, AnswerRecorded | ToolResult) and since is not None
+    return Line(
+        kind="small" if is_bookkeeping(row) else "note",
+        row=row,
+        colour=colour_of(row),
+        text=with_short_ids(sentence(event_of(row))),
+        causes=story.positions(cause),
+        outside=cause.outside,
+        calls=calls,
+        call=calls[0] if calls else None,
+        seconds=(row.recorded_at - since) / 1_000_000 if took and since is not None else None,
+        is_direct=is_direct,
+    )
+
+
+def _values(row: Row, call: Call | None) -> Iterator[tuple[str, Value]]:
+    """Yield what the event is about, with a word for each."""
+    match row.event:
+        case ToolResult(is_error=is_error):
+            yield from _input(call)
+            if call is not None and call.told is not None:
+                yield "error" if is_error else "out", call.told
+        case ToolStarted() | HumanApproveRequired():
+            yield from _input(call)
+        case _:
+            fields = fields_of(row.event)
+            for name in _TOLD:
+                if fields.get(name) not in (None, "", (), []):
+                    yield _SHORT.get(name, name), value_of(row.position, name, fields[name])
+
+
+_TOLD = ("content", "prompt", "options", "original", "edited", "reason", "value", "summary", "failure", "rules")
+_SHORT = {"content": "said", "original": "was", "edited": "is"}
+
+
+def _input(call: Call | None) -> Iterable[tuple[str, Value]]:
+    return [] if call is None or call.value is None else [("in", call.value)]
+
+
+def _sentence(happened: object) -> str:
+    return with_short_ids(sentence(happened)) if _is_known(happened) else f"Something happened: {name_of(happened)}."
+
+
+def _is_known(happened: object) -> TypeGuard[AnyEvent]:
+    return isinstance(happened, _KNOWN)

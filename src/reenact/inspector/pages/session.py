@@ -1,0 +1,139 @@
+"""A session: what was said, and beside it what happened, around a position or at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.agent import (
+    AgentStarted,
+    AgentStopped,
+    MessageAccepted,
+    ResultsRecorded,
+    RulesRecorded,
+    TurnCompleted,
+)
+from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
+from reenact.inspector.addresses import Address
+from reenact.inspector.lanes import Lanes, lanes_of
+from reenact.inspector.rendering import Page
+from reenact.inspector.source import Source
+from reenact.inspector.stories import Story
+from reenact.inspector.talks import Speech, talk_of
+from reenact.inspector.timeline import Line, lines_by_call, lines_by_event, work_of
+from reenact.inspector.values import ROOM, Value, room_for, value_of
+from reenact.inspector.windows import SIZE, History, Window
+from reenact.projections.explain.entries import fields_of, place_of, session_of
+from reenact.projections.log import Row
+
+State: TypeAlias = Literal["answers", "waits", "failed", "idle", "new", "deleted"]
+
+_BESIDE = (SessionCreated, SessionBranched, AgentStarted, AgentStopped, MessageAccepted, RulesRecorded)
+"""Events that say nothing of whether the session is at work."""
+
+
+def session(source: Source, address: Address) -> Page:
+    """Return the page of a session: a window of its events, the last ones or those around a position."""
+    session_id = address.required("id")
+    cursor = source.log.feed_end(f"session/{session_id}")  # before the events, so that no page misses what comes next
+    history = History(source.log, session_id)
+    at = address.number("at")
+    number = None if at is None else history.number_at(at)
+    window = history.window(number)
+    story = Story(window.rows)
+    show = address.choice("show", ("calls", "events", "json"), "calls")
+    talk_json = address.choice("talk", ("text", "json"), "text") == "json"
+    said = talk_of(story, window)
+    lines = lines_by_event(story, window) if show == "events" else lines_by_call(story, window)
+    all_records = [(record_of(row), row) for row in window.own] if show == "json" else []
+    said_records = [(record_of(one.row), one.row) for one in said] if talk_json else []
+    values = [
+        *([] if talk_json else values_of_talk(said)),
+        *(values_of_lines(lines) if show == "calls" else ()),
+        *(value for value, _ in (*all_records, *said_records)),
+    ]
+    drawing = lanes_of(story, window)
+    work, span = work_of(story, window)
+    first = window.own[0]
+    last = history.rows(history.count, history.count)[0]
+    return Page(
+        "session.html",
+        {
+            "id": session_id,
+            "begun": history.begun.event,
+            "began": history.begun.recorded_at,
+            "state": state_of(window.own if window.is_end else history.window(size=SIZE // 4).own),
+            "spent": None,
+            "cursor": cursor,
+            "window": window,
+            "first": history.row(1).position if window.first > 1 else first.position,
+            "last": last.position,
+            "before": history.row(max(1, window.first - SIZE // 2)).position if window.first > 1 else None,
+            "after": None if window.is_end else history.row(min(history.count, window.last + SIZE // 2)).position,
+            "said": said,
+            "said_records": said_records,
+            "talk_json": talk_json,
+            "show": show,
+            "lines": lines,
+            "all_records": all_records,
+            "room": room_for((value.length for value in values), ROOM // 2 if all_records or said_records else ROOM),
+            "drawing": drawing,
+            "drawn": _told(drawing),
+            "work": work,
+            "span": span,
+            "waits_since": _waits_since(story, window),
+        },
+    )
+
+
+def record_of(row: Row) -> Value:
+    """Return the record of an event, as JSON."""
+    record = {**place_of(row), "session_id": session_of(row.stream), "data": fields_of(row.event)}
+    return value_of(row.position, "", msgspec.json.format(msgspec.json.encode(record), indent=1).decode())
+
+
+def values_of_talk(said: Iterable[Speech]) -> list[Value]:
+    """Return the values that a conversation shows."""
+    return [part.value for speech in said for part in speech.parts if part.kind != "call"]
+
+
+def values_of_lines(lines: Iterable[Line]) -> list[Value]:
+    """Return the values that a timeline shows."""
+    calls = [call for line in lines if line.kind in ("call", "ask") for call in line.calls]
+    return [value for call in calls for value in (call.value, call.told) if value is not None]
+
+
+def state_of(rows: Iterable[Row]) -> State:
+    """Return what the session is at, as its last events tell."""
+    for row in reversed(list(rows)):
+        match row.event:
+            case SessionDeleted():
+                return "deleted"
+            case TurnCompleted(outcome=outcome):
+                return "waits" if outcome == "waiting" else "failed" if outcome == "failed" else "idle"
+            case ResultsRecorded(turn_id=None):
+                return "idle"
+            case event if not isinstance(event, _BESIDE):
+                return "answers"
+            case _:
+                pass
+    return "new"
+
+
+def _waits_since(story: Story, window: Window) -> int | None:
+    """Return since when a person is waited for at the end of the history."""
+    waits = [call.waits.recorded_at for call in story.open.values() if call.is_waiting and call.waits is not None]
+    return min(waits) if waits and window.is_end and not story.busy[-1] else None
+
+
+def _told(drawing: Lanes) -> str:
+    """Say what the drawing shows."""
+    answers = sum(bar.mark == "m-turn" for bar in drawing.bars)
+    calls = sum(bar.mark in ("m-tool", "m-fail") for bar in drawing.bars)
+    waits = sum(fold.waits for fold in drawing.folds)
+    return (
+        f"Where the time went: answers of the model: {answers}, calls: {calls}, waits for a person: {waits}; "
+        "idle time is folded"
+    )

@@ -1,0 +1,37 @@
+"""A value that is too long for a page: a part of it at a time, or all of it as a file."""
+
+from __future__ import annotations
+
+from reenact.inspector.addresses import Address
+from reenact.inspector.pages.session import record_of
+from reenact.inspector.rendering import File, Page
+from reenact.inspector.source import Source
+from reenact.inspector.text import CUT
+from reenact.inspector.values import inside, value_of
+from reenact.projections.explain.entries import fields_of, row_at, session_of
+from reenact.projections.log import name_of
+
+
+def value(source: Source, address: Address) -> Page | File:
+    """Return the page of a value of the event at a position, of the whole record if none is named."""
+    at, path, start = address.number("at") or 0, address.text("of"), address.number("start") or 0
+    row = row_at(source.log, at)
+    found = value_of(at, path, inside(fields_of(row.event), path)) if path else record_of(row)
+    text = found.text
+    if address.choice("as", ("page", "file"), "page") == "file":
+        return File(f"position-{at}.{'txt' if path else 'json'}", text)
+    return Page(
+        "value.html",
+        {
+            "row": row,
+            "name": name_of(row.event),
+            "id": session_of(row.stream),
+            "path": path,
+            "text": text[start : start + CUT],
+            "size": len(text.encode()),
+            "start": start,
+            "end": min(len(text), start + CUT),
+            "length": len(text),
+            "cut": CUT,
+        },
+    )

@@ -1,0 +1,101 @@
+"""States of sessions at any of their events: folded from the log, and kept now and then, so that others come soon."""
+
+from __future__ import annotations
+
+import threading
+from bisect import bisect_right, insort
+from collections import OrderedDict
+from functools import partial, reduce
+
+import msgspec
+
+from reenact.domain.conversation import Conversation
+from reenact.domain.messages import Said
+from reenact.domain.session import Session
+from reenact.inspector.windows import History
+from reenact.projections.explain.history import believe
+
+EVERY = 1000
+"""So many events are read at once, and so far from each other are states that are kept on the way."""
+KEPT = 500
+"""So many states are kept in all, those that were asked for last."""
+_RECENT = 2
+_BEGINNING = Session()
+
+
+class States:
+    """States of the sessions of a log. Thread-safe.
+
+    A state that is kept has the last messages of its conversation; the others are read when somebody asks for them. Nor
+    does it know the ids of all calls that there were: `whole` does.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, int], Session] = OrderedDict()
+        self._versions: dict[str, list[int]] = {}
+
+    def at(self, history: History, number: int) -> Session:
+        """Return the session as it was behind the event of that number.
+
+        Raises:
+            LogUnusableError: the log holds what cannot have happened.
+        """
+        begin, state = self._nearest(history, number)
+        while begin < number:
+            end = min(number, begin - begin % EVERY + EVERY)
+            state = reduce(believe, history.rows(begin + 1, end), state)
+            state = _lightened(state, history, end)
+            self._keep(history, end, state)
+            begin = end
+        return state
+
+    def ahead(self, history: History, number: int) -> int:
+        """Return how many events have to be read for the state behind the event of that number."""
+        return number - self._nearest(history, number)[0]
+
+    def _nearest(self, history: History, number: int) -> tuple[int, Session]:
+        """Return the last state that is kept up to the event, and the number of its own event."""
+        with self._lock:
+            for part in reversed(history.parts):
+                versions = self._versions.get(part.stream, [])
+                place = bisect_right(versions, min(number - part.before, part.last))
+                if place:
+                    key = (part.stream, versions[place - 1])
+                    self._kept.move_to_end(key)
+                    return part.before + key[1], self._kept[key]
+        return 0, _BEGINNING
+
+    def _keep(self, history: History, number: int, state: Session) -> None:
+        part = next(part for part in reversed(history.parts) if part.before < number)
+        key = (part.stream, number - part.before)
+        with self._lock:
+            if key not in self._kept:
+                insort(self._versions.setdefault(part.stream, []), key[1])
+            self._kept[key] = state
+            while len(self._kept) > KEPT:
+                (stream, version), _ = self._kept.popitem(last=False)
+                self._versions[stream].remove(version)
+                if not self._versions[stream]:
+                    del self._versions[stream]
+
+
+def whole(history: History, number: int) -> Session:
+    """Return the session as it was behind the event of that number, with all that was said; it reads all of it."""
+    state = _BEGINNING
+    for begin in range(0, number, EVERY):
+        state = reduce(believe, history.rows(begin + 1, min(number, begin + EVERY)), state)
+    return state
+
+
+def _lightened(session: Session, history: History, number: int) -> Session:
+    recent = session.conversation[-_RECENT:]
+    read = partial(_said, history, number)
+    conversation = Conversation.unread(len(session.conversation) - len(recent), read)
+    for said in recent:
+        conversation = conversation.plus(said)
+    return msgspec.structs.replace(session, conversation=conversation, known_calls=frozenset())
+
+
+def _said(history: History, number: int) -> list[Said]:
+    return list(whole(history, number).conversation)

@@ -1,0 +1,94 @@
+"""What was said in a window: messages and answers with their calls, each where it stands in the log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.agent import AnswerRecorded, ContextCompressed, MessageAccepted
+from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.inspector.stories import Call, Story
+from reenact.inspector.timeline import IDLE
+from reenact.inspector.values import Value, summary_of, value_of
+from reenact.inspector.windows import Window
+from reenact.projections.explain.history import event_of
+from reenact.projections.log import Row
+
+PartKind: TypeAlias = Literal["text", "thought", "call", "other"]
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of what was said: a value, and of a call what became of it."""
+
+    kind: PartKind
+    value: Value
+    call: Call | None = None
+    name: str = ""
+    summary: str = ""
+    """Of a call its arguments, in one line."""
+
+
+class Speech(msgspec.Struct, frozen=True, kw_only=True):
+    """A message or an answer; `gap` is for how many seconds nothing had happened before it, if that was long."""
+
+    row: Row
+    who: str
+    is_model: bool
+    parts: list[Part]
+    gap: float | None = None
+    note: str = ""
+    """What else is to be said of it: why it is not whole."""
+
+
+def talk_of(story: Story, window: Window) -> list[Speech]:
+    """Return what was said in the window, in the order of the log."""
+    speeches: list[Speech] = []
+    for place in window.shown:
+        speech = _speech(story, place, _gap(story, window, place) if speeches else None)
+        if speech is not None:
+            speeches.append(speech)
+    return speeches
+
+
+def _speech(story: Story, place: int, gap: float | None) -> Speech | None:
+    row = story.rows[place]
+    match event_of(row):
+        case MessageAccepted(content=content):
+            return Speech(row=row, who="user", is_model=False, parts=list(_parts(row, content, ())), gap=gap)
+        case AnswerRecorded(content=content, model=model, partial=partial, stop_reason=reason):
+            parts = list(_parts(row, content, story.calls[place]))
+            note = f"in part: {reason}" if partial else "" if reason in ("end_turn", "tool_use") else reason
+            return Speech(row=row, who=model or "model", is_model=True, parts=parts, gap=gap, note=note)
+        case ContextCompressed(summary=summary, model=model, replaced=replaced):
+            parts = [Part("text", value_of(row.position, "summary", summary))]
+            note = f"in place of the first {replaced} messages, for the model"
+            return Speech(row=row, who=model or "model", is_model=True, parts=parts, gap=gap, note=note)
+        case _:
+            return None
+
+
+def _parts(row: Row, content: tuple[Block, ...], calls: tuple[Call, ...]) -> Iterator[Part]:
+    known = {call.id: call for call in calls}
+    for place, block in enumerate(content):
+        path = f"content.{place}"
+        match block:
+            case TextBlock():
+                yield Part("text", value_of(row.position, f"{path}.text", block.text))
+            case ThinkingBlock():
+                yield Part("thought", value_of(row.position, f"{path}.thinking", block.thinking))
+            case ToolUseBlock():
+                value = value_of(row.position, f"{path}.input", block.input)
+                yield Part("call", value, known.get(block.id), block.name, summary_of(block.input))
+            case _:
+                value = value_of(row.position, path, msgspec.to_builtins(block))
+                yield Part("other", value, name=str(block.__struct_config__.tag))
+
+
+def _gap(story: Story, window: Window, place: int) -> float | None:
+    """Return for how long nothing had happened before the event, if that was long and nobody was at work."""
+    if place == window.shown.start or story.busy[place - 1]:
+        return None
+    seconds = (story.rows[place].recorded_at - story.rows[place - 1].recorded_at) / 1_000_000
+    return seconds if seconds > IDLE else None

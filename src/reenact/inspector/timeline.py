@@ -1,0 +1,232 @@
+"""The timeline of a window: a line for each thing that happened, bookkeeping in small, idle time folded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.agent import (
+    AgentStarted,
+    AnswerRecorded,
+    MessageAccepted,
+    ResultsRecorded,
+    RulesRecorded,
+    StepStarted,
+    ToolsRequested,
+    TurnCompleted,
+    TurnContinued,
+    TurnFailed,
+    TurnStarted,
+)
+from reenact.domain.explanation import Outside, sentence, told
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.messages import text_of
+from reenact.domain.session import SessionCreated
+from reenact.inspector.phrases import with_short_ids
+from reenact.inspector.stories import Call, Story
+from reenact.inspector.windows import Window
+from reenact.projections.explain.history import event_of
+from reenact.projections.log import Row, name_of
+
+IDLE = 30
+"""Seconds without an event after which time is folded, if nobody is at work."""
+LONG = 5.0
+"""Seconds after which what somebody does takes long."""
+
+Kind: TypeAlias = Literal["message", "answer", "call", "ask", "edit", "decision", "end", "note", "small", "idle"]
+Colour: TypeAlias = Literal["model", "tool", "person", "wait", "fail", ""]
+
+_SMALL = (
+    SessionCreated,
+    RulesRecorded,
+    AgentStarted,
+    TurnStarted,
+    TurnContinued,
+    StepStarted,
+    ToolsRequested,
+    ToolPending,
+    ResultsRecorded,
+)
+
+
+class Line(msgspec.Struct, kw_only=True):
+    """A line of the timeline: an event, or for a `small` one some in a row, or time in which nothing happened."""
+
+    kind: Kind
+    row: Row
+    colour: Colour = ""
+    text: str = ""
+    causes: list[int] = []
+    outside: Outside | None = None
+    call: Call | None = None
+    calls: tuple[Call, ...] = ()
+    seconds: float | None = None
+    rows: list[Row] = []
+    """The events of a small one."""
+    is_direct: bool = False
+    """Whether it is a direct cause, or a direct effect, of the event that a page is about."""
+    waits: bool = False
+    """Of idle time, and of what a person is asked: whether a person is waited for."""
+
+    @property
+    def name(self) -> str:
+        """The name of the event."""
+        return name_of(self.row.event)
+
+    @property
+    def names(self) -> str:
+        """The names of the events of a small one."""
+        return ", ".join(name_of(row.event) for row in self.rows)
+
+    @property
+    def called(self) -> str:
+        """The names of the tools that an answer calls, and how often."""
+        counts = Counter(call.name for call in self.calls)
+        return ", ".join(name if number == 1 else f"{name} \u00d7 {number}" for name, number in counts.items())
+
+    @property
+    def origin(self) -> str:
+        """What it came from outside of the log, if it did."""
+        return "" if self.outside is None else told(self.outside)
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it took long."""
+        return self.seconds is not None and self.seconds >= LONG
+
+
+def lines_by_call(story: Story, window: Window) -> list[Line]:
+    """Return the lines of the window: a call stands where it ended, with where it was started."""
+    lines: list[Line] = []
+    for place in window.shown:
+        if place > window.shown.start:
+            lines.extend(_idle_before(story, place))
+        line = _line(story, place, window)
+        if line is None:
+            continue
+        if line.kind == "small" and lines and lines[-1].kind == "small":
+            lines[-1].rows.append(line.row)
+        else:
+            lines.append(line)
+    return lines
+
+
+def lines_by_event(story: Story, window: Window) -> list[Line]:
+    """Return a line for each event of the window."""
+    lines: list[Line] = []
+    for place in window.shown:
+        if place > window.shown.start:
+            lines.extend(_idle_before(story, place))
+        row = story.rows[place]
+        event = event_of(row)
+        small = isinstance(event, _SMALL)
+        lines.append(
+            Line(
+                kind="note",
+                row=row,
+                colour=colour_of(row),
+                text=with_short_ids(sentence(event)),
+                causes=story.positions(story.causes[place]),
+                outside=story.causes[place].outside,
+                rows=[row] if small else [],
+            )
+        )
+    return lines
+
+
+def is_bookkeeping(row: Row) -> bool:
+    """Return whether the event says little to people."""
+    return isinstance(row.event, _SMALL)
+
+
+def colour_of(row: Row) -> Colour:
+    """Return whose doing the event is, or how it is to be marked."""
+    match row.event:
+        case MessageAccepted() | ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
+            return "person"
+        case AnswerRecorded():
+            return "model"
+        case ToolResult(is_error=True) | TurnFailed() | TurnCompleted(outcome="failed"):
+            return "fail"
+        case ToolResult() | ToolStarted():
+            return "tool"
+        case HumanApproveRequired() | HumanPromptRequired() | HumanSelectRequired() | LimitWarning():
+            return "wait"
+        case _:
+            return ""
+
+
+def _line(story: Story, place: int, window: Window) -> Line | None:
+    """Return the line of the event, None if it stands in another one."""
+    row, calls = story.rows[place], story.calls[place]
+    event = event_of(row)
+    cause = story.causes[place]
+    line = Line(
+        kind="note",
+        row=row,
+        colour=colour_of(row),
+        text=with_short_ids(sentence(event)),
+        causes=story.positions(cause),
+        outside=cause.outside,
+        calls=calls,
+        call=calls[0] if calls else None,
+    )
+    since = story.since[place]
+    match event:
+        case MessageAccepted():
+            line.kind, line.text = "message", text_of(event.content)
+        case AnswerRecorded():
+            line.kind, line.text = "answer", text_of(event.content)
+            line.seconds = None if since is None else (row.recorded_at - since) / 1_000_000
+        case ToolStarted():
+            ended = None if line.call is None else line.call.ended
+            if ended is not None and ended.position <= window.own[-1].position:
+                return None
+            line.kind = "call"
+        case ToolResult():
+            line.kind = "call"
+            line.seconds = None if line.call is None else line.call.seconds
+        case HumanApproveRequired() | HumanPromptRequired() | HumanSelectRequired():
+            line.kind = "ask"
+            line.waits = window.is_end and any(call.is_waiting for call in calls)
+        case ToolEdited():
+            line.kind = "edit"
+        case ToolApproved() | ToolRejected() | HumanResponded():
+            line.kind = "decision"
+        case TurnCompleted():
+            line.kind = "end"
+        case _ if isinstance(event, _SMALL):
+            line.kind, line.rows = "small", [row]
+        case _:
+            pass
+    return line
+
+
+def _idle_before(story: Story, place: int) -> Iterator[Line]:
+    """Yield a line for the time before the event, if nothing happened in it and it was long."""
+    seconds = (story.rows[place].recorded_at - story.rows[place - 1].recorded_at) / 1_000_000
+    if seconds > IDLE and not story.busy[place - 1]:
+        yield Line(kind="idle", row=story.rows[place], seconds=seconds, waits=story.waiting[place - 1])
+
+
+def work_of(story: Story, window: Window) -> tuple[float, float]:
+    """Return how many seconds the model or tools were at work in the window, and how many it spans."""
+    rows, shown = story.rows, window.shown
+    steps = [(rows[at + 1].recorded_at - rows[at].recorded_at, story.busy[at]) for at in shown[:-1]]
+    work = sum(length for length, is_busy in steps if is_busy)
+    return work / 1_000_000, sum(length for length, _ in steps) / 1_000_000

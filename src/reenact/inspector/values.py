@@ -1,0 +1,127 @@
+"""Values of events as pages show them: as text, of which a page has the beginning."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import TypeAlias
+
+import msgspec
+
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.plain import is_mapping, is_sequence
+from reenact.inspector.text import CUT
+
+Pieces: TypeAlias = Sequence[tuple[str, str]]
+"""Names and texts; the name is empty where a text stands for itself."""
+
+ROOM = 40_000
+"""So many characters of values a page shows."""
+LEAST = 160
+"""So many of each, at the least."""
+_SUMMARY = 400
+_FEW = 20
+
+
+class Value(msgspec.Struct, frozen=True):
+    """A value of the event at a position, where `path` names it. Its text is that of its pieces."""
+
+    position: int
+    path: str
+    pieces: Pieces
+
+    @property
+    def length(self) -> int:
+        """How many characters it has."""
+        return sum(map(_length, self.pieces))
+
+    @property
+    def text(self) -> str:
+        """All of it."""
+        return "".join(f"{name}: {text}\n" if name else text for name, text in self.pieces)
+
+    def beginning(self, room: int) -> Iterator[tuple[str, str]]:
+        """Yield its pieces as far as there is room."""
+        for name, text in self.pieces:
+            if room <= 0:
+                return
+            yield name, text[:room]
+            room -= _length((name, text))
+
+
+def value_of(position: int, path: str, value: object) -> Value:
+    """Return the value as it is shown: text as it is, objects by their names, all else as JSON."""
+    return Value(position, path, _pieces(value))
+
+
+def inside(fields: object, path: str) -> object:
+    """Return what the path names in the fields of an event.
+
+    Raises:
+        InvalidInputError: it names nothing.
+    """
+    value = fields
+    for step in path.split("."):
+        if is_mapping(value) and step in value:
+            value = value[step]
+        elif is_sequence(value) and step.isdecimal() and step.isascii() and int(step[:9]) < len(value):
+            value = value[int(step[:9])]
+        else:
+            raise InvalidInputError(f"this event has no value {path!r}")
+    return value
+
+
+def room_for(lengths: Iterable[int], room: int = ROOM) -> int:
+    """Return how many characters of each value a page shows, so that the short ones are whole and all have room."""
+    waiting = sorted(lengths)
+    for number, length in enumerate(waiting):
+        share = room // (len(waiting) - number)
+        if length > share:
+            return min(max(share, LEAST), CUT)
+        room -= length
+    return min(max(waiting, default=LEAST), CUT)
+
+
+def on_one_line(value: object) -> str:
+    """Return the value as JSON on one line."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=0).decode()
+
+
+def summary_of(arguments: Mapping[str, object]) -> str:
+    """Return the beginning of the arguments of a call on one line."""
+    few = list(islice(arguments.items(), _FEW))
+    told = (f"{name}: {on_one_line(value[:_SUMMARY] if isinstance(value, str) else value)}" for name, value in few)
+    return ", ".join(told)[:_SUMMARY]
+
+
+def size_of(value: object) -> str:
+    """Say what a long value is: how many items or characters."""
+    if is_sequence(value):
+        return f"{len(value)} item{'' if len(value) == 1 else 's'}"
+    return ""
+
+
+def _length(piece: tuple[str, str]) -> int:
+    name, text = piece
+    return len(name) + len(text) + 3 if name else len(text)
+
+
+def _pieces(value: object) -> Pieces:
+    if value is None:
+        return ()
+    if isinstance(value, str):
+        return (("", value),)
+    if is_mapping(value):
+        return [(str(name), each if isinstance(each, str) else on_one_line(each)) for name, each in value.items()]
+    if is_sequence(value) and value and all(map(is_mapping, value)):
+        return (("", "\n".join(map(_item, value))),)
+    return (("", on_one_line(value)),)
+
+
+def _item(block: object) -> str:
+    """Return the text of a block of text, which many results of tools are made of, and of all else the JSON."""
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case _:
+            return on_one_line(block)

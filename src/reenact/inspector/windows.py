@@ -1,0 +1,136 @@
+"""A session's history as pages read it: events have numbers from 1, and are read a window at a time, never all."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+import msgspec
+
+from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError
+from reenact.domain.plain import is_sayable
+from reenact.domain.session import SessionBranched
+from reenact.projections.log import AuditedLog, Row, stream_of
+
+SIZE = 200
+"""So many events a page shows."""
+AROUND = 100
+"""So many more are read on each side, for what those of the page belong to."""
+
+
+class Part(NamedTuple):
+    """The events of a stream that belong to a history: versions up to `last`, numbered on from `before`."""
+
+    stream: str
+    before: int
+    last: int
+
+
+class Window(msgspec.Struct, frozen=True):
+    """Some events of a history, from the number `first` to the number `last`, of `count`.
+
+    `rows` are these and those around them: `shown` says which of them are the window's.
+    """
+
+    rows: list[Row]
+    first: int
+    last: int
+    count: int
+    shown: range
+
+    @property
+    def own(self) -> list[Row]:
+        """The events of the window itself."""
+        return self.rows[self.shown.start : self.shown.stop]
+
+    @property
+    def is_end(self) -> bool:
+        """Whether nothing comes after it."""
+        return self.last == self.count
+
+
+class History:
+    """The events of a session, a branch's with those that it shares with its origin, as far as the log goes now."""
+
+    def __init__(self, log: AuditedLog, session_id: str) -> None:
+        """Find where the events are, without reading them.
+
+        Raises:
+            SessionNotFoundError: there is no such session in the log.
+            LogUnusableError: the log has lost what the session branches off from.
+        """
+        if not is_sayable(session_id):
+            raise SessionNotFoundError(session_id)
+        self._log = log
+        self.session_id = session_id
+        stream = stream_of(session_id)
+        last = log.find(stream=stream, backwards=True, limit=1)
+        if not last:
+            raise SessionNotFoundError(session_id)
+        streams = [(stream, last[0].version)]
+        self.begun = begun = self._first(stream)
+        """The first event that is the session's own."""
+        while isinstance(branched := begun.event, SessionBranched):
+            stream = stream_of(branched.origin)
+            origin = self._first(stream)
+            if origin.position >= begun.position:
+                raise LogUnusableError(f"{begun.stream!r} branches off from {stream!r}, which begins later; verify it")
+            streams.append((stream, branched.version))
+            begun = origin
+        self.parts: list[Part] = []
+        """The streams that it goes through, the first first."""
+        self.count = 0
+        for name, versions in reversed(streams):
+            self.parts.append(Part(name, self.count, versions))
+            self.count += versions
+
+    def rows(self, first: int, last: int) -> list[Row]:
+        """Return the events with these numbers.
+
+        Raises:
+            LogUnusableError: one of them is not in the log.
+        """
+        found: list[Row] = []
+        for part in self.parts:
+            low, high = max(first - 1 - part.before, 0), min(last - part.before, part.last)
+            if low < high:
+                found += self._log.find(stream=part.stream, after_version=low, until_version=high, limit=high - low)
+        if len(found) != max(0, min(last, self.count) - max(first, 1) + 1):
+            raise LogUnusableError(f"events of session {self.session_id!r} are missing; verify the log")
+        return found
+
+    def number_at(self, position: int) -> int:
+        """Return the number of the last event up to the position of the log.
+
+        Raises:
+            InvalidInputError: the session begins behind it, or the log ends before it.
+        """
+        head = self._log.head()
+        if position > head:
+            raise InvalidInputError(f"there is no position {position}: the log ends at {head}")
+        number = bisect_right(range(1, self.count + 1), position, key=lambda number: self.row(number).position)
+        if number == 0:
+            begin = self.row(1).position
+            raise InvalidInputError(f"session {self.session_id!r} begins at position {begin}, behind {position}")
+        return number
+
+    def row(self, number: int) -> Row:
+        """Return the event of that number."""
+        return self.rows(number, number)[0]
+
+    def window(self, number: int | None = None, *, size: int = SIZE) -> Window:
+        """Return a window with the event of the number in the middle, the last one if it is None."""
+        last = self.count if number is None else min(self.count, max(number + size // 2, size))
+        return self.between(max(1, last - size + 1), last)
+
+    def between(self, first: int, last: int) -> Window:
+        """Return the window of these events."""
+        low, high = max(1, first - AROUND), min(self.count, last + AROUND)
+        shown = range(first - low, last - low + 1)
+        return Window(self.rows(low, high), first, last, self.count, shown)
+
+    def _first(self, stream: str) -> Row:
+        rows = self._log.find(stream=stream, limit=1)
+        if not rows:
+            raise LogUnusableError(f"the log does not have the beginning of {stream!r}; verify it")
+        return rows[0]

@@ -1,0 +1,111 @@
+"""The page of an event: why it happened, what came of it, and whether it can be believed."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from pathlib import Path
+
+import pytest
+
+from reenact.inspector import Source
+from tests.inspector.browsing import Browser, attribute, browsing, texts
+from tests.inspector.demo import write_demo
+
+
+@pytest.fixture(scope="module")
+def paid(night: Browser) -> int:
+    """Return the position at which the second refund returned."""
+    boxes = [box for box in night.page("/session?id=refunds").select("#rail .box") if "A-18" in box.get_text()]
+    line = boxes[-1].find_parent("li")
+    assert line is not None
+    return int(str(line["id"]).removeprefix("p"))
+
+
+def test_an_event_stands_between_its_causes_and_its_effects(night: Browser, paid: int) -> None:
+    page = night.page(f"/event?at={paid}")
+
+    causes, effects = (texts(page, f"section[aria-labelledby={side}] .rail .what > p:first-child") for side in "bt")
+    assert texts(page, "h1, h2") == [f"Position {paid}", "Because", "refund returned", "Therefore"]
+    assert causes[0] == 'A message came in: "Please refund order A-18".'
+    assert causes[-1].endswith("of refund was started.")
+    assert effects[0] == "1 result went back to the model."
+    assert 'The model answered: "Order A-18: paid back 900 for A-18".' in effects
+    assert texts(page, "section[aria-labelledby=b] .direct .pos") == [str(paid - 1)]
+
+
+def test_it_says_who_allowed_a_call_and_after_how_long(night: Browser, paid: int) -> None:
+    page = night.page(f"/event?at={paid}")
+
+    pairs = dict(zip(texts(page, "dl.pairs dt"), texts(page, "dl.pairs dd"), strict=True))
+    assert pairs["approved by"].startswith("night shift at ")
+    assert pairs["approved by"].endswith("after 45 min 13 s")
+    assert pairs["follows from"] == f"{paid - 1} and the tool refund"
+    assert pairs["record"].endswith("of session/refunds")
+    assert pairs["agent"].startswith("agt_")
+
+
+def test_a_call_is_shown_with_what_it_was_given_and_what_it_returned(night: Browser, paid: int) -> None:
+    page = night.page(f"/event?at={paid}")
+
+    assert texts(page, ".self dl.io dt") == ["in", "out"]
+    assert texts(page, ".self dl.io pre") == ["order: A-18 amount: 900", "paid back 900 for A-18"]
+
+
+def test_the_record_agrees_with_its_digest_and_its_step_is_decided_the_same(night: Browser, paid: int) -> None:
+    page = night.page(f"/event?at={paid}")
+
+    assert texts(page, ".chain .k-good") == ["agrees", "agrees"]
+    assert "Decided anew: the same" in page.get_text()
+    assert '"type": "tool-result"' in texts(page, "details pre")[0]
+
+
+def test_a_record_that_was_changed_afterwards_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "changed.db"
+    write_demo(path)
+    with sqlite3.connect(path) as log:
+        log.execute("UPDATE steps SET recorded_at = recorded_at + 1 WHERE stream = 'session/poem' AND version = 1")
+    with Source.open(path) as source, browsing(source) as browser:
+        first = source.log.find(stream="session/poem", limit=1)[0].position
+
+        page = browser.page(f"/event?at={first}")
+
+    assert texts(page, ".chain .k-fail") == ["changed afterwards"]
+    assert page.select_one(".note.bad") is not None
+
+
+def test_every_event_of_the_night_has_a_page(night: Browser) -> None:
+    at, seen = 1, 0
+    while at:
+        page = night.page(f"/event?at={at}")
+        assert not texts(page, ".chain .k-fail")
+        seen += 1
+        on = page.select_one(".acts a[rel=next]")
+        at = 0 if on is None else int(attribute(on, "href").rpartition("=")[2])
+
+    assert seen == night.client.get("/head").json()["position"]
+
+
+def test_an_event_of_a_container_belongs_to_no_session(night: Browser) -> None:
+    page = night.page("/event?at=1")
+
+    assert texts(page, ".big") == ["Container shop was created."]
+    assert texts(page, ".crumb") == ["Sessions"]
+
+
+def test_a_position_that_has_no_event_is_refused(night: Browser) -> None:
+    assert "there is no event at position 9999" in night.page("/event?at=9999", 400).get_text()
+    assert "invalid_input" in night.page("/event", 400).get_text()
+
+
+def test_in_a_long_session_a_step_is_decided_anew_when_somebody_asks(
+    long: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["reenact.inspector.pages.event"], "SOON", -1)
+    page = long.page("/event?at=2990")
+
+    link = next(one for one in page.select(".chain a") if one.get_text() == "decide it")
+    decided = long.page(attribute(link, "href"))
+
+    assert "Not decided anew yet" in page.get_text()
+    assert texts(decided, ".chain .k-good") == ["agrees", "agrees"]
