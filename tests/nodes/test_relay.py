@@ -311,6 +311,7 @@ def test_what_was_not_sent_yet_when_its_receiver_ended_is_known_not_to_be_carrie
 ) -> None:
     a = nodes.start("a")
     nodes.start("b")
+    looks_no_more(a, monkeypatch)
     begun = sending(a, monkeypatch)
     with nodes.blocked():
         sent = ask(a, "c")
@@ -332,7 +333,7 @@ def test_closing_fails_what_is_under_way_and_sends_the_last_replies(
     _, reply = waiting.next()
     under_way = ask(a, "a")
     waiting.next()
-
+    looks_no_more(a, monkeypatch)
     begun = sending(a, monkeypatch)
 
     with nodes.blocked():
@@ -442,10 +443,11 @@ def test_the_connection_of_the_receiver_is_lost_before_it_replies(nodes: Nodes) 
 
 def test_the_connection_of_the_receiver_is_lost_while_it_replies(nodes: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     waiting = Waiting()
-    a = nodes.start("a")
-    begun = sending(nodes.start("b", waiting), monkeypatch)
+    a, b = nodes.start("a"), nodes.start("b", waiting)
     outcome = ask(a, "b")
     _, reply = waiting.next()
+    looks_no_more(b, monkeypatch)
+    begun = sending(b, monkeypatch)
 
     with nodes.blocked():
         reply(b"answer")
