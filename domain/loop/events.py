@@ -155,7 +155,8 @@ class ToolResult(LoopEvent, frozen=True, kw_only=True, tag="tool_result"):
     """The call is answered, by the tool or by what kept it from running.
 
     `result` is text, a sequence of content blocks as mappings, or any other JSON value; `cost` is None if unknown, or
-    if nothing ran (`ran` is then false). `batch` tells that the call is one of several that were made together.
+    if nothing ran (`ran` is then false). `batch` tells that the call is one of several that were made together,
+    `denied` that the policies forbade it.
     """
 
     id: str
@@ -165,6 +166,7 @@ class ToolResult(LoopEvent, frozen=True, kw_only=True, tag="tool_result"):
     cost: float | None = None
     ran: bool = True
     batch: bool = False
+    denied: bool = False
 
 
 class Warning(LoopEvent, frozen=True, kw_only=True, tag="warning"):  # noqa: A001 - the word of the specification

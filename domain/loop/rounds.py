@@ -158,7 +158,7 @@ def judged(
     for call in round_.at("ready"):
         verdict = rules.verdict(call.name, call.arguments, asked)
         if verdict.decision == "deny":
-            denied.append(_not_run(call, verdict.reason))
+            denied.append(_denied(call, verdict))
         elif call.name == questions:
             question = question_of(call.arguments)
             if isinstance(question, str):
@@ -190,7 +190,7 @@ def judged_anew(
         if call.kind == "approval":
             verdict = rules.verdict(call.name, call.arguments)
             if verdict.decision == "deny":
-                denied.append(_not_run(call, verdict.reason))
+                denied.append(_denied(call, verdict))
             else:
                 to_approve.append(_to_approve(call, rules, verdict))
     return (*denied, *_required(to_approve, rules, session_id))
@@ -256,7 +256,7 @@ def approved(
         events.append(ToolEdited(id=call_id, original=call.arguments, edited=edited, by=by))
         verdict = rules.verdict(call.name, edited)
         if verdict.decision == "deny":
-            return (*events, _not_run(call, verdict.reason, how=" with the edited arguments"))
+            return (*events, _denied(call, verdict, how=" with the edited arguments"))
     now = call_digest(call.name, edited, rules.policies.revision)
     return (*events, ToolApproved(id=call_id, digest=now, by=by))
 
@@ -341,9 +341,13 @@ def _started(call: Call) -> ToolStarted:
     return ToolStarted(id=call.id, name=call.name, attempt=call.attempts + 1)
 
 
-def _not_run(call: Call, why: str, *, how: str = "") -> ToolResult:
+def _not_run(call: Call, why: str, *, how: str = "", denied: bool = False) -> ToolResult:
     text = f"{call.name} was not run{how}: {why}"
-    return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False)
+    return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False, denied=denied)
+
+
+def _denied(call: Call, verdict: Verdict, *, how: str = "") -> ToolResult:
+    return _not_run(call, verdict.reason, how=how, denied=True)
 
 
 def _given_up(call: Call, why: str) -> ToolResult:

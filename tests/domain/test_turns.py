@@ -164,7 +164,7 @@ def test_a_denied_call_is_answered_beside_those_that_run() -> None:
 
     denied, started = events[2:]
     assert isinstance(denied, ToolResult)
-    assert (denied.id, denied.is_error, denied.ran) == ("b", True, False)
+    assert (denied.id, denied.is_error, denied.ran, denied.denied) == ("b", True, False, True)
     assert started == ToolStarted(id="c", name="send")
 
 
