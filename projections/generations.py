@@ -72,6 +72,8 @@ def is_postgres(place: str) -> bool:
 
 NAME = "reenact"
 """What the runtime's own tables are called."""
+RESERVED = frozenset({NAME, "tracing"})
+"""Names that are taken: the last one is that of how far spans are sent."""
 
 BUSY_TIMEOUT = 5.0
 CHECKPOINT_PAGES = 4000

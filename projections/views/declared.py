@@ -12,7 +12,7 @@ from sqlalchemy import Connection, MetaData
 from sqlalchemy.engine import Dialect
 
 from reenact.projections.errors import ProjectionMistakeError
-from reenact.projections.generations import NAME
+from reenact.projections.generations import RESERVED
 from reenact.projections.log import Row
 from reenact.projections.views.transactions import PROGRESS
 
@@ -130,7 +130,7 @@ def _problems(projection: Projection, names: Collection[str], storing: Storing |
         yield 'has no name; give it one, such as name = "words"'
     elif not isinstance(name, str) or not _NAME.fullmatch(name):
         yield f"has the name {name!r}; a name has small letters, digits and '_', a letter first, and at most 30"
-    elif name == NAME:
+    elif name in RESERVED:
         yield f"has the name {name!r}, which is that of the runtime's own tables; take another"
     elif name in names:
         yield f"has the name {name!r}, as another has; give it one of its own"

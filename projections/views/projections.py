@@ -162,6 +162,10 @@ class Projections:
         """
         self._find(projection).retry()
 
+    def on_close(self, callback: Callable[[], None]) -> None:
+        """Have the callback called when these are closed, before any of them is."""
+        self._parts.callback(callback)
+
     def close(self) -> None:
         """End what runs, and let go of the tables; what was not projected will be at the next opening. Idempotent.
 

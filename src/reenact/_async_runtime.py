@@ -70,6 +70,7 @@ class AsyncRuntime(AsyncFacades):
         super().__init__(runtime, threads, self.events)
         self._runtime = runtime
         self.projections = AsyncProjections(runtime.projections, threads)
+        self.open_log = runtime.open_log
 
     open = staticmethod(opening(Runtime.open, lambda: AsyncRuntime))
     in_memory = staticmethod(opening(Runtime.in_memory, lambda: AsyncRuntime))

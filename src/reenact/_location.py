@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reenact.actors.sharding.node import Node
 
 _SUFFIXES = ("-wal", "-shm", "-journal", ".lock", ".sessions")
-_FAMILIES = (".projections", ".views")
+_FAMILIES = (".projections", ".tracing", ".views")
 """What is beside a log under names that go on in several ways: tables that are made from it."""
 
 
@@ -30,12 +30,14 @@ class LogLocation(ABC):
     """Where a log is, whether it has begun or not.
 
     `name` is what messages call it, and shows no password; `url` opens it, also after a change of the directory.
-    `projections` is where the tables of users' projections are, as `Projections.open` takes it.
+    `projections` is where the tables of users' projections are, as `Projections.open` takes it, and `tracing` how far
+    spans are sent, likewise.
     """
 
     name: str
     url: str
     projections: str
+    tracing: str
 
     def open(
         self,
@@ -108,6 +110,7 @@ class LogFile(LogLocation):
         self.name = os.fspath(path)
         self.url = os.path.abspath(self.name)  # noqa: PTH100 - what links point to stays open
         self.projections = f"{self.url}.views"
+        self.tracing = f"{self.url}.tracing"
 
     def exists(self) -> bool:
         """Return whether there is a file."""
@@ -150,7 +153,7 @@ class LogDatabase(LogLocation):
         from reenact.actors.journal.postgres.address import address_of  # noqa: PLC0415 - the driver is an extra
 
         self.name = address_of(url).name
-        self.url = self.projections = url
+        self.url = self.projections = self.tracing = url
 
     def exists(self) -> bool:
         """Return whether the schema holds a log.

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 
+import msgspec
+
 from reenact._location import LogFile, LogLocation, location_of
 from reenact.actors.envelopes import derived
 from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
@@ -17,6 +19,7 @@ from reenact.actors.journal.api import Publication, Synchronous
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.journal.opening import private_directory
+from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.runtime import LocalRuntime, Settings
 from reenact.actors.session import Recovery, SessionActor
@@ -39,6 +42,19 @@ Clock: TypeAlias = Callable[[], int]
 Ids: TypeAlias = Callable[[str], str]
 
 
+class OpenLog(msgspec.Struct, frozen=True):
+    """The log that a runtime has open, for what follows it beside the runtime's own tables.
+
+    `is_keeper` says whether that is this process's to do, None: it always is. `on_close` has something called when the
+    log has all that it will have, and before it is closed.
+    """
+
+    location: LogLocation
+    journal: StoredJournal
+    is_keeper: Callable[[], bool] | None
+    on_close: Callable[[Callable[[], None]], None]
+
+
 class Runtime(LocalRuntime):
     """Containers, sessions and agents on one log.
 
@@ -48,6 +64,8 @@ class Runtime(LocalRuntime):
 
     projections: Projections
     """The tables that follow the log: the runtime's own, by the name `reenact`, and those that `open` was given."""
+    open_log: OpenLog
+    """The log, for `Tracing`."""
     _is_shared: ClassVar[bool] = False
 
     @classmethod
@@ -289,6 +307,7 @@ class Runtime(LocalRuntime):
                 let_go=end,
             )
             runtime.projections = views
+            runtime.open_log = OpenLog(location, journal, is_keeper, views.on_close)
             runtime._at_exit.name = name or f"the runtime on {location.name}"
             undo.pop_all()
         try:

@@ -52,6 +52,7 @@ def refusal(*projections: Any, log: ListLog | None = None, place: Path) -> str: 
         ({"name": "Not a name"}, "small letters"),
         ({"name": "a" * 31}, "at most 30"),
         ({"name": "reenact"}, "that of the runtime's own tables"),
+        ({"name": "tracing"}, "that of the runtime's own tables"),
         ({"name": 7}, "has the name 7"),
         ({"version": 0}, "a number from 1 on"),
         ({"version": True}, "a number from 1 on"),
