@@ -25,6 +25,7 @@ MODULES_OF_EXTRAS = {
     "client": ("reenact.client", "reenact._remote"),
     "inspect": ("reenact.inspector",),
     "mcp": ("reenact.actors.environment.tools.mcp",),
+    "otel": ("reenact.tracing.collector",),
     "postgresql": (
         "reenact.actors.journal.postgres",
         "reenact.actors.nodes",
@@ -61,6 +62,12 @@ NEEDS = {
     "client": "from reenact import Runtime; Runtime.connect('http://localhost:1')",
     "inspect": "from reenact.inspector import Inspector",
     "mcp": "from reenact import MCPServer, Toolbox; Toolbox([MCPServer.stdio('files', 'files')])",
+    "otel": """
+        from reenact import Runtime
+        from reenact.tracing import Tracing
+        with Runtime.in_memory() as runtime:
+            Tracing(runtime, endpoint="http://localhost:4318")
+    """,
     "postgresql": "from reenact import Runtime; Runtime.open('postgresql://localhost/log')",
     "ray": "from reenact.ray import stop; stop()",
     "server": "from reenact.server import Server",
@@ -250,6 +257,7 @@ def test_the_command_answers_from_the_mock_with_its_extra_alone(environment: Env
     [
         ("claude", ("-p", "Hello", "--db", "agents.db")),
         ("inspect", ("inspect", "--db", "agents.db")),
+        ("otel", ("trace", "--otlp", "http://localhost:4318")),
         ("server", ("serve", "--db", "agents.db")),
         ("terminal", ("test-terminal", "cases.yaml")),
     ],

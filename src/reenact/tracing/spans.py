@@ -75,8 +75,8 @@ def brief(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Return the text without NUL, which databases behind collectors do not take."""
-    return text.replace("\0", "\ufffd")
+    """Return the text without NUL, also as JSON has it: databases behind collectors do not take it."""
+    return text.replace("\0", "\ufffd").replace("\\u0000", "\\ufffd")
 
 
 def _number(text: str, size: int) -> int:

@@ -1,0 +1,279 @@
+"""A collector of OpenTelemetry, and what it is sent: spans and histograms as the SDK has them."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import blake2b
+from importlib import metadata
+from typing import Self
+from urllib.parse import SplitResult, urlsplit
+
+import requests
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
+from opentelemetry.sdk.metrics.export import (
+    AggregationTemporality,
+    Histogram,
+    HistogramDataPoint,
+    Metric,
+    MetricExporter,
+    MetricExportResult,
+    MetricsData,
+    ResourceMetrics,
+    ScopeMetrics,
+)
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import Link, SpanContext, SpanKind, Status, StatusCode, TraceFlags
+
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.legible import harmless
+from reenact.projections.errors import in_words
+from reenact.projections.log import Row
+from reenact.tracing import conventions as names
+from reenact.tracing.errors import CollectorRefusedError, CollectorUnreachableError
+from reenact.tracing.metrics import INSTRUMENTS, Sums
+from reenact.tracing.spans import Context, Span, Value, brief, clean
+
+MOST_SPANS = 512
+"""So many spans are sent at once."""
+MOST_TEXT = 2_000_000
+"""Characters of attributes that are sent at once, unless one span has more."""
+_TRACES, _METRICS = "/v1/traces", "/v1/metrics"
+_PASSING = frozenset({408, 429})
+"""The client's faults that are none: it is to try again."""
+_REFUSING = range(300, 500)
+_WORDS = 200
+_log = logging.getLogger("reenact.tracing")
+
+
+class Heard:
+    """What a server answers: the status of its last answer, 0 if none came."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self.status = 0
+
+    def session(self) -> requests.Session:
+        """Return a session whose answers are heard."""
+        session = requests.Session()
+        session.hooks["response"].append(self._hear)
+        return session
+
+    def _hear(self, response: requests.Response, **_: object) -> None:
+        self.status = response.status_code
+        if response.status_code == requests.codes.ok and response.content:
+            self._warn_of_rest(response.content)
+
+    def _warn_of_rest(self, content: bytes) -> None:
+        """Warn if the server has taken a part only: it is not to be sent the rest again."""
+        try:  # the answer about metrics has the same form
+            part = ExportTraceServiceResponse.FromString(content).partial_success
+        except Exception:  # noqa: BLE001 - whatever is no such answer says nothing of a rest
+            return
+        if part.rejected_spans:
+            why = harmless(part.error_message[:_WORDS])
+            _log.warning("the collector %s has left out %d: %s", self._name, part.rejected_spans, why)
+
+
+class Collector:
+    """Takes spans and histograms. Used by one thread at a time, but for `close`."""
+
+    def __init__(
+        self, spans: SpanExporter, metrics: MetricExporter | None = None, name: str = "", heard: Heard | None = None
+    ) -> None:
+        """Take exporters, which are shut down with this; `heard` knows what was answered to them, if anybody does."""
+        self._spans = spans
+        self._metrics = metrics
+        self.name = name or type(spans).__name__
+        self._heard = heard or Heard(self.name)
+        self._resource: Resource | None = None
+        self.sent = 0
+        """How many spans were taken."""
+        self._scope = InstrumentationScope("reenact", _version())
+
+    @classmethod
+    def at(cls, endpoint: str, *, metrics: bool | MetricExporter) -> Self:
+        """Return the collector at an address of OTLP over HTTP, such as `http://localhost:4318`.
+
+        Metrics go there, too, if they are to, or to an exporter for them. How it is to be spoken to otherwise,
+        variables such as OTEL_EXPORTER_OTLP_HEADERS say.
+
+        Raises:
+            ConfigurationError: it is no such address.
+        """
+        address = _address(endpoint)
+        name = f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
+        base = address.path.removesuffix(_TRACES)
+        heard = Heard(name)
+        spans = OTLPSpanExporter(address._replace(path=base + _TRACES).geturl(), session=heard.session())
+        if isinstance(metrics, bool):
+            url = address._replace(path=base + _METRICS).geturl()
+            return cls(spans, OTLPMetricExporter(url, session=heard.session()) if metrics else None, name, heard)
+        return cls(spans, metrics, name, heard)
+
+    def send(self, spans: Sequence[Span], sums: Sums, beginning: Row, position: int) -> None:
+        """Have the collector take spans, and the sums up to these; `beginning` is the log's first event.
+
+        Raises:
+            CollectorRefusedError: it takes nothing, or not this, which is of the log behind the position.
+            CollectorUnreachableError: it cannot take anything now.
+        """
+        if not spans:
+            return
+        if self._resource is None:
+            self._resource = _resource(beginning)
+        for some in _in_parts(spans):
+            made = [_readable(one, self._resource, self._scope) for one in some]
+            with self._answered(position) as answer:
+                answer.is_taken = self._spans.export(made) is SpanExportResult.SUCCESS
+            self.sent += len(made)
+        if self._metrics is not None and sums:
+            data = _metrics(sums, beginning, self._resource, self._scope)
+            with self._answered(position) as answer:
+                answer.is_taken = self._metrics.export(data) is MetricExportResult.SUCCESS
+
+    def close(self) -> None:
+        """Let go of the exporters; what is being sent is given up."""
+        self._spans.shutdown()
+        if self._metrics is not None:
+            self._metrics.shutdown()
+
+    @contextmanager
+    def _answered(self, position: int) -> Generator[_Answer]:
+        """Raise if what is sent meanwhile is not taken."""
+        answer, self._heard.status = _Answer(), 0
+        try:
+            yield answer
+        except Exception as error:  # an exporter of somebody's own may raise anything
+            raise CollectorUnreachableError(f"the collector {self.name} takes nothing: {in_words(error)}") from error
+        status = self._heard.status
+        if status in _REFUSING and status not in _PASSING:
+            raise CollectorRefusedError(self.name, status, position)
+        if not answer.is_taken:
+            what = f"answers {status}" if status else "does not answer, or not in time"
+            raise CollectorUnreachableError(f"the collector {self.name} {what}; nothing is lost: it is sent later")
+
+
+class _Answer:
+    """Whether something was taken."""
+
+    is_taken = False
+
+
+def _address(endpoint: str) -> SplitResult:
+    try:
+        address = urlsplit(endpoint.strip().rstrip("/"))
+        is_one = address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:
+        is_one = False
+        address = urlsplit("")
+    if not is_one:
+        raise ConfigurationError(
+            "a collector is at an address of OTLP over HTTP, such as http://localhost:4318, and not at "
+            f"{harmless(endpoint.rpartition('@')[2][:_WORDS])!r}"
+        )
+    return address
+
+
+def _in_parts(spans: Sequence[Span]) -> Iterator[list[Span]]:
+    part: list[Span] = []
+    size = 0
+    for span in spans:
+        length = sum(len(value) for value in span.attributes.values() if isinstance(value, str))
+        if part and (len(part) == MOST_SPANS or size + length > MOST_TEXT):
+            yield part
+            part, size = [], 0
+        part.append(span)
+        size += length
+    yield part
+
+
+def _resource(beginning: Row) -> Resource:
+    """Return who sends this: the log, whoever reads it; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES may say more."""
+    identity = blake2b(f"{beginning.stream}\0{beginning.recorded_at}".encode(), digest_size=16).digest()
+    own = Resource(
+        {
+            "service.name": "reenact",
+            "service.version": _version(),
+            "service.instance.id": str(uuid.UUID(bytes=identity)),
+            "telemetry.sdk.language": "python",
+            "telemetry.sdk.name": "opentelemetry",
+        }
+    )
+    return own.merge(OTELResourceDetector().detect())
+
+
+def _version() -> str:
+    try:
+        return metadata.version("reenact")
+    except metadata.PackageNotFoundError:  # nothing is installed that would know
+        return ""
+
+
+def _readable(span: Span, resource: Resource, scope: InstrumentationScope) -> ReadableSpan:
+    attributes = {name: _clean(value) for name, value in span.attributes.items()}
+    status = Status(StatusCode.UNSET)
+    if span.error is not None:
+        attributes[names.ERROR_TYPE] = brief(span.error)
+        status = Status(StatusCode.ERROR, None if span.message is None else brief(span.message))
+    return ReadableSpan(
+        name=clean(span.name),
+        context=_context(span.context),
+        parent=None if span.parent is None else _context(span.parent),
+        resource=resource,
+        attributes=attributes,
+        links=[Link(_context(link.context), dict(link.attributes)) for link in span.links],
+        kind=SpanKind.CLIENT if span.kind == "chat" else SpanKind.INTERNAL,
+        status=status,
+        start_time=span.start * 1000,
+        end_time=span.end * 1000,
+        instrumentation_scope=scope,
+    )
+
+
+def _context(context: Context) -> SpanContext:
+    return SpanContext(context.trace_id, context.span_id, is_remote=False, trace_flags=TraceFlags(TraceFlags.SAMPLED))
+
+
+def _clean(value: Value) -> Value:
+    if isinstance(value, tuple):
+        return tuple(map(clean, value))
+    return clean(value) if isinstance(value, str) else value
+
+
+def _metrics(sums: Sums, beginning: Row, resource: Resource, scope: InstrumentationScope) -> MetricsData:
+    """Return the sums since the log began, as they are now."""
+    now = time.time_ns()
+    points: defaultdict[str, list[HistogramDataPoint]] = defaultdict(list)
+    for (name, labels), found in sums.items():
+        point = HistogramDataPoint(
+            attributes=dict(labels),
+            start_time_unix_nano=beginning.recorded_at * 1000,
+            time_unix_nano=now,
+            count=found.count,
+            sum=found.sum,
+            bucket_counts=found.buckets,
+            explicit_bounds=INSTRUMENTS[name].bounds,
+            min=found.least,
+            max=found.most,
+        )
+        points[name].append(point)
+    metrics = [
+        Metric(
+            name,
+            INSTRUMENTS[name].description,
+            INSTRUMENTS[name].unit,
+            Histogram(of_name, AggregationTemporality.CUMULATIVE),
+        )
+        for name, of_name in points.items()
+    ]
+    return MetricsData([ResourceMetrics(resource, [ScopeMetrics(scope, metrics, "")], "")])

@@ -1,0 +1,118 @@
+"""Histograms of the conventions, summed up over the spans of a log from its beginning."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from reenact.tracing import conventions as names
+from reenact.tracing.spans import Span
+
+_SECONDS: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TURN_SECONDS: Final = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 51.2, 102.4, 204.8, 409.6)
+_TOKENS: Final = tuple(float(4**power) for power in range(14))
+
+
+class Instrument(msgspec.Struct, frozen=True):
+    """What is measured, in which unit, and the upper bounds of its buckets, as the conventions have them."""
+
+    unit: str
+    description: str
+    bounds: tuple[float, ...]
+
+
+DURATION: Final = "gen_ai.client.operation.duration"
+TOKENS: Final = "gen_ai.client.token.usage"
+INVOKE_AGENT_DURATION: Final = "gen_ai.invoke_agent.duration"
+EXECUTE_TOOL_DURATION: Final = "gen_ai.execute_tool.duration"
+INSTRUMENTS: Final[Mapping[str, Instrument]] = {
+    DURATION: Instrument("s", "GenAI operation duration.", _SECONDS),
+    TOKENS: Instrument("{token}", "Number of input and output tokens used.", _TOKENS),
+    INVOKE_AGENT_DURATION: Instrument("s", "The end-to-end duration of a single agent invocation.", _TURN_SECONDS),
+    EXECUTE_TOOL_DURATION: Instrument("s", "The duration of a single tool execution.", _SECONDS),
+}
+
+MOST_SERIES = 2000
+"""So many series are kept; a further one is counted in that with the attribute `otel.metric.overflow`, as SDKs do."""
+
+_OF_CHATS = (
+    names.OPERATION_NAME,
+    names.PROVIDER_NAME,
+    names.REQUEST_MODEL,
+    names.RESPONSE_MODEL,
+)
+_OF_TURNS = (names.OPERATION_NAME, names.AGENT_NAME, names.REQUEST_MODEL)
+_OF_CALLS = (names.OPERATION_NAME, names.TOOL_NAME, names.TOOL_TYPE, names.AGENT_NAME)
+
+Labels: TypeAlias = tuple[tuple[str, str], ...]
+Series: TypeAlias = tuple[str, Labels]
+Measured: TypeAlias = tuple[Series, float]
+_OVERFLOW: Final[Labels] = (("otel.metric.overflow", "true"),)
+
+
+class Distribution(msgspec.Struct, frozen=True):
+    """How often, and in all how much; how many are in each bucket; the least and the most."""
+
+    count: int
+    sum: float
+    buckets: tuple[int, ...]
+    least: float
+    most: float
+
+
+Sums: TypeAlias = Mapping[Series, Distribution]
+_DECODE = msgspec.json.Decoder(list[tuple[Series, Distribution]])
+
+
+def plus(sums: Sums, spans: Iterable[Span]) -> Sums:
+    """Return the sums with what the spans say."""
+    new = dict(sums)
+    for (name, labels), value in (measured for span in spans for measured in _measured(span)):
+        known = (name, labels) in new or len(new) < MOST_SERIES
+        series = name, labels if known else _OVERFLOW
+        new[series] = _with(new.get(series), value, INSTRUMENTS[name].bounds)
+    return new
+
+
+def stored(sums: Sums) -> str:
+    """Return the sums as text."""
+    return msgspec.json.encode(list(sums.items())).decode()
+
+
+def restored(text: str) -> Sums:
+    """Return the sums that were stored."""
+    return {series: found for series, found in _DECODE.decode(text) if series[0] in INSTRUMENTS}
+
+
+def _with(found: Distribution | None, value: float, bounds: Sequence[float]) -> Distribution:
+    place = bisect_left(bounds, value)  # a bound is in the bucket below it
+    if found is None:
+        found = Distribution(0, 0.0, (0,) * (len(bounds) + 1), value, value)
+    buckets = (*found.buckets[:place], found.buckets[place] + 1, *found.buckets[place + 1 :])
+    return Distribution(found.count + 1, found.sum + value, buckets, min(found.least, value), max(found.most, value))
+
+
+def _measured(span: Span) -> Iterator[Measured]:
+    match span.kind:
+        case "invoke_agent":
+            yield (INVOKE_AGENT_DURATION, _labels(span, _OF_TURNS)), span.seconds
+        case "execute_tool" if span.attributes.get(names.TOOL_RAN):
+            yield (EXECUTE_TOOL_DURATION, _labels(span, _OF_CALLS)), span.seconds
+        case "chat":
+            labels = _labels(span, _OF_CHATS)
+            yield (DURATION, labels), span.seconds
+            for kind, name in (("input", names.INPUT_TOKENS), ("output", names.OUTPUT_TOKENS)):
+                tokens = span.attributes.get(name)
+                if isinstance(tokens, int):
+                    counted = [label for label in labels if label[0] != names.ERROR_TYPE]
+                    yield (TOKENS, (*counted, (names.TOKEN_TYPE, kind))), float(tokens)
+        case _:
+            pass
+
+
+def _labels(span: Span, of: Sequence[str]) -> Labels:
+    found = [(name, str(span.attributes[name])) for name in of if name in span.attributes]
+    return (*found, *(() if span.error is None else ((names.ERROR_TYPE, span.error),)))

@@ -1,0 +1,182 @@
+"""Sends the spans of a log to a collector: a projection whose position moves on when the collector has taken them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from sqlalchemy import Column, MetaData, Table, Text, delete, insert, select
+from sqlalchemy.exc import DBAPIError
+
+from reenact.domain.errors import StorageError
+from reenact.projections.errors import ReadModelError
+from reenact.projections.log import AuditedLog, Row
+from reenact.projections.views.declared import Projection
+from reenact.projections.views.hosted import Generation, Hosted, OwnPlace
+from reenact.projections.views.transactions import Replaced, is_passing, move_progress, trouble
+from reenact.tracing.log_spans import LogSpans
+from reenact.tracing.metrics import Sums, plus, restored, stored
+from reenact.tracing.spans import Span
+
+if TYPE_CHECKING:
+    from reenact.tracing.collector import Collector
+
+NAME: Final = "tracing"
+BATCH = 500
+"""So many events are read at a time; what follows from them is sent before there are more."""
+_TABLES = MetaData()
+_SUMS = Table("sums", _TABLES, Column("sums", Text, nullable=False))
+
+
+class SentSpans(Projection):
+    """How far spans are sent; and the sums of the metrics up to there, so that these go on where they were."""
+
+    name = NAME
+    tables = _TABLES
+
+
+class _Batch(msgspec.Struct, frozen=True):
+    """What follows from some events of the log; `after` is the position before them, `last` the last of them."""
+
+    after: int
+    last: Row
+    spans: tuple[Span, ...]
+    sums: Sums
+
+
+class _Position(Generation):
+    """How far spans are sent. One batch is held in memory until the collector has taken it."""
+
+    def __init__(
+        self,
+        projection: Projection,
+        place: OwnPlace,
+        log: AuditedLog,
+        number: int,
+        *,
+        collector: Collector,
+        content: bool,
+        stream: str | None,
+    ) -> None:
+        super().__init__(projection, place, log, number)
+        self._audited = log
+        self._stream = stream
+        self._collector = collector
+        self._spans = LogSpans(log, content=content)
+        self._beginning: Row | None = None
+        self._batch: _Batch | None = None
+        self._sums: Sums = {}
+        self._reached: int | None = None  # up to where `_spans` has been given events, and `_sums` goes
+
+    def advance(self, limit: int | None = None) -> bool:
+        """Send what follows from further events, then move on; return whether there were any.
+
+        Raises:
+            CollectorRefusedError: the collector does not take it.
+            CollectorUnreachableError: it cannot take anything now.
+            ProjectionFailedError: the log has lost what an event needs.
+            ReadModelError: the log cannot be read, or the position not be written.
+        """
+        batch = self._batch
+        if batch is None or batch.after != self.position:
+            batch = self._batch = self._next(BATCH if limit is None else limit)
+        if batch is None:
+            return False
+        assert self._beginning is not None  # of a log that has events
+        self._collector.send(batch.spans, batch.sums, self._beginning, batch.after)
+        self._note(batch)
+        return True
+
+    def _next(self, limit: int) -> _Batch | None:
+        try:
+            rows = self._audited.find(after=self.position, stream=self._stream, limit=limit)
+            self._beginning = self._beginning or next(iter(self._log.read_all(after=0, limit=1)), None)
+        except StorageError as error:
+            raise ReadModelError(f"the log cannot be read: {error}") from error
+        if not rows:
+            return None
+        if self._reached != self.position:  # it is the first time, or another process has sent some meanwhile
+            self._spans.forget()
+            self._sums = self._stored_sums()
+        self._reached = None
+        try:
+            spans = tuple(self._spans.of(rows))
+        except Exception as error:
+            raise self._failed(rows[0], error) from error
+        self._sums, self._reached = plus(self._sums, spans), rows[-1].position
+        return _Batch(self.position, rows[-1], spans, self._sums)
+
+    def _note(self, batch: _Batch) -> None:
+        try:
+            with self._place.writing(self.number) as connection:
+                is_ours = move_progress(connection, batch.after, batch.last)
+                if is_ours and batch.spans:
+                    connection.execute(delete(_SUMS))
+                    connection.execute(insert(_SUMS).values(sums=stored(batch.sums)))
+        except Replaced:
+            self._follow()
+        except DBAPIError as error:
+            if is_passing(error):
+                raise trouble(error) from error
+            raise
+        else:
+            self.position = batch.last.position if is_ours else self._place.progress_of(self.number).position
+            self._batch = None
+
+    def _stored_sums(self) -> Sums:
+        try:
+            with self._place.writing(self.number) as connection:
+                found = connection.execute(select(_SUMS.c.sums)).scalar()
+        except DBAPIError as error:
+            raise trouble(error) from error
+        return {} if found is None else restored(found)
+
+
+class Sending(Hosted):
+    """Sends the spans of a log to a collector, on a thread of its own once it is started. Thread-safe."""
+
+    def __init__(
+        self,
+        place: OwnPlace,
+        log: AuditedLog,
+        collector: Collector,
+        *,
+        content: bool,
+        stream: str | None = None,
+        look: float | None = None,
+        is_keeper: Callable[[], bool] | None = None,
+    ) -> None:
+        """Find the position at the place, or begin with the log's first event, or that of the one stream.
+
+        `look` and `is_keeper` are as those of any projection.
+
+        Raises:
+            ReadModelError: the place cannot be read or written, or the log not be read.
+        """
+        self._audited = log
+        self._content = content
+        self._stream = stream
+        self._collector = collector
+        super().__init__(SentSpans(), place, log, look=look, is_keeper=is_keeper)
+
+    @property
+    def failure(self) -> ReadModelError | None:
+        """What keeps it from going on, None if nothing does."""
+        return None if self._runner is None else self._runner.failure
+
+    def catch_up(self) -> None:
+        """Send all that the log holds now; raises what `wait_for` raises, but for the time, and tries nothing again."""
+        if self._runner is not None:
+            self._runner.catch_up()
+
+    def _open(self, number: int) -> Generation:
+        return _Position(
+            self._projection,
+            self._place,
+            self._audited,
+            number,
+            collector=self._collector,
+            content=self._content,
+            stream=self._stream,
+        )
