@@ -589,6 +589,32 @@ class CheckpointOptions(Paged, frozen=True):
     output: Annotated[str | None, option("Where to; standard output without it.", "FILE")] = None
 
 
+class TraceOptions(Paged, frozen=True):
+    """Send the turns in the log to a collector of OpenTelemetry, as spans, also while the log is written.
+
+    All that has ended is sent; sent again, spans have the same ids. With --follow it goes on until Ctrl+C, and begins
+    where it was the last time. Headers, such as keys, are those of OTEL_EXPORTER_OTLP_HEADERS. Needs
+    `pip install 'reenact[otel]'`.
+
+    $ reenact trace --otlp http://localhost:4318 --follow
+    $ reenact trace --otlp http://localhost:4318 --session ses_1 --content
+    """
+
+    otlp: Annotated[
+        str | None, option("Where OTLP is taken over HTTP; OTEL_EXPORTER_OTLP_ENDPOINT without it.", "URL")
+    ] = None
+    follow: Annotated[bool, option("Go on with what is still to come.", None, "--follow", "-f")] = False
+    session: Annotated[str | None, option("Only the turns of this one.", "ID")] = None
+    content: Annotated[bool, option("Messages, arguments and results, too.", None, "--content")] = False
+    metrics: Annotated[bool, option("Metrics, too: the sums over all of the log.", None, "--metrics")] = False
+    state: Annotated[
+        str | None,
+        option(
+            "What was sent is kept there, and not sent again. With --follow: beside the log.", "DIR|URL", group=PLACES
+        ),
+    ] = None
+
+
 class VerifyOptions(Paged, frozen=True):
     """Look for anything in the log that is not as it was written, also while it is being written.
 
@@ -680,6 +706,7 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
     "rebuild": (RebuildOptions, "commands.projections:rebuild"),
     "replay": (ReplayOptions, "commands.audit:replay"),
     "show": (ShowOptions, "commands.audit:show"),
+    "trace": (TraceOptions, "commands.trace:trace"),
     "verify": (VerifyOptions, "commands.audit:verify"),
     "extensions": (ExtensionsOptions, "extensions.page:extensions"),
     "settings": (SettingsOptions, "parsing.preferences:settings"),

@@ -1,0 +1,93 @@
+"""`trace`: sends the turns in the log to a collector, afterwards or while the log is written."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack, closing
+
+import msgspec
+import typer
+
+from reenact._location import location_of
+from reenact.cli.commands.log import pause
+from reenact.cli.commands.sessions import reading
+from reenact.cli.output.console import Console
+from reenact.cli.output.failures import ExitCode
+from reenact.cli.parsing.options import TraceOptions
+from reenact.cli.settings.environment import database_of, given
+from reenact.domain.errors import SessionNotFoundError, needing_extra
+from reenact.domain.plain import is_sayable
+from reenact.projections.errors import ReadModelError
+from reenact.projections.log import stream_of
+from reenact.projections.runner import FOR_GOOD
+from reenact.projections.views.hosted import LOOK, open_place
+from reenact.tracing.live import is_content_wanted
+from reenact.tracing.sending import NAME, Sending
+
+
+class Traced(msgspec.Struct, frozen=True, kw_only=True):
+    """What was sent, and up to which position of the log."""
+
+    collector: str
+    spans: int
+    position: int
+
+
+def trace(options: TraceOptions, console: Console) -> int:
+    """Send what has ended, and with `follow` what is still to end.
+
+    Raises:
+        CollectorRefusedError: the collector takes nothing, or not this.
+        CollectorUnreachableError: it cannot take anything, and it is not followed.
+        ConfigurationError: there is no collector at such an address.
+        MissingExtraError: the extra `otel` is not installed.
+        ProjectionsLockedError: somebody else sends from the same state.
+        SessionNotFoundError: there is no such session in the log.
+    """
+    with needing_extra("otel", "`reenact trace`"):
+        from reenact.tracing.collector import Collector  # noqa: PLC0415 - the extra
+    endpoint = options.otlp or given(console.environ, "OTEL_EXPORTER_OTLP_ENDPOINT")
+    if endpoint is None:
+        raise typer.TyperException("--otlp says where the collector is, such as http://localhost:4318")
+    if options.metrics and options.session is not None:
+        raise typer.TyperException("--metrics are sums over all of the log; give no --session with them")
+    with ExitStack() as parts, reading(options.database, console) as journal:
+        if journal is None:
+            return ExitCode.SUCCESS
+        stream = None if options.session is None else stream_of(options.session)
+        if stream is not None and not (is_sayable(stream) and journal.find(stream=stream, limit=1)):
+            raise SessionNotFoundError(options.session or "")
+        collector = Collector.at(endpoint, metrics=options.metrics)
+        parts.callback(collector.close)
+        state = options.state
+        if state is None and options.follow and stream is None:
+            state = location_of(database_of(options.database, console.environ)).tracing
+        place = open_place(state or parts.enter_context(tempfile.TemporaryDirectory(prefix="reenact-trace-")))
+        parts.enter_context(closing(place))
+        content = options.content or is_content_wanted(console.environ)
+        sending = Sending(place.of(NAME), journal, collector, content=content, stream=stream, look=LOOK)
+        parts.enter_context(closing(sending))
+        if options.follow:
+            console.say(f"sending to {collector.name} until Ctrl+C")
+            _follow(sending, console.say)
+        sending.catch_up()
+        head = journal.head()
+        traced = Traced(collector=collector.name, spans=collector.sent, position=sending.status(head).position)
+        spans = "1 span" if traced.spans == 1 else f"{traced.spans:,} spans"
+        console.show(traced, options.output_format, f"{spans} sent to {traced.collector}")
+    return ExitCode.SUCCESS
+
+
+def _follow(sending: Sending, say: Callable[[str], object]) -> None:
+    """Have it go on until somebody ends it, or the collector refuses something; say what keeps it from going on."""
+    said: ReadModelError | None = None
+    sending.start()
+    while True:
+        failure = sending.failure
+        if isinstance(failure, FOR_GOOD):
+            raise failure.again() from failure
+        if failure is not None and said is None:
+            say(f"{failure}; trying again")
+        said = failure
+        pause(LOOK)
