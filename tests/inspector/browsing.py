@@ -14,8 +14,9 @@ from reenact.inspector import Inspector, Source
 class Browser:
     """What has opened the inspector's address."""
 
-    def __init__(self, inspector: Inspector) -> None:
+    def __init__(self, inspector: Inspector, source: Source) -> None:
         self.inspector = inspector
+        self.source = source
         self.client = httpx2.Client(base_url=inspector.url, follow_redirects=True, trust_env=False)
         assert self.client.get(inspector.address).status_code == 200
 
@@ -41,7 +42,7 @@ def attribute(tag: Tag | None, name: str) -> str:
 def browsing(source: Source) -> Iterator[Browser]:
     """Serve the pages of the source to a browser."""
     with Inspector(source) as inspector:
-        browser = Browser(inspector)
+        browser = Browser(inspector, source)
         try:
             yield browser
         finally:

@@ -45,18 +45,30 @@ def browser(runtime: Runtime, log: str) -> Iterator[Browser]:
 
 
 @pytest.fixture(scope="session")
-def night(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Return a browser at the pages of a night of eleven sessions, which nobody writes any more."""
+def night_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the log of a night of eleven sessions, which nobody writes any more."""
     path = tmp_path_factory.mktemp("night") / "night.db"
     write_demo(path)
-    with Source.open(path) as source, browsing(source) as browser:
-        yield browser
+    return path
 
 
 @pytest.fixture(scope="session")
-def long(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    """Return a browser at the pages of a log in which one session, `long`, has some thousand events."""
+def long_log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a log in which one session, `long`, has some thousand events."""
     path = tmp_path_factory.mktemp("long") / "long.db"
     write_long(str(path), 3000)
-    with Source.open(path) as source, browsing(source) as browser:
+    return path
+
+
+@pytest.fixture
+def night(night_log: Path) -> Iterator[Browser]:
+    """Return a browser at the pages of the night."""
+    with Source.open(night_log) as source, browsing(source) as browser:
+        yield browser
+
+
+@pytest.fixture
+def long(long_log: Path) -> Iterator[Browser]:
+    """Return a browser at the pages of the long session."""
+    with Source.open(long_log) as source, browsing(source) as browser:
         yield browser

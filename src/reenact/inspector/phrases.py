@@ -54,6 +54,11 @@ def second(microseconds: int) -> Markup:
     return Markup('<time datetime="{}" title="{:%Y-%m-%d}">{:%H:%M:%S}</time>').format(here.isoformat(), here, here)
 
 
+def moment(microseconds: int) -> str:
+    """Return the day and the minute here, of so many microseconds after 1970-01-01 UTC."""
+    return f"{instant(microseconds).astimezone():%d %b %H:%M}"
+
+
 def percent(number: float) -> str:
     """Return a share of the width."""
     return f"{number:.2f}%"
@@ -77,6 +82,7 @@ PHRASES = {
     "used": used,
     "outcome": outcome,
     "second": second,
+    "moment": moment,
     "percent": percent,
     "brief": brief,
     "instant": instant,

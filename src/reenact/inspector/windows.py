@@ -123,9 +123,9 @@ class History:
         last = self.count if number is None else min(self.count, max(number + size // 2, size))
         return self.between(max(1, last - size + 1), last)
 
-    def between(self, first: int, last: int) -> Window:
-        """Return the window of these events."""
-        low, high = max(1, first - AROUND), min(self.count, last + AROUND)
+    def between(self, first: int, last: int, *, behind: int = AROUND) -> Window:
+        """Return the window of these events, with so many `behind` it."""
+        low, high = max(1, first - AROUND), min(self.count, last + behind)
         shown = range(first - low, last - low + 1)
         return Window(self.rows(low, high), first, last, self.count, shown)
 

@@ -6,6 +6,7 @@ from typing import Final
 from reenact.inspector.pages.event import event
 from reenact.inspector.pages.session import session
 from reenact.inspector.pages.sessions import sessions
+from reenact.inspector.pages.state import state
 from reenact.inspector.pages.value import value
 from reenact.inspector.rendering import View
 
@@ -13,6 +14,7 @@ PAGES: Final[Mapping[str, View]] = {
     "/": sessions,
     "/session": session,
     "/event": event,
+    "/state": state,
     "/value": value,
 }
 """The pages by their paths."""

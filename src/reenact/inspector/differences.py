@@ -1,0 +1,218 @@
+"""What is different between two moments of a session, grouped by what it is about."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from reenact.domain.explanation import excerpt
+from reenact.domain.loop.ledger import Spent
+from reenact.domain.messages import instant, text_of
+from reenact.domain.plain import is_mapping
+from reenact.domain.session import Session
+from reenact.inspector.stories import Call, Story
+from reenact.inspector.talks import Speech
+from reenact.inspector.values import on_one_line, summary_of
+from reenact.projections.explain.entries import fields_of
+from reenact.projections.log import Row
+
+Facts: TypeAlias = Mapping[str, object]
+"""Values by their names; what is None is as if it were not there."""
+
+_CALL = ("stage", "arguments", "result", "is_error", "ran", "attempts", "decision", "by")
+_TIMES = ("decided", "started", "ended")
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A value that is not the same, as text; None where there is none."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Changes that are about one thing."""
+
+    title: str
+    changes: list[Change]
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """A session behind an event, and the story of the events that led there."""
+
+    number: int
+    row: Row
+    session: Session
+    story: Story
+
+    @property
+    def state(self) -> str:
+        """What the agent is at."""
+        agent = self.session.agent
+        return "no agent" if agent is None else agent.state(self.session.turn, self.session.round)
+
+    @property
+    def pending(self) -> list[Call]:
+        """The calls that wait for a person."""
+        round_ = self.session.round
+        if round_ is None:
+            return []
+        told = self.story.open
+        return [told.get(call.id) or Call(call.id, call.name, call.arguments) for call in round_.at("waiting")]
+
+
+def changes_between(left: Moment, right: Moment, added: Iterable[Speech], *, has_calls: bool) -> list[Group]:
+    """Return what makes the right moment of the left one; `added` is what was said between them, as far as it is shown.
+
+    It `has_calls` if the stories of both begin with the same event.
+    """
+    groups = [
+        Group("Agent", list(_changed(_agent(left), _agent(right)))),
+        *(Group(_title(call), list(_changed(*sides))) for call, *sides in _calls(left, right) if has_calls),
+        Group("Waits for people", list(_changed(_pending(left), _pending(right)))),
+        Group("Turn", list(_whole("turn", _turn(left.session), _turn(right.session)))),
+        Group("Queue", list(_changed(_queue(left.session), _queue(right.session)))),
+        Group("Conversation", [*_changed(_conversation(left.session), _conversation(right.session)), *_said(added)]),
+        Group("Used", list(_changed(_used(left.session), _used(right.session)))),
+        Group("Rules", list(_changed(_rules(left.session), _rules(right.session)))),
+        Group("Session", list(_changed(_session(left.session), _session(right.session)))),
+    ]
+    return [group for group in groups if group.changes]
+
+
+def _agent(moment: Moment) -> Facts:
+    agent = moment.session.agent
+    return {"id": None if agent is None else agent.id, "state": moment.state}
+
+
+def _title(call: Call) -> str:
+    return f"Call: {call.name}({summary_of(call.arguments or {})})"
+
+
+def _calls(left: Moment, right: Moment) -> Iterator[tuple[Call, Facts, Facts]]:
+    """Yield the calls to which something happened between the moments, with what is known of them on each side.
+
+    The stories of both begin with the same event.
+    """
+    low, high = (left, right) if left.number <= right.number else (right, left)
+    before, after = _of_story(left.story), _of_story(right.story)
+    for id_, call in _of_story(high.story).items():
+        places = [row.position for row in (call.asked, call.waits, call.decided, call.started, call.ended) if row]
+        if max(places, default=0) > low.row.position:
+            yield call, _of_call(before.get(id_)), _of_call(after.get(id_))
+
+
+def _of_story(story: Story) -> dict[str, Call]:
+    return {call.id: call for calls in story.calls for call in calls}
+
+
+def _of_call(call: Call | None) -> Facts:
+    if call is None:
+        return {}
+    facts: dict[str, object] = {name: getattr(call, name) for name in _CALL}
+    facts |= {"is_error": call.is_error or None, "ran": None if call.ended is None else call.ran}
+    for name in _TIMES:
+        row: Row | None = getattr(call, name)
+        facts[f"{name}_at"] = None if row is None else instant(row.recorded_at).isoformat()
+    return facts
+
+
+def _pending(moment: Moment) -> Facts:
+    return {
+        f"pending[{place}]": {
+            "id": call.id,
+            "name": call.name,
+            "arguments": call.arguments,
+            **({"prompt": call.question.prompt} if call.question else {}),
+            **({"digest": call.digest} if call.digest else {}),
+        }
+        for place, call in enumerate(moment.pending)
+    }
+
+
+def _turn(session: Session) -> Facts | None:
+    turn = session.turn
+    if turn is None:
+        return None
+    return {
+        "id": turn.id,
+        "started_at": instant(turn.at).isoformat(),
+        "step": turn.steps,
+        **({} if turn.cost is None else {"cost": turn.cost}),
+        **({"usage": turn.usage} if turn.usage else {}),
+    }
+
+
+def _queue(session: Session) -> Facts:
+    return {queued.message_id: excerpt(text_of(queued.content)) for queued in session.queue}
+
+
+def _conversation(session: Session) -> Facts:
+    return {
+        "messages": len(session.conversation),
+        "context_tokens": session.context_tokens,
+        "summary": None if session.summary is None else session.summary.text,
+        "warned": session.warned or None,
+    }
+
+
+def _said(added: Iterable[Speech]) -> Iterator[Change]:
+    for speech in added:
+        text = "".join(part.value.text if part.kind == "text" else "" for part in speech.parts)
+        calls = ", ".join(f"{part.name}({part.summary})" for part in speech.parts if part.kind == "call")
+        yield Change(f"+ {speech.who}", None, "\n".join(filter(None, (text, calls))) or "nothing")
+
+
+def _used(session: Session) -> Facts:
+    ledger = session.ledger
+    spent = {**{f"models.{name}": one for name, one in ledger.models.items()}}
+    spent |= {f"tools.{name}": one for name, one in ledger.tools.items()}
+    facts = {f"{name}.{what}": value for name, one in spent.items() for what, value in _spent(one).items()}
+    return {**facts, "cost": ledger.cost}
+
+
+def _spent(spent: Spent) -> Facts:
+    return {"calls": spent.calls, **spent.usage, "cost": spent.cost or None, "unpriced": spent.unpriced or None}
+
+
+def _rules(session: Session) -> Facts:
+    if session.rules is None:
+        return {}
+    fields = fields_of(session.rules)
+    return {**fields_of(session.rules.rules), **{name: fields[name] for name in ("cwd", "home")}}
+
+
+def _session(session: Session) -> Facts:
+    return {
+        "id": session.id,
+        "container": session.container_id,
+        "image": f"{session.image_id}, revision {session.image_revision}",
+        "deleted": session.deleted or None,
+    }
+
+
+def _whole(name: str, before: Facts | None, after: Facts | None) -> Iterator[Change]:
+    """Yield that a thing has come or gone as one change, and what has changed in it as one for each value."""
+    if before is None or after is None:
+        yield from _changed({name: before}, {name: after})
+    else:
+        yield from _changed(before, after)
+
+
+def _changed(before: Facts, after: Facts) -> Iterator[Change]:
+    for name in {**before, **after}:
+        old, new = before.get(name), after.get(name)
+        if old != new or type(old) is not type(new):
+            yield Change(name, _text(old), _text(new))
+
+
+def _text(value: object) -> str | None:
+    if value is None or isinstance(value, str):
+        return value
+    if is_mapping(value):
+        lines = (f"{name}: {each if isinstance(each, str) else on_one_line(each)}" for name, each in value.items())
+        return "\n".join(lines)
+    return f"{value:.6g}" if isinstance(value, float) else on_one_line(value)

@@ -1,0 +1,147 @@
+"""A session as it was at a position: what was true then, and what another position makes of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from reenact.domain.agent import MessageAccepted
+from reenact.domain.explanation import sentence
+from reenact.inspector.addresses import Address
+from reenact.inspector.differences import Moment, changes_between
+from reenact.inspector.pages.session import state_of, values_of_talk
+from reenact.inspector.phrases import with_short_ids
+from reenact.inspector.rendering import Page
+from reenact.inspector.source import Source
+from reenact.inspector.stories import Story
+from reenact.inspector.talks import Speech, talk_of
+from reenact.inspector.timeline import Colour, colour_of
+from reenact.inspector.values import ROOM, room_for, value_of
+from reenact.inspector.windows import AROUND, SIZE, History, Window
+from reenact.projections.explain.entries import fields_of
+from reenact.projections.explain.history import event_of
+from reenact.projections.log import Row
+
+DRAWN = 400
+"""So many events of a session have a tick each under the slider; of a longer one some times stand there."""
+TALK = 60
+"""What was said in so many events is shown."""
+FAR = 400
+"""Calls and messages between two positions are told if no more events are between them."""
+TIMES = 5
+"""So many times stand under the slider of a long session."""
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """An event under the slider, in percent of its width."""
+
+    x: float
+    number: int
+    colour: Colour
+
+
+class Label(msgspec.Struct, frozen=True):
+    """A time under the slider."""
+
+    x: float
+    row: Row
+    anchor: str
+
+
+def state(source: Source, address: Address) -> Page:
+    """Return the page of a session at a position, or at one of its events by its number."""
+    session_id = address.required("id")
+    history = History(source.log, session_id)
+    number = _number(history, address, "n", "at") or history.count
+    number = min(max(number, 1), history.count)
+    left = _number(history, address, "", "left") or max(1, number - 1)
+    right = _number(history, address, "", "right") or number
+    here = _moment(source, history, number)
+    said = talk_of(here.story, history.between(max(1, number - TALK + 1), number, behind=0))
+    low, high = sorted((left, right))
+    is_near = high - low <= FAR
+    since = low if is_near else None  # both sides then know the same calls
+    before, after = (_moment(source, history, one, since) for one in (left, right))
+    added = _between(after, low) if is_near and left < right else []
+    groups = changes_between(before, after, added, has_calls=is_near)
+    rules = None if here.session.rules is None else value_of(0, "", fields_of(here.session.rules))
+    pending = here.pending
+    lengths = [value.length for value in values_of_talk(said)]
+    return Page(
+        "state_part.html" if address.choice("part", ("page", "moment"), "page") == "moment" else "state.html",
+        {
+            "id": session_id,
+            "container": here.session.container_id,
+            "state_now": state_of(history.window(size=SIZE // 4).own),
+            "here": here,
+            "says": with_short_ids(sentence(event_of(here.row))),
+            "count": history.count,
+            "first": history.row(1).position,
+            "last": history.row(history.count).position,
+            "back": history.row(number - 1).position if number > 1 else None,
+            "on": history.row(number + 1).position if number < history.count else None,
+            "turn_before": _message(history, number, -1),
+            "turn_behind": _message(history, number, 1),
+            "ticks": _ticks(history),
+            "labels": _labels(history) if history.count > DRAWN else [],
+            "band": (_percent(low, history), _percent(high, history)),
+            "said": said,
+            "pending": pending,
+            "rules": rules,
+            "before": before,
+            "after": after,
+            "groups": groups,
+            "number_of_changes": sum(len(group.changes) for group in groups),
+            "events_between": high - low,
+            "is_near": is_near,
+            "compared": "left" in address.query or "right" in address.query,
+            "room": room_for(lengths, ROOM // 2),
+        },
+    )
+
+
+def _number(history: History, address: Address, number: str, position: str) -> int | None:
+    """Return the number of the event that the address names, by its number or by a position."""
+    at = address.number(position)
+    named = address.number(number) if number else None
+    return named if named is not None or at is None else history.number_at(at)
+
+
+def _moment(source: Source, history: History, number: int, since: int | None = None) -> Moment:
+    first = max(1, number - TALK + 1 if since is None else since)
+    window = history.between(min(first, number), number, behind=0)
+    return Moment(number, window.rows[-1], source.states.at(history, number), Story(window.rows))
+
+
+def _between(after: Moment, low: int) -> list[Speech]:
+    rows = after.story.rows
+    first = after.number - len(rows) + 1
+    shown = range(max(0, low + 1 - first), len(rows))
+    window = Window(list(rows), max(first, low + 1), after.number, after.number, shown)
+    return talk_of(after.story, window) if shown else []
+
+
+def _message(history: History, number: int, step: int) -> int | None:
+    """Return the number of the next event, forwards or backwards, in which a message came in; None if it is far."""
+    first, last = (number + 1, number + AROUND) if step > 0 else (number - AROUND, number - 1)
+    first, last = max(1, first), min(history.count, last)
+    if first > last:
+        return None
+    numbers = [at for at, row in enumerate(history.rows(first, last), first) if isinstance(row.event, MessageAccepted)]
+    return None if not numbers else numbers[0] if step > 0 else numbers[-1]
+
+
+def _ticks(history: History) -> list[Tick]:
+    if history.count > DRAWN:
+        return []
+    rows = history.rows(1, history.count)
+    return [Tick(_percent(number, history), number, colour_of(row)) for number, row in enumerate(rows, 1)]
+
+
+def _labels(history: History) -> list[Label]:
+    numbers = [1 + round((history.count - 1) * place / (TIMES - 1)) for place in range(TIMES)]
+    anchors = {1: "start", history.count: "end"}
+    return [Label(_percent(one, history), history.row(one), anchors.get(one, "middle")) for one in numbers]
+
+
+def _percent(number: int, history: History) -> float:
+    return 0.0 if history.count == 1 else 100 * (number - 1) / (history.count - 1)
