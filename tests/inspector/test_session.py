@@ -19,6 +19,8 @@ def test_the_page_says_which_session_it_is_and_what_it_is_at(night: Browser) -> 
     assert texts(page, ".title .chip") == ["waits for a person"]
     assert "image mail-desk, revision 1" in texts(page, ".facts span")
     assert "40 events" in texts(page, ".facts span")
+    assert "21 812 tokens in, 913 out" in texts(page, ".facts span")
+    assert "cost 0.0627, 4 without a price" in texts(page, ".facts span")
 
 
 @pytest.mark.parametrize(

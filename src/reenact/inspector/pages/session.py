@@ -65,7 +65,7 @@ def session(source: Source, address: Address) -> Page:
             "begun": history.begun.event,
             "began": history.begun.recorded_at,
             "state": state_of(window.own if window.is_end else history.window(size=SIZE // 4).own),
-            "spent": None,
+            "spent": source.tables.model.usage(session_id),
             "cursor": cursor,
             "window": window,
             "first": history.row(1).position if window.first > 1 else first.position,
