@@ -18,6 +18,7 @@ _NARROW = "\u202f"
 _DASH = "\u2013"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _SMALLEST = 0.0001
+_SHORT = 20
 
 
 def visible(text: object) -> Markup:
@@ -118,7 +119,30 @@ def day(microseconds: int) -> Markup:
     return clock(instant(microseconds))
 
 
+def lately(microseconds: int, now: int) -> Markup:
+    """Return a time not long ago in few characters: the day stands in the place of the seconds unless it is today."""
+    here, today = instant(microseconds).astimezone(), instant(now).astimezone()
+    form = "%H:%M:%S" if here.date() == today.date() else "%-d %b, %H:%M" if here.year == today.year else "%-d %b %Y"
+    return Markup('<time datetime="{}" title="{:%Y-%m-%d %H:%M:%S}">{}</time>').format(
+        here.isoformat(), here, here.strftime(form)
+    )
+
+
+def ago(microseconds: int, now: int) -> str:
+    """Return how long before now it was."""
+    seconds = (now - microseconds) / 1_000_000
+    return "now" if seconds < 1 else f"{duration(seconds)} ago"
+
+
+def short(text: str) -> str:
+    """Return an id that nobody reads as a whole with its middle left out."""
+    return text if len(text) <= _SHORT else f"{text[:8]}…{text[-4:]}"
+
+
 FILTERS = {
+    "ago": ago,
+    "lately": lately,
+    "short": short,
     "visible": visible,
     "line": line,
     "json": as_json,

@@ -1,0 +1,391 @@
+"""Questions about many sessions: pages of a list, counts, the turns of a strip, and a search for words.
+
+Each reads a bounded number of rows, however long the log is; texts are read up to a few kilobytes.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from reenact.domain.agent import Failure
+from reenact.domain.messages import Block, TextBlock
+from reenact.projections.read_model.reader_tables import ReaderTables
+from reenact.projections.read_model.rows import ActivityState, Value, made
+from reenact.projections.read_model.tables import BEFORE_ALL, BEHIND_ALL
+
+BEGINNING: Final = 8192
+"""Bytes of a message that are read to show how it begins."""
+LOOKED_AT: Final = 65_536
+"""Bytes of a message that are looked through for words."""
+MESSAGES: Final = 2000
+"""Messages of a session that are looked through, the newest."""
+TURNS: Final = 500
+"""Turns of a session that are read for its strip, the newest."""
+_AT_ONCE = 128
+_MOST_IMAGES = 500
+
+_content = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
+_failure = msgspec.msgpack.Decoder(Failure).decode
+_any = msgspec.msgpack.Decoder().decode
+
+
+class Filters(msgspec.Struct, frozen=True):
+    """Which sessions are asked for: how they are, of which image, how the last turn ended, and that are not older."""
+
+    state: ActivityState | None = None
+    image: str | None = None
+    outcome: str | None = None
+    since: int | None = None
+
+    def condition(self) -> tuple[str, dict[str, Value]]:
+        """Return the condition that they come to, and its values."""
+        columns = {
+            "a.state =": self.state,
+            "s.image_id =": self.image,
+            "a.outcome =": self.outcome,
+            "a.last_at >=": self.since,
+        }
+        given = {f"given{n}": (column, value) for n, (column, value) in enumerate(columns.items()) if value is not None}
+        words = ["s.deleted_at IS NULL", *(f"{column} :{name}" for name, (column, _) in given.items())]
+        return " AND ".join(words), {name: value for name, (_, value) in given.items()}
+
+
+class SessionLine(msgspec.Struct):
+    """A session as a list has it. Times are microseconds; `question` is what was asked last."""
+
+    key: int
+    id: str
+    container_id: str
+    image_id: str
+    origin: str | None
+    shared_until: int | None
+    asked: int | None
+    turn: int | None
+    position: int
+    events: int
+    last_at: int
+    state: ActivityState
+    turns: int
+    tokens_in: int
+    tokens_out: int
+    cost: float
+    unpriced: int
+    question: str = ""
+    failure: Failure | None = None
+    waits_for: tuple[str, ...] = ()
+    waits_since: int | None = None
+
+
+class Totals(msgspec.Struct):
+    """How many sessions there are, by how they are, and what all of them have used."""
+
+    states: dict[str, int] = {}
+    events: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+    last_at: int | None = None
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return sum(self.states.values())
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """When a turn was at work, in microseconds, and how it ended."""
+
+    started_at: int
+    ended_at: int | None
+    outcome: str | None
+
+
+class Search(msgspec.Struct):
+    """What a search has found, and how far it has looked: behind the key `until`; None if there was time for all."""
+
+    found: list[int]
+    looked_at: int
+    cut: int
+    until: int | None
+
+
+_COLUMNS = """
+    s.position, s.id, s.container_id, s.image_id, o.id, s.shared_until, coalesce(a.asked, s.shared_asked), a.turn,
+    a.position, a.events, a.last_at, a.state, a.turns, a.tokens_in, a.tokens_out, a.cost, a.unpriced
+"""
+_FROM = "FROM sessions s JOIN activity a ON a.session = s.position LEFT JOIN sessions o ON o.position = s.origin"
+
+
+def totals(tables: ReaderTables, filters: Filters) -> Totals:
+    """Return how many sessions are in each state, whatever state is asked for, and the sums of those asked for."""
+    condition, values = msgspec.structs.replace(filters, state=None).condition()
+    rows = tables.query(
+        f"""
+        SELECT a.state, count(*), CAST(sum(a.events) AS bigint), CAST(sum(a.tokens_in) AS bigint),
+            CAST(sum(a.tokens_out) AS bigint), sum(a.cost), CAST(sum(a.unpriced) AS bigint), max(a.last_at)
+        FROM sessions s JOIN activity a ON a.session = s.position WHERE {condition} GROUP BY a.state
+        """,  # noqa: S608 - names of columns, and of values
+        **values,
+    )
+    found = Totals()
+    for state, count, *sums in rows:
+        found.states[str(state)] = count if isinstance(count, int) else 0
+        if filters.state in (None, state):
+            one = made(Totals, {}, *sums)
+            found.events += one.events
+            found.tokens_in += one.tokens_in
+            found.tokens_out += one.tokens_out
+            found.cost += one.cost
+            found.unpriced += one.unpriced
+            found.last_at = max(found.last_at or 0, one.last_at or 0)
+    return found
+
+
+def newer(tables: ReaderTables, filters: Filters, key: int) -> int:
+    """Return how many sessions there are that came later than the one with this key."""
+    condition, values = filters.condition()
+    ((count,),) = tables.query(
+        f"SELECT count(*) FROM sessions s JOIN activity a ON a.session = s.position WHERE {condition} AND s.position > :key",  # noqa: S608, E501 - as above
+        **values,
+        key=key,
+    )
+    assert isinstance(count, int)
+    return count
+
+
+def page(
+    tables: ReaderTables, filters: Filters, limit: int, *, before: int | None = None, after: int | None = None
+) -> list[SessionLine]:
+    """Return the newest sessions, the newest first: before the key, or the oldest ones behind the other key."""
+    condition, values = filters.condition()
+    order = "DESC" if after is None else "ASC"
+    found = _lines(
+        tables,
+        f"{condition} AND s.position < :before AND s.position > :after ORDER BY s.position {order} LIMIT :limit",
+        {**values, "before": before or BEHIND_ALL, "after": after or BEFORE_ALL, "limit": limit},
+    )
+    return sorted(found, key=lambda line: -line.key)
+
+
+def lines_of(tables: ReaderTables, keys: Collection[int]) -> list[SessionLine]:
+    """Return the sessions with these keys, the newest first."""
+    return _lines(tables, f"s.position IN ({_listed(keys)}) ORDER BY s.position DESC", {}) if keys else []
+
+
+def images(tables: ReaderTables) -> list[str]:
+    """Return the ids of the images, the newest first."""
+    rows = tables.query("SELECT id FROM images ORDER BY position DESC LIMIT :most", most=_MOST_IMAGES)
+    return [str(id_) for (id_,) in rows]
+
+
+def turns_of(tables: ReaderTables, key: int) -> list[Turn]:
+    """Return the newest turns of a session, in order."""
+    rows = tables.query(
+        """
+        SELECT started_at, ended_at, outcome FROM turns WHERE session = :key AND started_at IS NOT NULL
+        ORDER BY asked DESC, position DESC LIMIT :most
+        """,
+        key=key,
+        most=TURNS,
+    )
+    return [made(Turn, *cells) for cells in reversed(rows)]
+
+
+def questions_at(tables: ReaderTables, keys: Collection[int]) -> dict[int, str]:
+    """Return how the messages with these keys begin."""
+    if not keys:
+        return {}
+    rows = tables.query(
+        f"SELECT position, substr(content, 1, {BEGINNING}) FROM messages WHERE position IN ({_listed(keys)})"  # noqa: S608 - numbers
+    )
+    return {key: _text(content) for key, content in rows if isinstance(key, int) and isinstance(content, bytes)}
+
+
+def search(
+    tables: ReaderTables, filters: Filters, text: str, *, before: int | None, limit: int, seconds: float
+) -> Search:
+    """Look for the text in the ids and in what was said and called, of the newest sessions first.
+
+    It ends when enough is found, or so many seconds have passed; one session at least is looked at.
+    """
+    until = time.monotonic() + seconds
+    needle = text.casefold()
+    result = Search([], 0, 0, before)
+    condition, values = filters.condition()
+    while True:
+        sessions = tables.query(
+            f"""
+            SELECT s.position, s.id FROM sessions s JOIN activity a ON a.session = s.position
+            WHERE {condition} AND s.position < :before ORDER BY s.position DESC LIMIT {_AT_ONCE}
+            """,  # noqa: S608 - as above
+            **values,
+            before=result.until or BEHIND_ALL,
+        )
+        said = _Said(tables, [key for key, _ in sessions if isinstance(key, int)])
+        for key, id_ in sessions:
+            assert isinstance(key, int)
+            if result.looked_at and (time.monotonic() >= until or len(result.found) == limit):
+                return result
+            is_found, is_cut = needle in str(id_).casefold(), False
+            if not is_found:
+                is_found, is_cut = said.have(key, needle)
+            result.looked_at += 1
+            result.cut += is_cut
+            result.until = key
+            if is_found:
+                result.found.append(key)
+        if len(sessions) < _AT_ONCE:
+            result.until = None
+            return result
+
+
+class _Said:
+    """What was said in some sessions, read in the order in which they are looked through."""
+
+    def __init__(self, tables: ReaderTables, keys: Sequence[int]) -> None:
+        self._tables = tables
+        self._least = min(keys, default=0)
+        self._next = (max(keys, default=0) + 1, 0, 0)
+        self._rows: Iterator[tuple[int, bytes]] = iter(())
+        self._at: tuple[int, bytes] | None = None
+
+    def have(self, key: int, needle: str) -> tuple[bool, bool]:
+        """Return whether the newest messages of the session have the text, and whether there were more of them."""
+        number = 0
+        while True:
+            row = self._row(key)
+            if row is None:
+                return False, False
+            number += 1
+            if number > MESSAGES:
+                self._skip(key)
+                return False, True
+            if _says(row, needle):
+                self._skip(key)
+                return True, False
+
+    def _row(self, key: int) -> bytes | None:
+        """Return the next message of the session, None if there is none; pass over those of newer ones."""
+        while True:
+            if self._at is None:
+                self._at = next(self._rows, None)
+            if self._at is None and not self._read(key):
+                return None
+            if self._at is not None:
+                session, content = self._at
+                if session < key:
+                    return None
+                self._at = None
+                if session == key:
+                    return content
+
+    def _skip(self, key: int) -> None:
+        self._at, self._rows, self._next = None, iter(()), (key, 0, 0)
+
+    def _read(self, key: int) -> bool:
+        begin = min(self._next, (key + 1, 0, 0))
+        rows = self._tables.query(
+            f"""
+            SELECT session, asked, position, substr(content, 1, {LOOKED_AT}) FROM messages
+            WHERE (session, asked, position) < (:session, :asked, :position) AND session >= :least
+            ORDER BY session DESC, asked DESC, position DESC LIMIT {_AT_ONCE}
+            """,  # noqa: S608 - numbers
+            session=begin[0],
+            asked=begin[1],
+            position=begin[2],
+            least=self._least,
+        )
+        known: list[tuple[int, bytes]] = []
+        for session, asked, position, content in rows:
+            assert isinstance(session, int) and isinstance(asked, int) and isinstance(position, int)  # noqa: PT018 - keys
+            self._next = (session, asked, position)
+            if isinstance(content, bytes):
+                known.append((session, content))
+        self._rows = iter(known)
+        self._at = next(self._rows, None)
+        return self._at is not None
+
+
+def _lines(tables: ReaderTables, condition: str, values: Mapping[str, Value]) -> list[SessionLine]:
+    rows = tables.query(f"SELECT {_COLUMNS} {_FROM} WHERE {condition}", **values)
+    found = [made(SessionLine, *cells) for cells in rows]
+    by_key = {line.key: line for line in found}
+    questions = questions_at(tables, {line.asked for line in found if line.asked})
+    for line in found:
+        line.question = questions.get(line.asked or 0, "")
+    _add_failures(tables, [line for line in found if line.state == "failed"])
+    for key, name, asked_at in _waiting(tables, [line.key for line in found if line.state == "waits"]):
+        line = by_key[key]
+        line.waits_for = (*line.waits_for, name)
+        line.waits_since = asked_at if line.waits_since is None else min(asked_at, line.waits_since)
+    return found
+
+
+def _add_failures(tables: ReaderTables, failed: Sequence[SessionLine]) -> None:
+    if failed:
+        which = ", ".join(f"({line.turn}, {line.key})" for line in failed)
+        rows = tables.query(f"SELECT session, failure FROM turns WHERE (position, session) IN (VALUES {which})")  # noqa: S608 - numbers
+        by_key = {line.key: line for line in failed}
+        for key, told in rows:
+            assert isinstance(key, int)
+            line = by_key[key]
+            line.failure = _failure(told) if isinstance(told, bytes) else None
+
+
+def _waiting(tables: ReaderTables, keys: Collection[int]) -> Iterator[tuple[int, str, int]]:
+    if keys:
+        for key, name, asked_at in tables.query(
+            f"""
+            SELECT session, name, asked_at FROM calls
+            WHERE session IN ({_listed(keys)}) AND results IS NULL AND stage = 'waiting' ORDER BY position, number
+            """  # noqa: S608 - numbers
+        ):
+            assert isinstance(key, int) and isinstance(asked_at, int)  # noqa: PT018 - keys
+            yield key, str(name), asked_at
+
+
+def _listed(keys: Collection[int]) -> str:
+    return ", ".join(map(str, keys))
+
+
+def _text(content: bytes) -> str:
+    """Return the text of a message, of which there may be only the beginning."""
+    try:
+        blocks = _content(content)
+    except msgspec.DecodeError:
+        for header, length in ((b"\xa4text\xdb", 4), (b"\xa4text\xda", 2)):  # a long text, and its length
+            _, found, rest = content.partition(header)
+            if found:
+                return rest[length:].decode(errors="ignore")
+        return ""
+    return "\n".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def _says(content: bytes, needle: str) -> bool:
+    """Return whether the text is in what a message says; in the names of its fields it does not count."""
+    if needle not in content.decode(errors="replace").casefold():
+        return False
+    try:
+        return _has(_any(content), needle)
+    except msgspec.DecodeError:  # only its beginning was read
+        return True
+
+
+_OURS: Final = frozenset({"type", "tool_use_id", "signature", "media_type"})
+
+
+def _has(value: object, needle: str) -> bool:
+    match value:
+        case str():
+            return needle in value.casefold()
+        case list():
+            return any(_has(one, needle) for one in value)
+        case dict():
+            return any(_has(one, needle) for name, one in value.items() if name not in _OURS)
+        case _:
+            return needle == str(value).casefold()
