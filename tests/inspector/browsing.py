@@ -47,3 +47,9 @@ def browsing(source: Source) -> Iterator[Browser]:
             yield browser
         finally:
             browser.client.close()
+
+
+def words(found: Tag | None) -> str:
+    """Return what stands there, on one line."""
+    assert found is not None
+    return " ".join(found.get_text(" ").split())

@@ -13,14 +13,9 @@ from reenact.inspector import Source
 from reenact.inspector.pages import sessions as list_page
 from reenact.testing import wait_until
 from tests.browsers import Tab
-from tests.inspector.browsing import Browser, browsing
+from tests.inspector.browsing import Browser, browsing, words
 
 STATES = {"refunds": "idle", "newsletter": "failed", "q4-forecast": "waits", "returns-november": "cut off"}
-
-
-def words(found: Tag | BeautifulSoup | None) -> str:
-    assert found is not None
-    return " ".join(found.get_text(" ").split())
 
 
 def ids(page: BeautifulSoup) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
+from reenact.inspector.pages.branches import branches
 from reenact.inspector.pages.event import event
 from reenact.inspector.pages.session import session
 from reenact.inspector.pages.state import state
@@ -13,6 +14,7 @@ from reenact.inspector.rendering import View
 PAGES: Final[Mapping[str, View]] = {
     "/": list_sessions,
     "/rows": list_changed,
+    "/branches": branches,
     "/session": session,
     "/event": event,
     "/state": state,

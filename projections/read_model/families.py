@@ -1,0 +1,90 @@
+"""Questions about families of sessions: which have branches, and what has branched off from what."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from reenact.projections.read_model.reader_tables import ReaderTables
+from reenact.projections.read_model.tables import BEHIND_ALL
+
+MOST: Final = 10_000
+"""Sessions of a family that are looked at."""
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A session of a family; `parent` is where in the family the one stands that it branches off from."""
+
+    key: int
+    parent: int | None
+    depth: int
+
+
+def counts(tables: ReaderTables) -> tuple[int, int]:
+    """Return how many sessions have branches, and how many branches there are."""
+    ((origins, branches),) = tables.query(
+        "SELECT count(DISTINCT origin), count(*) FROM sessions WHERE origin IS NOT NULL"
+    )
+    assert isinstance(origins, int)
+    assert isinstance(branches, int)
+    return origins, branches
+
+
+def roots(tables: ReaderTables, before: int | None, limit: int) -> list[int]:
+    """Return the sessions that families begin with, the newest first."""
+    rows = tables.query(
+        """
+        SELECT position FROM sessions
+        WHERE origin IS NULL AND position < :before
+        AND position IN (SELECT origin FROM sessions WHERE origin IS NOT NULL)
+        ORDER BY position DESC LIMIT :limit
+        """,
+        before=before or BEHIND_ALL,
+        limit=limit,
+    )
+    return [key for (key,) in rows if isinstance(key, int)]
+
+
+def root_of(tables: ReaderTables, session_id: str) -> int | None:
+    """Return the session that the family of this one begins with; None if there is no such session."""
+    rows = tables.query(
+        """
+        WITH RECURSIVE lineage(position, origin) AS (
+            SELECT position, origin FROM sessions WHERE id = :id
+            UNION ALL
+            SELECT s.position, s.origin FROM sessions s JOIN lineage l ON s.position = l.origin
+        )
+        SELECT position FROM lineage WHERE origin IS NULL
+        """,
+        id=session_id,
+    )
+    return next((key for (key,) in rows if isinstance(key, int)), None)
+
+
+def family(tables: ReaderTables, root: int) -> list[Member]:
+    """Return the sessions of a family, each behind the one that it branches off from, with all of its own."""
+    rows = tables.query(
+        """
+        WITH RECURSIVE family(position, origin) AS (
+            SELECT position, origin FROM sessions WHERE position = :root
+            UNION ALL
+            SELECT s.position, s.origin FROM sessions s JOIN family f ON s.origin = f.position
+        )
+        SELECT position, origin FROM family LIMIT :most
+        """,
+        root=root,
+        most=MOST,
+    )
+    branches: dict[int, list[int]] = {}
+    for key, origin in rows:
+        if isinstance(key, int) and isinstance(origin, int):
+            branches.setdefault(origin, []).append(key)
+    members: list[Member] = []
+    waiting: list[tuple[int, int | None, int]] = [(root, None, 0)]
+    while waiting:
+        key, parent, depth = waiting.pop()
+        place = len(members)
+        members.append(Member(key, parent, depth))
+        waiting.extend((branch, place, depth + 1) for branch in sorted(branches.get(key, ()), reverse=True))
+    return members
