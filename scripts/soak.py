@@ -29,6 +29,7 @@ RANDOM = (
     "tests/kernel/test_hammer.py",
     "tests/kernel/test_passivation.py",
     "tests/loop/test_conversations.py",
+    "tests/nodes/test_conversations.py",
     "tests/nodes/test_random_faults.py",
     "tests/nodes/test_simulation.py",
     "tests/properties",

@@ -144,8 +144,8 @@ class Node:
 
 
 @contextmanager
-def nodes(command: Sequence[str], count: int, log: str, directory: Path) -> Generator[list[Node]]:
-    """Yield so many nodes on the log, ready, which run this command."""
+def nodes(commands: Sequence[Sequence[str]], log: str, directory: Path) -> Generator[list[Node]]:
+    """Yield a node on the log for each of the commands, ready."""
     tokens = directory / "tokens"
     tokens.write_text(f"{TOKEN}\n")
     tokens.chmod(0o600)
@@ -154,7 +154,7 @@ def nodes(command: Sequence[str], count: int, log: str, directory: Path) -> Gene
     path = str(Path(reenact.__file__).parent.parent)
     environ = {**inherited, "HOME": str(directory), "PYTHONPATH": path, "REENACT_DB": log, "ANTHROPIC_API_KEY": ""}
     with ExitStack() as stack:
-        all_nodes = [Node(command, files, environ) for _ in range(count)]
+        all_nodes = [Node(command, files, environ) for command in commands]
         for node in all_nodes:
             stack.callback(node.kill)
             node.start()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
-
-import pytest
 
 from reenact import Runtime
 from tests.deploy.asking import Asking
@@ -13,11 +10,10 @@ from tests.deploy.deployed import PATIENCE, TOKEN, container_command, nodes, uni
 from tests.journal.server import Server
 
 
-@pytest.mark.parametrize("command", [container_command, unit_command], ids=["kubernetes", "systemd"])
-def test_a_client_goes_on_while_one_node_after_the_other_is_restarted(
-    command: Callable[[], list[str]], server: Server, tmp_path: Path
+def test_a_client_goes_on_while_a_container_and_a_unit_are_restarted_one_after_the_other(
+    server: Server, tmp_path: Path
 ) -> None:
-    with nodes(command(), 2, server.new_log(), tmp_path) as both:
+    with nodes([container_command(), unit_command()], server.new_log(), tmp_path) as both:
         urls = [node.url for node in both]
         with Asking(lambda: Runtime.connect(urls, token=TOKEN, timeout=PATIENCE)) as client:
             client.go_on()

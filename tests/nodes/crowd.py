@@ -18,10 +18,11 @@ from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
 from reenact.events import RuntimeEvent
 from reenact.testing import wait_until
+from tests.examples import examples
 from tests.jsons import at
 
 CLIENTS = 10
-OF_A_CLIENT = 10
+OF_A_CLIENT = examples(10)
 """So many conversations share a client, and with it a connection."""
 CONVERSATIONS = CLIENTS * OF_A_CLIENT
 PARTS = 5
