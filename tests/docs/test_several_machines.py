@@ -34,7 +34,7 @@ def test_every_program_prints_what_the_page_says(
 def test_the_command_of_a_node_is_one(server: Server, tmp_path: Path) -> None:
     (command,) = [block.text for block in blocks(PAGE) if block.text.startswith("reenact serve ")]
 
-    with nodes(shlex.split(command), 1, server.new_log(), tmp_path) as (node,):
+    with nodes([shlex.split(command)], server.new_log(), tmp_path) as (node,):
         assert node.is_ready()
         assert node.end()[0] == 0
 

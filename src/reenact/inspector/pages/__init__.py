@@ -6,8 +6,8 @@ from typing import Final
 from reenact.inspector.pages.branches import branches
 from reenact.inspector.pages.event import event
 from reenact.inspector.pages.session import session
-from reenact.inspector.pages.state import state
 from reenact.inspector.pages.sessions import list_changed, list_sessions
+from reenact.inspector.pages.state import state
 from reenact.inspector.pages.value import value
 from reenact.inspector.rendering import View
 
