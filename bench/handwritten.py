@@ -20,7 +20,7 @@ _ADD_AGENT: Final = """
     INSERT INTO agents SELECT ?, ?, position, id, container_id, image_id, ?, NULL, NULL, NULL, 0, 0, 0
     FROM sessions WHERE position = ?
 """
-_ADD_MESSAGE: Final = "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_ADD_MESSAGE: Final = "INSERT INTO messages VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, NULL)"
 _ADD_TURN: Final = "INSERT INTO turns (position, id, session, asked, accepted_at, steps) VALUES (?, ?, ?, ?, ?, 0)"
 _QUEUE: Final = "UPDATE agents SET queued = queued + 1 WHERE session = ? AND stopped_at IS NULL"
 _BEGIN: Final = "UPDATE turns SET started_at = ?, steps = 1 WHERE position = ?"
@@ -28,6 +28,8 @@ _TAKE_UP: Final = """
     UPDATE agents SET turn_id = ?, activity = 'thinking', failed = 0, queued = queued - 1
     WHERE session = ? AND stopped_at IS NULL
 """
+_ADD_ANSWER: Final = "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?)"
+_ADD_TURN_END: Final = "INSERT INTO turn_ends VALUES (?, ?, ?, ?, ?, NULL, ?)"
 _NAME_MODEL: Final = "UPDATE turns SET answer = ?, model = ? WHERE position = ?"
 _END: Final = """
     UPDATE turns SET ended_at = ?, ended = ?, outcome = ?, stop_reason = ?, duration = ?, usage = ? WHERE position = ?
@@ -44,6 +46,7 @@ class Handwritten:
     def __init__(self) -> None:
         self._sessions: dict[str, int] = {}
         self._turns: dict[str, int] = {}
+        self._models: dict[str, str] = {}
         self._used: dict[tuple[int, str], tuple[int, dict[str, int]]] = {}
 
     def project(self, execute: Execute, stream: str, position: int, recorded_at: int, event: object) -> None:
@@ -72,6 +75,10 @@ class Handwritten:
                 said = event.message_id, "assistant", encode(event.content), event.at, event.turn_id
                 execute(_ADD_MESSAGE, (position, session, turn, *said, event.stop_reason, event.partial, usage))
                 execute(_NAME_MODEL, (position, event.model, turn))
+                self._models[event.turn_id] = event.model or ""
+                tokens = int(str(event.usage["input_tokens"])), int(str(event.usage["output_tokens"]))
+                of = position, session, recorded_at, event.model or ""
+                execute(_ADD_ANSWER, (*of, *tokens, event.cost, event.first_delta))
                 calls, used = self._used.get((session, event.model or ""), (0, {}))
                 used = {kind: used.get(kind, 0) + int(str(amount)) for kind, amount in event.usage.items()}
                 self._used[session, event.model or ""] = calls + 1, used
@@ -80,6 +87,8 @@ class Handwritten:
                 turn = self._turns.pop(event.turn_id)
                 usage = encode(event.usage) if event.usage else None
                 execute(_END, (recorded_at, position, event.outcome, event.stop_reason, event.duration, usage, turn))
+                model = self._models.pop(event.turn_id)
+                execute(_ADD_TURN_END, (position, session, recorded_at, model, event.outcome, event.duration))
                 execute(_PUT_DOWN, (event.outcome == "failed", session))
             case _:
                 raise TypeError(f"the workload has no {type(event).__name__}")

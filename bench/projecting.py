@@ -165,5 +165,5 @@ def _content(path: Path) -> dict[str, list[tuple[object, ...]]]:
     with closing(sqlite3.connect(path)) as connection:
         return {
             table: connection.execute(f"SELECT * FROM {table} ORDER BY 1, 2, 3").fetchall()  # noqa: S608 - these names
-            for table in ("sessions", "agents", "messages", "turns", "usage")
+            for table in ("sessions", "agents", "messages", "turns", "usage", "answers", "turn_ends")
         }

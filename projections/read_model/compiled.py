@@ -5,7 +5,7 @@ Made from `tables`; `python -m tests.projections.compiled` writes it anew.
 
 from __future__ import annotations
 
-VERSION = 5
+VERSION = 6
 TABLES = (
     """
         CREATE TABLE activity ( session INTEGER NOT NULL, position INTEGER NOT NULL, events INTEGER NOT
@@ -23,12 +23,22 @@ TABLES = (
     "CREATE INDEX agents_started ON agents (position) WHERE stopped_at IS NULL",
     "CREATE INDEX ix_agents_id ON agents (id)",
     """
+        CREATE TABLE answers ( position INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL,
+        model TEXT NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, tokens_cached INTEGER
+        NOT NULL, cost FLOAT, first_delta FLOAT, PRIMARY KEY (position) )
+    """,
+    """
+        CREATE TABLE call_ends ( position INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL,
+        answer INTEGER NOT NULL, name TEXT NOT NULL, failed INTEGER NOT NULL, denied INTEGER NOT NULL,
+        duration FLOAT, cost FLOAT, PRIMARY KEY (position) )
+    """,
+    """
         CREATE TABLE calls ( position INTEGER NOT NULL, number INTEGER NOT NULL, session INTEGER NOT NULL,
         id TEXT NOT NULL, name TEXT NOT NULL, arguments BLOB NOT NULL, stage TEXT NOT NULL, kind TEXT,
         digest TEXT NOT NULL, reason TEXT NOT NULL, question BLOB, asked_at INTEGER, original BLOB, decision
         TEXT, decided_by TEXT, decided_at INTEGER, attempts INTEGER NOT NULL, started_at INTEGER, ended_at
         INTEGER, result BLOB, is_error INTEGER NOT NULL, ran INTEGER NOT NULL, cost FLOAT, results INTEGER,
-        PRIMARY KEY (position, number, session) ) WITHOUT ROWID
+        started INTEGER, decided INTEGER, PRIMARY KEY (position, number, session) ) WITHOUT ROWID
     """,
     "CREATE INDEX calls_of_session ON calls (session, position, number)",
     "CREATE INDEX calls_open ON calls (session, position, number) WHERE results IS NULL",
@@ -37,6 +47,11 @@ TABLES = (
     """
         CREATE TABLE containers ( position INTEGER NOT NULL, id TEXT NOT NULL, name TEXT, created_at INTEGER
         NOT NULL, PRIMARY KEY (position), UNIQUE (id) )
+    """,
+    """
+        CREATE TABLE decisions ( position INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL,
+        answer INTEGER NOT NULL, name TEXT NOT NULL, decision TEXT NOT NULL, waited FLOAT NOT NULL, PRIMARY
+        KEY (position) )
     """,
     """
         CREATE TABLE images ( position INTEGER NOT NULL, id TEXT NOT NULL, revision INTEGER NOT NULL,
@@ -68,6 +83,10 @@ TABLES = (
     "CREATE INDEX sessions_listed ON sessions (position) WHERE deleted_at IS NULL",
     """
         CREATE INDEX sessions_of_container ON sessions (container_id, position) WHERE deleted_at IS NULL
+    """,
+    """
+        CREATE TABLE turn_ends ( position INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL,
+        model TEXT NOT NULL, outcome TEXT NOT NULL, error TEXT, duration FLOAT, PRIMARY KEY (position) )
     """,
     """
         CREATE TABLE turns ( position INTEGER NOT NULL, session INTEGER NOT NULL, id TEXT NOT NULL, asked
@@ -332,6 +351,22 @@ ADD_MESSAGES = """
     INSERT INTO messages (position, session, asked, id, role, content, created_at, turn_id, stop_reason,
     partial, usage, stop_sequence, stop_details) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+ADD_ANSWERS = """
+    INSERT INTO answers (position, session, at, model, tokens_in, tokens_out, tokens_cached, cost,
+    first_delta) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+ADD_TURN_ENDS = """
+    INSERT INTO turn_ends (position, session, at, model, outcome, error, duration) VALUES (?, ?, ?, ?,
+    ?, ?, ?)
+"""
+ADD_CALL_ENDS = """
+    INSERT INTO call_ends (position, session, at, answer, name, failed, denied, duration, cost) VALUES
+    (?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+ADD_DECISIONS = """
+    INSERT INTO decisions (position, session, at, answer, name, decision, waited) VALUES (?, ?, ?, ?, ?,
+    ?, ?)
+"""
 DELETE_SESSIONS = "UPDATE sessions SET deleted_at=? WHERE sessions.position = ?"
 PUT_IMAGES = """
     INSERT INTO images (position, id, revision, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO
@@ -370,14 +405,15 @@ PUT_TURNS = """
 PUT_CALLS = """
     INSERT INTO calls (position, number, session, id, name, arguments, stage, kind, digest, reason,
     question, asked_at, original, decision, decided_by, decided_at, attempts, started_at, ended_at,
-    result, is_error, ran, cost, results) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
-    ?, ?, ?, ?, ?, ?) ON CONFLICT (position, number, session) DO UPDATE SET arguments =
-    excluded.arguments, stage = excluded.stage, kind = excluded.kind, digest = excluded.digest, reason =
-    excluded.reason, question = excluded.question, asked_at = excluded.asked_at, original =
-    excluded.original, decision = excluded.decision, decided_by = excluded.decided_by, decided_at =
-    excluded.decided_at, attempts = excluded.attempts, started_at = excluded.started_at, ended_at =
-    excluded.ended_at, result = excluded.result, is_error = excluded.is_error, ran = excluded.ran, cost
-    = excluded.cost, results = excluded.results
+    result, is_error, ran, cost, results, started, decided) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (position, number, session) DO UPDATE SET
+    arguments = excluded.arguments, stage = excluded.stage, kind = excluded.kind, digest =
+    excluded.digest, reason = excluded.reason, question = excluded.question, asked_at =
+    excluded.asked_at, original = excluded.original, decision = excluded.decision, decided_by =
+    excluded.decided_by, decided_at = excluded.decided_at, attempts = excluded.attempts, started_at =
+    excluded.started_at, ended_at = excluded.ended_at, result = excluded.result, is_error =
+    excluded.is_error, ran = excluded.ran, cost = excluded.cost, results = excluded.results, started =
+    excluded.started, decided = excluded.decided
 """
 SESSIONS_OF_STREAMS = """
     SELECT sessions.stream, sessions.position, sessions.id, sessions.container_id, sessions.image_id,
@@ -406,10 +442,10 @@ OPEN_CALLS_OF = """
     SELECT calls.position, calls.number, calls.session, calls.id, calls.name, calls.arguments,
     calls.stage, calls.kind, calls.digest, calls.reason, calls.question, calls.asked_at, calls.original,
     calls.decision, calls.decided_by, calls.decided_at, calls.attempts, calls.started_at,
-    calls.ended_at, calls.result, calls.is_error, calls.ran, calls.cost, calls.results, messages.asked
-    FROM calls JOIN messages ON messages.position = calls.position WHERE calls.results IS NULL AND
-    calls.session IN (SELECT anon_1.value FROM json_each(?) AS anon_1) ORDER BY calls.session,
-    calls.position, calls.number
+    calls.ended_at, calls.result, calls.is_error, calls.ran, calls.cost, calls.results, calls.started,
+    calls.decided, messages.asked FROM calls JOIN messages ON messages.position = calls.position WHERE
+    calls.results IS NULL AND calls.session IN (SELECT anon_1.value FROM json_each(?) AS anon_1) ORDER
+    BY calls.session, calls.position, calls.number
 """
 USAGE_OF = """
     SELECT usage.session, usage.kind, usage.name, usage.calls, usage.usage, usage.cost, usage.unpriced

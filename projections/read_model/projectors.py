@@ -25,6 +25,7 @@ from reenact.domain.agent import (
     TurnStarted,
 )
 from reenact.domain.container import ContainerCreated
+from reenact.domain.history import Decision
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.events import (
@@ -47,14 +48,17 @@ from reenact.projections.log import Log, Row, shared_before, stream_of
 from reenact.projections.read_model.rows import (
     ActivityRow,
     AgentRow,
+    CallEndRow,
     CallRow,
     Changes,
     ContainerRow,
     Conversing,
+    DecisionRow,
     ImageRow,
     MessageRow,
     RevisionRow,
     SessionRow,
+    TurnEndRow,
     TurnRow,
     asked_for,
     counts_of,
@@ -62,8 +66,9 @@ from reenact.projections.read_model.rows import (
     known,
     packed,
     spend,
-    spend_in,
     turn_to,
+    use_model,
+    use_model_in,
 )
 
 OfConversation: TypeAlias = AgentEvent | SessionDeleted
@@ -189,7 +194,7 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
         case TurnContinued():
             _continue(changes, session, row, event)
         case ContextCompressed():
-            spend_in(changes, session, session.turns[event.turn_id], event)
+            use_model_in(changes, session, session.turns[event.turn_id], row, event)
         case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded():
             pass  # what follows from it comes next, and says so
         case _:
@@ -258,7 +263,7 @@ def _answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecord
     turn = session.turns[event.turn_id]
     turn.model = event.model
     turn.answer = row.position
-    spend_in(changes, session, turn, event)
+    use_model_in(changes, session, turn, row, event)
     session.uses = asked_for(event.content)
     message = _say(changes, session, row, event, turn.asked, role="assistant")
     message.stop_reason, message.stop_sequence, message.partial = event.stop_reason, event.stop_sequence, event.partial
@@ -286,16 +291,22 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     elif session.agent is not None:
         session.agent.turn_id = session.agent.activity = None
         session.agent.failed = event.outcome == "failed"
+    if turn.position > session.position:  # else it is that of the session that this one branches off from
+        error = None if event.failure is None else event.failure.type
+        duration = None if turn.started_at is None else known(event.duration)
+        of = row.position, session.position, row.recorded_at
+        changes.turn_ends.append(TurnEndRow(*of, turn.model or "", event.outcome, error, duration))
     if turn.usage not in (None, counted):
-        _count_rest(changes, session, turn, event)
+        _count_rest(changes, session, turn, row, event)
 
 
-def _count_rest(changes: Changes, session: Conversing, turn: TurnRow, event: TurnCompleted) -> None:
-    """Count what was used for an answer of which nothing was recorded: nobody has said whose it was."""
+def _count_rest(changes: Changes, session: Conversing, turn: TurnRow, row: Row, event: TurnCompleted) -> None:
+    """Count what was used for an answer of which no message was recorded; it may not have been said whose it was."""
     told = counts_of(event.usage).items()
     rest = {name: count - turn.counted.get(name, 0) for name, count in told if count > turn.counted.get(name, 0)}
     if rest:
-        spend(changes, session, ("model", ""), rest, None)
+        model, cost = (None, None) if event.unsaid is None else (event.unsaid.model, known(event.unsaid.cost))
+        use_model(changes, session, row, model=model, counts=rest, cost=cost)
 
 
 def _move_calls(
@@ -306,7 +317,8 @@ def _move_calls(
             _request(changes, session, event)
         case ToolStarted():
             call = _call(changes, session, event.id)
-            call.stage, call.attempts, call.started_at = "running", event.attempt, row.recorded_at
+            call.stage, call.attempts = "running", event.attempt
+            call.started_at, call.started = row.recorded_at, row.position
             turn_to(session, "tool_executing")
         case ToolResult():
             _end(changes, session, row, event)
@@ -349,9 +361,14 @@ def _end(changes: Changes, session: Conversing, row: Row, event: ToolResult) -> 
     call = _call(changes, session, event.id)
     call.stage, call.ended_at = "answered", row.recorded_at
     call.result, call.is_error, call.ran = encode(event.result), event.is_error, event.ran
+    call.cost = known(event.cost) if event.ran else None
+    is_own = event.ran and call.started is not None and call.started > session.position
+    if is_own or event.denied:
+        duration = _seconds(call.started_at, row) if event.ran else None
+        of = row.position, session.position, row.recorded_at, call.position, call.name
+        changes.call_ends.append(CallEndRow(*of, is_own and event.is_error, event.denied, duration, call.cost))
     if not event.ran:
         return
-    call.cost = known(event.cost)
     spend(changes, session, ("tool", event.name), {}, call.cost)
     turn = session.turns.get(session.agent.turn_id or "") if session.agent is not None else None
     if turn is not None:
@@ -379,20 +396,31 @@ def _decide(
     changes: Changes, session: Conversing, row: Row, event: ToolApproved | ToolEdited | ToolRejected | HumanResponded
 ) -> None:
     call = _call(changes, session, event.id or "")
-    call.decided_by, call.decided_at = event.by, row.recorded_at
+    is_known = isinstance(event, ToolApproved) and call.decision == "edited" and call.decided == row.position - 1
+    call.decided_by, call.decided_at, call.decided = event.by, row.recorded_at, row.position
+    decision: Decision
     match event:
         case ToolApproved():
-            call.stage = "ready"
-            call.decision = call.decision or "approved"
+            decision, call.stage = "approved", "ready"
         case ToolEdited():
+            decision = "edited"
             call.original, call.arguments = call.arguments, encode(event.edited)
-            call.decision = "edited"
         case ToolRejected():
-            call.decision = "rejected"
+            decision = "rejected"
         case HumanResponded():
-            call.decision = "answered"
+            decision = "answered"
         case _:
             assert_never(event)
+    if not (isinstance(event, ToolApproved) and call.decision):
+        call.decision = decision
+    if not is_known:
+        of = row.position, session.position, row.recorded_at, call.position, call.name
+        changes.decisions.append(DecisionRow(*of, decision, _seconds(call.asked_at, row)))
+
+
+def _seconds(since: int | None, row: Row) -> float:
+    """Return how long it took until the event; clocks may have been set back."""
+    return max(0, row.recorded_at - (row.recorded_at if since is None else since)) / 1_000_000
 
 
 def open_before(log: Log, conversations: Mapping[str, Conversing], first: Row) -> OpenEnd:

@@ -20,6 +20,7 @@ from reenact.domain.loop.ledger import Spent
 from reenact.domain.loop.rounds import Kind, Stage
 from reenact.domain.messages import Block, ToolUseBlock
 from reenact.domain.session_state import plus_cost
+from reenact.projections.log import Row
 from reenact.projections.read_model import compiled
 
 Value: TypeAlias = str | int | float | bytes | None
@@ -156,6 +157,58 @@ class TurnRow(msgspec.Struct, gc=False):
     counted: dict[str, int] = {}  # what of its usage is counted for a model
 
 
+class AnswerRow(msgspec.Struct, gc=False):
+    """What a model was used for once, an answer or a summary; of a branch, as the next three, only what is its own."""
+
+    position: int
+    session: int
+    at: int  # when it was recorded
+    model: str  # empty when unknown
+    tokens_in: int
+    tokens_out: int
+    tokens_cached: int  # how many of those that went in were read from a cache
+    cost: float | None
+    first_delta: float | None = None  # seconds
+
+
+class TurnEndRow(msgspec.Struct, gc=False):
+    """The end of a turn that began in this session."""
+
+    position: int
+    session: int
+    at: int
+    model: str  # that of its last answer, empty if there is none
+    outcome: str
+    error: str | None  # the type of its failure
+    duration: float | None  # seconds; none if it had not been taken up
+
+
+class CallEndRow(msgspec.Struct, gc=False):
+    """The result of a call that was started in this session, or that the policies forbade."""
+
+    position: int
+    session: int
+    at: int
+    answer: int  # the key of the answer that asks for it
+    name: str
+    failed: bool
+    denied: bool
+    duration: float | None  # seconds; none if it was denied
+    cost: float | None
+
+
+class DecisionRow(msgspec.Struct, gc=False):
+    """What a person decided about a call that waited."""
+
+    position: int
+    session: int
+    at: int
+    answer: int
+    name: str
+    decision: Decision
+    waited: float  # seconds
+
+
 class AgentRow(msgspec.Struct, gc=False):
     """An agent that is live, or has stopped in this batch: the columns of its row."""
 
@@ -201,6 +254,8 @@ class CallRow(msgspec.Struct, gc=False):
     ran: bool = False
     cost: float | None = None
     results: int | None = None  # the key of the message in which its result went back to the model
+    started: int | None = None  # the position of its last start
+    decided: int | None = None  # that of the decision
     asked: int = 0  # the key of the question that its turn is about
 
 
@@ -251,6 +306,10 @@ class Changes(msgspec.Struct, gc=False):
     sessions: list[SessionRow] = []
     deleted: list[tuple[int, int]] = []
     messages: list[MessageRow] = []
+    answers: list[AnswerRow] = []
+    turn_ends: list[TurnEndRow] = []
+    call_ends: list[CallEndRow] = []
+    decisions: list[DecisionRow] = []
     turns: dict[tuple[int, int], TurnRow] = {}
     agents: dict[int, tuple[AgentRow, Conversing]] = {}
     calls: dict[tuple[int, int, int], CallRow] = {}
@@ -268,6 +327,8 @@ class Changes(msgspec.Struct, gc=False):
 
 TOKENS_IN = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 """The counts that are of what the model was given: the first leaves out what the others count."""
+TOKENS_OUT = "output_tokens"
+_CACHED = "cache_read_input_tokens"
 
 MOST_TOKENS = 1 << 40
 """No turn has so many; sums of what is below stay far from the largest integer that can be written."""
@@ -291,16 +352,43 @@ def spend(changes: Changes, session: Conversing, by: Spender, usage: Mapping[str
     )
     session.spent[by] = changes.spent[session.position, by] = spent
     activity = session.activity
-    activity.tokens_in += sum(usage.get(name, 0) for name in TOKENS_IN)
-    activity.tokens_out += usage.get("output_tokens", 0)
+    activity.tokens_in += tokens_in(usage)
+    activity.tokens_out += usage.get(TOKENS_OUT, 0)
     activity.cost += cost or 0.0
     activity.unpriced += by[0] == "model" and cost is None  # most tools cost nothing
 
 
-def spend_in(changes: Changes, session: Conversing, turn: TurnRow, event: AnswerRecorded | ContextCompressed) -> None:
+def tokens_in(usage: Mapping[str, int]) -> int:
+    """Return how many tokens the model was given."""
+    return sum(usage.get(name, 0) for name in TOKENS_IN)
+
+
+def use_model(
+    changes: Changes,
+    session: Conversing,
+    row: Row,
+    *,
+    model: str | None,
+    counts: Mapping[str, int],
+    cost: float | None,
+    first_delta: float | None = None,
+) -> None:
+    """Count one more use of a model, of which the event says."""
+    name = model or ""
+    spend(changes, session, ("model", name), counts, cost)
+    tokens = tokens_in(counts), counts.get(TOKENS_OUT, 0), counts.get(_CACHED, 0)
+    changes.answers.append(
+        AnswerRow(row.position, session.position, row.recorded_at, name, *tokens, cost, known(first_delta))
+    )
+
+
+def use_model_in(
+    changes: Changes, session: Conversing, turn: TurnRow, row: Row, event: AnswerRecorded | ContextCompressed
+) -> None:
     """Count one more answer of a model, given in the turn."""
     counts, cost = counts_of(event.usage), known(event.cost)
-    spend(changes, session, ("model", event.model or ""), counts, cost)
+    first_delta = event.first_delta if isinstance(event, AnswerRecorded) else None
+    use_model(changes, session, row, model=event.model, counts=counts, cost=cost, first_delta=first_delta)
     if counts:
         turn.counted = _sum(turn.counted, counts) if turn.counted else counts
         turn.usage = encode(turn.counted)
@@ -321,9 +409,9 @@ def counts_of(usage: Mapping[str, object]) -> dict[str, int]:
     return {name: count for name, count in usage.items() if type(count) is int and 0 < count < MOST_TOKENS}
 
 
-def known(cost: float | None) -> float | None:
-    """Return the cost if it is an amount."""
-    return cost if cost is not None and math.isfinite(cost) else None
+def known(amount: float | None) -> float | None:
+    """Return the cost, or the time, if it is an amount."""
+    return amount if amount is not None and math.isfinite(amount) else None
 
 
 _content = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
@@ -443,6 +531,10 @@ def write(connection: Connection, changes: Changes) -> None:
         (compiled.PUT_AGENTS, (astuple(agent) for agent, _ in changes.agents.values())),
         (compiled.PUT_TURNS, (astuple(turn)[:-1] for turn in changes.turns.values())),
         (compiled.ADD_MESSAGES, map(astuple, changes.messages)),
+        (compiled.ADD_ANSWERS, map(astuple, changes.answers)),
+        (compiled.ADD_TURN_ENDS, map(astuple, changes.turn_ends)),
+        (compiled.ADD_CALL_ENDS, map(astuple, changes.call_ends)),
+        (compiled.ADD_DECISIONS, map(astuple, changes.decisions)),
         (compiled.PUT_CALLS, (astuple(call)[:-1] for call in changes.calls.values())),
         (
             compiled.PUT_USAGE,

@@ -47,18 +47,22 @@ from sqlalchemy.sql.elements import ColumnElement
 from reenact.projections.read_model.rows import (
     ActivityRow,
     AgentRow,
+    AnswerRow,
+    CallEndRow,
     CallRow,
     ContainerRow,
+    DecisionRow,
     ImageRow,
     MessageRow,
     ProgressRow,
     RevisionRow,
     SessionRow,
+    TurnEndRow,
     TurnRow,
     UsageRow,
 )
 
-VERSION = 5
+VERSION = 6
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
 
 METADATA = MetaData()
@@ -122,6 +126,10 @@ SESSIONS = _table("sessions", SessionRow, "position", unique=["stream", "id"])
 ACTIVITY = _table("activity", ActivityRow, "session")
 AGENTS = _table("agents", AgentRow, "position", index=["id"])
 MESSAGES = _table("messages", MessageRow, "position")
+ANSWERS = _table("answers", AnswerRow, "position")
+TURN_ENDS = _table("turn_ends", TurnEndRow, "position")
+CALL_ENDS = _table("call_ends", CallEndRow, "position")
+DECISIONS = _table("decisions", DecisionRow, "position")
 TURNS = _table("turns", TurnRow, "position", "session", without="counted", index=["id"])
 CALLS = _table("calls", CallRow, "position", "number", "session", without="asked")
 USAGE = _table("usage", UsageRow, "session", "kind", "name")
@@ -329,7 +337,7 @@ _answer = MESSAGES.alias("answer")
 _its_answer = _answer.c.position == CALLS.c.position
 _of_calls = SESSIONS.join(CALLS, CALLS.c.session == SESSIONS.c.position).join(_answer, _its_answer)
 _calls = select(
-    *_but(CALLS, "position", "number", "session", "kind", "digest", "question", "results"),
+    *_but(CALLS, "position", "number", "session", "kind", "digest", "question", "results", "started", "decided"),
     _answer.c.turn_id,
     _answer.c.id.label("message_id"),
 ).order_by(*_calls_in_order)
@@ -375,6 +383,10 @@ ADD_CONTAINERS = insert(CONTAINERS)
 ADD_REVISIONS = insert(REVISIONS)
 ADD_SESSIONS = insert(SESSIONS)
 ADD_MESSAGES = insert(MESSAGES)
+ADD_ANSWERS = insert(ANSWERS)
+ADD_TURN_ENDS = insert(TURN_ENDS)
+ADD_CALL_ENDS = insert(CALL_ENDS)
+ADD_DECISIONS = insert(DECISIONS)
 DELETE_SESSIONS = (
     update(SESSIONS)
     .where(SESSIONS.c.position == bindparam("at_position"))

@@ -419,6 +419,7 @@ _CALLS: list[tuple[Block, ...]] = [
     (ToolUseBlock("t1", "ask_user", {"options": ["a"]}), ToolUseBlock("t1", "pay", {"amount": 3})),
 ]
 _models = st.sampled_from([None, "small", "large"])
+_first_deltas = st.sampled_from([None, 0.25, 1.5])
 so_fars = st.builds(
     SoFar,
     message_id=st.sampled_from([None, "same", "other"]),
@@ -429,6 +430,7 @@ so_fars = st.builds(
     failure=st.sampled_from([None, None, Failure("overloaded_error", "busy", retryable=True)]),
     stop_sequence=st.sampled_from([None, "END"]),
     stop_details=st.sampled_from([None, StopDetails(category="bio", explanation="No.")]),
+    first_delta=_first_deltas,
 )
 asking = st.builds(
     SoFar,
@@ -437,6 +439,7 @@ asking = st.builds(
     stop_reason=st.just("tool_use"),
     usage=_usage,
     model=_models,
+    first_delta=_first_deltas,
 )
 _commands = ["create", "run", "run", "say", "say", "say", "answer", "interrupt", "stop", "delete"]
 _of_calls = ["report", "fail", "resume", "compress", "rules"]

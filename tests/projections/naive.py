@@ -332,12 +332,13 @@ def _usage(mine: Rows) -> dict[tuple[str, str], Spent]:
             case ToolResult(ran=True):
                 _add(totals, ("tool", row.event.name), {}, row.event.cost)
             case TurnCompleted():
-                turn_id = row.event.turn_id
+                turn_id, unsaid = row.event.turn_id, row.event.unsaid
                 rest = Counter(counts(row.event.usage)) - Counter(
                     {kind: count for (turn, kind), count in in_turn.items() if turn == turn_id}
                 )
+                model, cost = ("", None) if unsaid is None else (unsaid.model or "", unsaid.cost)
                 if rest:
-                    _add(totals, ("model", ""), dict(rest), None)
+                    _add(totals, ("model", model), dict(rest), cost)
             case _:
                 pass
     return totals
@@ -391,6 +392,101 @@ def _tokens(mine: Rows) -> tuple[int, int]:
     used = [spent.usage for spent in _usage(mine).values()]
     names = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
     return sum(one.get(name, 0) for one in used for name in names), sum(one.get("output_tokens", 0) for one in used)
+
+
+Fact = tuple[str | int | float | None, ...]
+
+
+def answers(rows: Rows) -> list[Fact]:
+    """Return what models were used for, each session's own."""
+    found: list[Fact] = []
+    for row, key, before in _in_sessions(rows):
+        match row.event:
+            case AnswerRecorded() | ContextCompressed():
+                seconds = row.event.first_delta if isinstance(row.event, AnswerRecorded) else None
+                used = counts(row.event.usage)
+                found.append(_use(row, key, row.event.model, used, row.event.cost, seconds))
+            case TurnCompleted(turn_id=turn_id, unsaid=unsaid):
+                known: Counter[str] = Counter()
+                for one in before:
+                    if isinstance(one.event, AnswerRecorded | ContextCompressed) and one.event.turn_id == turn_id:
+                        known.update(counts(one.event.usage))
+                rest = Counter(counts(row.event.usage)) - known
+                model, cost = (None, None) if unsaid is None else (unsaid.model, unsaid.cost)
+                if rest:
+                    found.append(_use(row, key, model, rest, cost, None))
+            case _:
+                pass
+    return found
+
+
+def _use(row: Recorded, key: int, model: str | None, used: Mapping[str, int], *spent: float | None) -> Fact:
+    cached = used.get("cache_read_input_tokens", 0)
+    given = used.get("input_tokens", 0) + used.get("cache_creation_input_tokens", 0) + cached
+    spoken = used.get("output_tokens", 0)
+    return row.position, key, row.recorded_at, model or "", given, spoken, cached, *spent
+
+
+def turn_ends(rows: Rows) -> list[Fact]:
+    """Return the ends of turns, in the sessions in which they began."""
+    found: list[Fact] = []
+    for row, key, before in _in_sessions(rows):
+        if isinstance(row.event, TurnCompleted):
+            turn_id, failure = row.event.turn_id, row.event.failure
+            events = [one.event for one in before if one.stream == row.stream]
+            begun = {one.turn_id for one in events if isinstance(one, MessageAccepted | TurnContinued)}
+            started = {one.turn_id for one in events if isinstance(one, TurnStarted | TurnContinued)}
+            models = [one.model for one in events if isinstance(one, AnswerRecorded) and one.turn_id == turn_id]
+            error = None if failure is None else failure.type
+            seconds = row.event.duration if turn_id in started else None
+            if turn_id in begun:
+                model = models[-1] or "" if models else ""
+                found.append((row.position, key, row.recorded_at, model, row.event.outcome, error, seconds))
+    return found
+
+
+def call_ends(rows: Rows) -> list[Fact]:
+    """Return the results of calls, in the sessions in which these were started or denied."""
+    found: list[Fact] = []
+    for row, key, before in _in_sessions(rows):
+        match row.event:
+            case ToolResult(id=id_, name=name, is_error=is_error, ran=ran, denied=denied, cost=cost):
+                answer = [one.position for one, _ in of(before, AnswerRecorded)][-1]
+                starts = [one.recorded_at for one, event in of(before, ToolStarted) if event.id == id_]
+                own = [one for one, event in of(before, ToolStarted) if event.id == id_ and one.stream == row.stream]
+                seconds = (row.recorded_at - starts[-1]) / 1_000_000 if ran else None
+                if denied or (ran and own):
+                    of_call = row.position, key, row.recorded_at, answer, name
+                    found.append((*of_call, int(ran and is_error), int(denied), seconds, cost))
+            case _:
+                pass
+    return found
+
+
+def decisions(rows: Rows) -> list[Fact]:
+    """Return what people decided; an edited call that is approved is one decision."""
+    found: list[Fact] = []
+    for row, key, before in _in_sessions(rows):
+        match row.event:
+            case ToolApproved(id=id_) | ToolEdited(id=id_) | ToolRejected(id=id_) | HumanResponded(id=id_):
+                asked = [one.recorded_at for one, event in of(before, ToolPending) if id_ in event.ids][-1]
+                asker, said = [*of(before, AnswerRecorded)][-1]
+                (name,) = [use.name for use in said.content if isinstance(use, ToolUseBlock) and use.id == id_]
+                decision, seconds = DECIDED[type(row.event)], (row.recorded_at - asked) / 1_000_000
+                if not (isinstance(row.event, ToolApproved) and isinstance(before[-1].event, ToolEdited)):
+                    found.append((row.position, key, row.recorded_at, asker.position, name, decision, seconds))
+            case _:
+                pass
+    return found
+
+
+def _in_sessions(rows: Rows) -> Iterator[tuple[Recorded, int, list[Recorded]]]:
+    """Yield each event of a session, the key of the session, and all that was before the event in its history."""
+    for row, begun in _begun(rows):
+        history = lineage(rows, begun.session_id)
+        for number, one in enumerate(history):
+            if one.stream == row.stream:
+                yield one, row.position, history[:number]
 
 
 def unfinished(rows: Rows) -> list[str]:
