@@ -28,6 +28,7 @@ from reenact.domain.session_commands import Approve, SessionCommand
 from reenact.domain.session_state import Session, SessionEvent
 from reenact.domain.stored import STORED
 from reenact.domain.structs import FrozenByName
+from reenact.domain.turns import Decided
 
 Decide: TypeAlias = Callable[[Session, SessionCommand], tuple[SessionEvent, ...]]
 Evolve: TypeAlias = Callable[[Session, SessionEvent], Session]
@@ -79,26 +80,31 @@ class DecisionReplay:
     def follow(self, cause: bytes | None, events: Sequence[SessionEvent]) -> Divergence | None:
         """Take in a step; return where today's code parts from it. Behind a divergence nothing can be followed."""
         session = _as_it_stands(self.session)
-        divergence = self._compare(session, cause, events)
+        divergence, after = self._compare(session, cause, events)
         if divergence is not None:
             if not _rests_on_marks(session, events):
                 return divergence
             self.undecided += 1
         try:
-            self.session = reduce(self._evolve, events, self.session)
+            self.session = reduce(self._evolve, events, self.session) if after is None else after
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what has been looked for
             return failed(events, None, error)
         self.steps += 1
         return None
 
-    def _compare(self, session: Session, cause: bytes | None, events: Sequence[SessionEvent]) -> Divergence | None:
+    def _compare(
+        self, session: Session, cause: bytes | None, events: Sequence[SessionEvent]
+    ) -> tuple[Divergence | None, Session | None]:
+        """Return where today's code parts from the step; else the session after it, if `decide` has worked it out."""
         command: AnyCommand | None = None
         try:
             command = command_of(cause, events, self._rules(session, events[0]))
             decided = self._decide(session, of_session(command))
         except Exception as error:  # noqa: BLE001 - likewise
-            return failed(events, command, error)
-        return parting(events, command, decided)
+            return failed(events, command, error), None
+        if session is self.session and self._evolve is sessions.evolve and decided == tuple(events):
+            return None, decided.after if isinstance(decided, Decided) else None
+        return parting(events, command, decided), None
 
     def _rules(self, session: Session, first: SessionEvent) -> Rules:
         recorded = first if isinstance(first, RulesRecorded) else session.rules or _BY_DEFAULT

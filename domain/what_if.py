@@ -129,7 +129,10 @@ class WhatIf:
         self.undecided = 0
         """How many of them nobody can make again from the log alone, which says too little of what they depended on."""
         self._instead = instead
-        self._in_force = _BY_DEFAULT, rules_held(_BY_DEFAULT.rules)
+        self._says_limits = instead.says_limits
+        self._in_force = _BY_DEFAULT
+        self._recorded = rules_held(_BY_DEFAULT.rules)
+        self._limits = instead.limits(self._recorded)
         self._more = 0.0
         """What the session would have cost more than was recorded."""
         self._warned = False
@@ -147,8 +150,8 @@ class WhatIf:
         Raises:
             LogUnusableError: the command that was recorded with it cannot be read.
         """
-        before, recorded, found = self.session, self._rules(events[0]), list[Otherwise]()
-        limits = self._instead.limits(recorded) if self._instead.says_limits else None
+        self._enforce(events[0])
+        before, found = self.session, list[Otherwise]()
         is_judged = False
         is_cut = any(isinstance(event, TurnCompleted) and event.outcome == "failed" for event in events)
         for place, event in enumerate(events):
@@ -157,72 +160,77 @@ class WhatIf:
                 case TurnInterrupted() | SessionBranched():
                     is_cut = True  # what is left of the turn in this step is given up, and no limit is looked at
                 case TurnStarted():
-                    found += self._limited(event, recorded, limits, position + place)
+                    found += self._limited(event, position + place)
                 case ToolsRequested() if not is_cut:
-                    found += self._limited(event, recorded, limits, position + place)
-                    is_cut = self._ruling(event, recorded).decision in _ENDS
+                    found += self._limited(event, position + place)
+                    is_cut = self._ruling(event).decision in _ENDS
                     is_judged = not is_cut
                 case ResultsRecorded(turn_id=str()) if not is_cut:
-                    found += self._limited(event, recorded, limits, position + place)
+                    found += self._limited(event, position + place)
                 case ToolEdited():
                     is_judged = True
                 case _:
                     pass
         policies = self._instead.policies
         if policies is not None and (is_judged or _judges_again(before, cause)):
-            found += self._judged(_Step(before, cause, position, events), recorded, policies)
+            found += self._judged(_Step(before, cause, position, events), policies)
         return sorted(found, key=lambda one: one.position)
 
-    def _ruling(self, event: _Checked, rules: Rules) -> Ruling:
+    def _ruling(self, event: _Checked) -> Ruling:
         """Return what the recorded rules make of the turn, behind the event at which its limits are looked at."""
-        return _ruling_of_turn(event, self.session, rules, self.session.ledger.cost, is_warned=self.session.warned)
+        return _ruling_of_turn(
+            event, self.session, self._recorded, self.session.ledger.cost, is_warned=self.session.warned
+        )
 
-    def _limited(self, event: _Checked, recorded: Rules, limits: Rules | None, position: int) -> Iterator[Otherwise]:
+    def _limited(self, event: _Checked, position: int) -> Iterator[Otherwise]:
         turn = self.session.turn
-        if limits is None or turn is None or turn.id == self._ended:
+        if not self._says_limits or turn is None or turn.id == self._ended:
             return
         self.decisions += 1
-        was, cost = self._ruling(event, recorded), self.session.ledger.cost + self._more
+        was, cost = self._ruling(event), self.session.ledger.cost + self._more
         is_warned = (self._warned or self.session.warned) and was.decision != "warn"
-        now = _ruling_of_turn(event, self.session, limits, cost, is_warned=is_warned)
+        now = _ruling_of_turn(event, self.session, self._limits, cost, is_warned=is_warned)
         self._warned |= now.decision == "warn"
         if (now.decision, now.limit) != (was.decision, was.limit):
             if now.decision in _ENDS and was.decision not in _ENDS:
                 self._ended = turn.id
             yield Otherwise(position=position, turn_id=turn.id, recorded=was, decided=now)
 
-    def _judged(self, step: _Step, recorded: Rules, policies: Policies) -> Iterator[Otherwise]:
-        was, calls = _outcomes(step.events), step.calls()
+    def _judged(self, step: _Step, policies: Policies) -> Iterator[Otherwise]:
+        was, calls, recorded = _outcomes(step.events), step.calls(), self._recorded
+        rules = msgspec.structs.replace(recorded, policies=policies)
         self.decisions += len(was)
         try:
             now = step.decided(recorded, policies)
-            differing = {id_ for id_, (_, decision) in was.items() if id_ in now and now[id_][1] != decision}
-            by_the_same = step.decided(recorded, recorded.policies) if differing else {}
-        except ReenactError:  # today's code decides otherwise anyway, which is for the replay of decisions to say
+        except ReenactError:  # it is for the replay of decisions to say that today's code cannot decide it
             self.undecided += len(was)
             return
-        rules = msgspec.structs.replace(recorded, policies=policies)
         for id_, (place, decision) in was.items():
-            call = calls.get(id_)
-            is_same = id_ not in differing or (id_ in by_the_same and by_the_same[id_][1] == decision)
-            if call is None or is_marked(call.arguments) or not is_same:
+            call, decided = calls.get(id_), now.get(id_, (0, decision))[1]
+            if call is None or is_marked(call.arguments):
                 self.undecided += 1
-            elif id_ in differing:
+            elif decided != decision:
+                before = _ruling(recorded, call, step.before.asked, decision)
+                if not before.reason and step.decided(recorded, recorded.policies).get(id_, (0, None))[1] != decision:
+                    self.undecided += 1  # the rules that were recorded do not explain it either
+                    continue
                 yield Otherwise(
                     position=step.position + place,
                     turn_id=step.turn_id,
                     call_id=id_,
                     tool=call.name,
                     arguments=call.arguments,
-                    recorded=_ruling(recorded, call, step.before.asked, decision),
-                    decided=_ruling(rules, call, step.before.asked, now[id_][1]),
+                    recorded=before,
+                    decided=_ruling(rules, call, step.before.asked, decided),
                 )
 
-    def _rules(self, first: SessionEvent) -> Rules:
-        recorded = first if isinstance(first, RulesRecorded) else self.session.rules or _BY_DEFAULT
-        if recorded is not self._in_force[0]:
-            self._in_force = recorded, rules_held(recorded.rules, cwd=recorded.cwd, home=recorded.home)
-        return self._in_force[1]
+    def _enforce(self, first: SessionEvent) -> None:
+        """Let the rules hold by which the step that begins so was decided, and the limits that hold instead."""
+        in_force = first if isinstance(first, RulesRecorded) else self.session.rules or _BY_DEFAULT
+        if in_force is not self._in_force:
+            self._in_force = in_force
+            self._recorded = rules_held(in_force.rules, cwd=in_force.cwd, home=in_force.home)
+            self._limits = self._instead.limits(self._recorded)
 
 
 def _ruling_of_turn(event: _Checked, session: Session, rules: Rules, cost: float, *, is_warned: bool) -> Ruling:
