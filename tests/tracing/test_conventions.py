@@ -72,6 +72,7 @@ OF_CHATS = {"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.mod
 POWERS_OF_2 = [0.01 * 2**power for power in range(14)]
 METRICS: Mapping[str, tuple[str, set[str], list[float]]] = {
     "gen_ai.client.operation.duration": ("s", OF_CHATS, POWERS_OF_2),
+    "gen_ai.client.operation.time_to_first_chunk": ("s", OF_CHATS, POWERS_OF_2),
     "gen_ai.client.token.usage": ("{token}", OF_CHATS | {"gen_ai.token.type"}, [4.0**power for power in range(14)]),
     "gen_ai.invoke_agent.duration": (
         "s",

@@ -114,6 +114,12 @@ def test_the_input_tokens_are_all_of_them_cached_or_not(world: World, log: Audit
     assert chat["gen_ai.request.max_tokens"] == 99
 
 
+def test_the_time_to_the_first_delta_is_that_of_the_log(world: World, log: AuditedList) -> None:
+    world.answer("a", msgspec.structs.replace(DONE, first_delta=0.25))
+
+    assert named(spans_of(log), "chat claude-small").attributes["gen_ai.response.time_to_first_chunk"] == 0.25
+
+
 def test_the_cost_has_an_attribute_of_our_own(world: World, log: AuditedList) -> None:
     world.ask("a", SEARCH, usage={"input_tokens": 1000, "output_tokens": 100})
     world.report("a")
@@ -165,6 +171,13 @@ def test_a_call_that_a_person_rejects_has_not_run(world: World, log: AuditedList
     call = named(spans, "execute_tool send")
     assert named(spans, "approval send").attributes["reenact.approval.decision"] == "rejected"
     assert (call.error, call.attributes["reenact.tool.ran"], call.seconds) == ("rejected", False, 0.0)
+
+
+def test_a_call_that_the_policies_forbid_was_denied(world: World, log: AuditedList) -> None:
+    world.rules = msgspec.structs.replace(world.rules, policies=Policies(deny=("search",)))
+    world.ask("a", SEARCH)
+
+    assert named(spans_of(log), "execute_tool search").error == "denied"
 
 
 def test_a_question_to_a_person_is_a_wait_and_the_answer_the_result_of_the_call(world: World, log: AuditedList) -> None:

@@ -32,6 +32,7 @@ REQUEST_STREAM: Final = "gen_ai.request.stream"
 RESPONSE_ID: Final = "gen_ai.response.id"
 RESPONSE_MODEL: Final = "gen_ai.response.model"
 SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
+TIME_TO_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
 TOKEN_TYPE: Final = "gen_ai.token.type"  # noqa: S105 - no secret
 TOOL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 TOOL_CALL_ID: Final = "gen_ai.tool.call.id"

@@ -26,11 +26,13 @@ class Instrument(msgspec.Struct, frozen=True):
 
 DURATION: Final = "gen_ai.client.operation.duration"
 TOKENS: Final = "gen_ai.client.token.usage"
+TIME_TO_FIRST_CHUNK: Final = "gen_ai.client.operation.time_to_first_chunk"
 INVOKE_AGENT_DURATION: Final = "gen_ai.invoke_agent.duration"
 EXECUTE_TOOL_DURATION: Final = "gen_ai.execute_tool.duration"
 INSTRUMENTS: Final[Mapping[str, Instrument]] = {
     DURATION: Instrument("s", "GenAI operation duration.", _SECONDS),
     TOKENS: Instrument("{token}", "Number of input and output tokens used.", _TOKENS),
+    TIME_TO_FIRST_CHUNK: Instrument("s", "Time to receive the first chunk.", _SECONDS),
     INVOKE_AGENT_DURATION: Instrument("s", "The end-to-end duration of a single agent invocation.", _TURN_SECONDS),
     EXECUTE_TOOL_DURATION: Instrument("s", "The duration of a single tool execution.", _SECONDS),
 }
@@ -104,10 +106,13 @@ def _measured(span: Span) -> Iterator[Measured]:
         case "chat":
             labels = _labels(span, _OF_CHATS)
             yield (DURATION, labels), span.seconds
+            counted = tuple(label for label in labels if label[0] != names.ERROR_TYPE)
+            first = span.attributes.get(names.TIME_TO_FIRST_CHUNK)
+            if isinstance(first, float):
+                yield (TIME_TO_FIRST_CHUNK, counted), first
             for kind, name in (("input", names.INPUT_TOKENS), ("output", names.OUTPUT_TOKENS)):
                 tokens = span.attributes.get(name)
                 if isinstance(tokens, int):
-                    counted = [label for label in labels if label[0] != names.ERROR_TYPE]
                     yield (TOKENS, (*counted, (names.TOKEN_TYPE, kind))), float(tokens)
         case _:
             pass

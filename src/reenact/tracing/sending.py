@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -100,12 +100,25 @@ class _Position(Generation):
             self._spans.forget()
             self._sums = self._stored_sums()
         self._reached = None
-        try:
-            spans = tuple(self._spans.of(rows))
-        except Exception as error:
-            raise self._failed(rows[0], error) from error
-        self._sums, self._reached = plus(self._sums, spans), rows[-1].position
-        return _Batch(self.position, rows[-1], spans, self._sums)
+        spans, last = self._spans_of(rows)
+        self._sums, self._reached = plus(self._sums, spans), last.position
+        return _Batch(self.position, last, tuple(spans), self._sums)
+
+    def _spans_of(self, rows: Sequence[Row]) -> tuple[list[Span], Row]:
+        """Return the spans of the events before the first that there is something wrong with, and the last of these."""
+        spans: list[Span] = []
+        last: Row | None = None
+        for row in rows:
+            try:
+                spans.extend(self._spans.of([row]))
+            except Exception as error:
+                self._spans.forget()
+                if last is None:
+                    raise self._failed(row, error) from error
+                break
+            last = row
+        assert last is not None  # there are rows
+        return spans, last
 
     def _note(self, batch: _Batch) -> None:
         try:

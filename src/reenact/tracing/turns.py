@@ -259,6 +259,8 @@ class SessionTurns:
             told |= _used(model, answer.usage, answer.cost)
             told[names.RESPONSE_ID] = brief(answer.message_id)
             told[names.FINISH_REASONS] = (brief(answer.stop_reason),)
+            if answer.first_delta is not None:
+                told[names.TIME_TO_FIRST_CHUNK] = answer.first_delta
             if answer.partial:
                 told[names.PARTIAL] = True
             if turn.said is not None:
@@ -333,7 +335,8 @@ class SessionTurns:
         call.name = event.name or call.name
         error = None
         if event.is_error:
-            error = "tool_error" if event.ran else "rejected" if call.rejected else "not_run"
+            stopped = "denied" if event.denied else "rejected" if call.rejected else "not_run"
+            error = "tool_error" if event.ran else stopped
         span = self._call_span(row, event.id, call, error)
         span.attributes[names.TOOL_RAN] = event.ran
         if event.cost is not None:
@@ -351,11 +354,9 @@ class SessionTurns:
             names.TOOL_CALL_ID: brief(call_id),
         }
         definition = self._definition()
-        description = (
-            next((one.description for one in definition.tools if one.name == call.name), "") if definition else ""
-        )
-        if description:
-            told[names.TOOL_DESCRIPTION] = brief(description)
+        for tool in () if definition is None else definition.tools:
+            if tool.name == call.name and tool.description:
+                told[names.TOOL_DESCRIPTION] = brief(tool.description)
         if call.attempts > 1:
             told[names.TOOL_ATTEMPTS] = call.attempts
         if call.arguments is not None:
