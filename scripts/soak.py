@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 EVERY_POINT = ("tests/crashes/test_matrix.py", "tests/deploy/test_ray.py", "tests/verification/test_damaged.py")
 RANDOM = (
+    "tests/clients_js/test_servers.py",
     "tests/crashes/test_random.py",
     "tests/crashes/test_sharing.py",
     "tests/domain/test_loop_machine.py",

@@ -13,7 +13,7 @@ from reenact.events import CATALOGUE, REQUESTS, RESPONSES, EventData, json_schem
 from reenact.projections.transfer.lines import schema as lines_schema
 from reenact.server.answers import frames_schema
 from reenact.testing import CrashPoint
-from tests.docs import names, requirements
+from tests.docs import names, requirements, typescript
 from tests.docs.failures import with_failures
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -27,7 +27,7 @@ BEGIN, END = "<!-- catalogue -->\n", "<!-- /catalogue -->\n"
 
 
 def main() -> None:
-    """Write the tables into their pages, and the schemas into their files."""
+    """Write the tables into their pages, the schemas into their files, and what the client has of them into its."""
     CATALOGUE_PAGE.write_text(with_catalogue(CATALOGUE_PAGE.read_text()))
     RECOVERY_PAGE.write_text(with_crash_points(RECOVERY_PAGE.read_text()))
     FAILURES_PAGE.write_text(with_failures(FAILURES_PAGE.read_text()))
@@ -36,6 +36,7 @@ def main() -> None:
     EXPORT_FILE.write_text(export())
     requirements.PAGE.write_text(requirements.page())
     names.PAGE.write_text(names.page())
+    typescript.write()
 
 
 def schema() -> str:

@@ -1,0 +1,1118 @@
+// The types of what travels. Made from the schemas: .venv/bin/python -m tests.docs.generated
+
+import type { RequestOptions } from "./reenact.js";
+
+/** Stable codes of errors. More may come; take one that you do not know for `internal_error`. */
+export type ErrorCode =
+  | "agent_not_found"
+  | "already_exists"
+  | "authentication"
+  | "call_not_pending"
+  | "conflict"
+  | "container_not_found"
+  | "host_not_served"
+  | "image_not_found"
+  | "internal_error"
+  | "invalid_answer"
+  | "invalid_configuration"
+  | "invalid_frame"
+  | "invalid_input"
+  | "invalid_message"
+  | "llm_error"
+  | "log_access_denied"
+  | "log_locked"
+  | "log_too_new"
+  | "log_unreachable"
+  | "log_unusable"
+  | "mailbox_full"
+  | "method_not_allowed"
+  | "missing_extra"
+  | "node_unready"
+  | "not_found"
+  | "origin_not_allowed"
+  | "projection_failed"
+  | "protocol"
+  | "read_model_behind"
+  | "read_model_error"
+  | "request_reused"
+  | "runtime_closed"
+  | "session_locked"
+  | "session_not_found"
+  | "shard_moved"
+  | "stale_approval"
+  | "storage_error"
+  | "storage_full"
+  | "subscription_not_found"
+  | "timeout"
+  | "too_large"
+  | "too_many_connections"
+  | "too_many_requests"
+  | "too_many_subscriptions"
+  | "too_slow"
+  | "tool_unavailable"
+  | "turn_not_found"
+  | "unknown_command"
+  | "unknown_event_type"
+  | "unknown_scenario"
+  | "unreachable"
+  | "unready"
+  | "unstorable";
+
+/** What is told, with its head; `cursor` counts the events of a session: 1, 2, 3, … */
+export interface Envelope<T, D> {
+  id: string;
+  type: T;
+  timestamp: string;
+  source: string;
+  category: string;
+  intent: string;
+  context: Context;
+  cursor?: number | null;
+  data: D;
+}
+
+/** What events say, by their type. */
+export interface Notifications {
+  message_start: MessageStart;
+  text_delta: TextDelta;
+  thinking_start: ThinkingStart;
+  thinking_delta: ThinkingDelta;
+  thinking_end: ThinkingEnd;
+  tool_call: ToolCall;
+  input_json_delta: InputJsonDelta;
+  tool_result: ToolResult;
+  message_delta: MessageDelta;
+  message_stop: MessageStop;
+  error: StreamError;
+  context_compressed: ContextCompressed;
+  interrupted: Interrupted;
+  agent_state_changed: AgentStateChanged;
+  user_message: UserMessage;
+  assistant_message: AssistantMessage;
+  tool_result_message: ToolResultMessage;
+  error_message: ErrorMessage;
+  turn_started: TurnStarted;
+  turn_completed: TurnCompleted;
+  step_started: StepStarted;
+  tool_started: ToolStarted;
+  human_approve_required: HumanApproveRequired;
+  human_prompt_required: HumanPromptRequired;
+  human_select_required: HumanSelectRequired;
+  tool_pending: ToolPending;
+  tool_approved: ToolApproved;
+  tool_edited: ToolEdited;
+  tool_rejected: ToolRejected;
+  human_responded: HumanResponded;
+  warning: Warned;
+  container_created: ContainerCreated;
+  image_registered: ImageRegistered;
+  session_created: SessionCreated;
+  session_deleted: SessionDeleted;
+  deltas_compacted: DeltasCompacted;
+  agent_started: AgentStarted;
+  agent_stopped: AgentStopped;
+}
+
+/** An event; to compare its `type` tells what its `data` is. */
+export type Notification = { [T in keyof Notifications]: Envelope<T, Notifications[T]> }[keyof Notifications];
+
+/** What requests are made with, by their type. */
+export interface Requests {
+  container_create_request: ContainerCreateRequest;
+  container_get_request: ContainerGetRequest;
+  container_list_request: ContainerListRequest;
+  image_register_request: ImageRegisterRequest;
+  image_get_request: ImageGetRequest;
+  image_list_request: ImageListRequest;
+  session_create_request: SessionCreateRequest;
+  session_branch_request: SessionBranchRequest;
+  session_get_request: SessionGetRequest;
+  session_list_request: SessionListRequest;
+  session_page_request: SessionPageRequest;
+  session_delete_request: SessionDeleteRequest;
+  session_run_request: SessionRunRequest;
+  session_messages_request: SessionMessagesRequest;
+  session_turns_request: SessionTurnsRequest;
+  session_tool_calls_request: SessionToolCallsRequest;
+  session_usage_request: SessionUsageRequest;
+  turn_locate_request: TurnLocateRequest;
+  agent_get_request: AgentGetRequest;
+  agent_list_request: AgentListRequest;
+  agent_interrupt_request: AgentInterruptRequest;
+  agent_destroy_request: AgentDestroyRequest;
+  agent_pending_request: AgentPendingRequest;
+  agent_approve_request: AgentApproveRequest;
+  agent_reject_request: AgentRejectRequest;
+  agent_respond_request: AgentRespondRequest;
+  message_send_request: MessageSendRequest;
+}
+
+/** What requests return, by their type. */
+export interface Results {
+  container_create_request: ContainerInfo;
+  container_get_request: ContainerInfo | null;
+  container_list_request: Array<ContainerInfo>;
+  image_register_request: ImageInfo;
+  image_get_request: ImageInfo | null;
+  image_list_request: Array<ImageInfo>;
+  session_create_request: SessionInfo;
+  session_branch_request: SessionInfo;
+  session_get_request: SessionInfo | null;
+  session_list_request: Array<SessionInfo>;
+  session_page_request: Array<SessionInfo>;
+  session_delete_request: boolean;
+  session_run_request: string;
+  session_messages_request: Array<Message>;
+  session_turns_request: Array<TurnInfo>;
+  session_tool_calls_request: Array<ToolCallInfo>;
+  session_usage_request: UsageInfo;
+  turn_locate_request: TurnLocation | null;
+  agent_get_request: AgentInfo | null;
+  agent_list_request: Array<AgentInfo>;
+  agent_interrupt_request: null;
+  agent_destroy_request: null;
+  agent_pending_request: Array<PendingCall>;
+  agent_approve_request: string | null;
+  agent_reject_request: string | null;
+  agent_respond_request: string | null;
+  message_send_request: Sent;
+}
+
+/** The methods of a client, by their group. */
+export interface Operations {
+  containers: {
+    /** Create a container. */
+    create(data?: Requests["container_create_request"], options?: RequestOptions): Promise<Results["container_create_request"]>;
+    /** Return a container, or nothing. */
+    get(data: Requests["container_get_request"], options?: RequestOptions): Promise<Results["container_get_request"]>;
+    /** Return all containers. */
+    list(data?: Requests["container_list_request"], options?: RequestOptions): Promise<Results["container_list_request"]>;
+  };
+  images: {
+    /** Register an image. */
+    register(data: Requests["image_register_request"], options?: RequestOptions): Promise<Results["image_register_request"]>;
+    /** Return an image, or nothing. */
+    get(data: Requests["image_get_request"], options?: RequestOptions): Promise<Results["image_get_request"]>;
+    /** Return all images. */
+    list(data?: Requests["image_list_request"], options?: RequestOptions): Promise<Results["image_list_request"]>;
+  };
+  sessions: {
+    /** Create a session. */
+    create(data: Requests["session_create_request"], options?: RequestOptions): Promise<Results["session_create_request"]>;
+    /** Create a session that goes on with the history of another one, up to a position of the log. `edit` is text, or content blocks as in the Messages API, in place of the last message that was accepted up to there. `image_id` goes with neither `model` nor `system_prompt`. */
+    branch(data: Requests["session_branch_request"], options?: RequestOptions): Promise<Results["session_branch_request"]>;
+    /** Return a session, or nothing. */
+    get(data: Requests["session_get_request"], options?: RequestOptions): Promise<Results["session_get_request"]>;
+    /** Return the sessions of a container. */
+    listByContainer(data: Requests["session_list_request"], options?: RequestOptions): Promise<Results["session_list_request"]>;
+    /** Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000. Those of one container, or of all; with `waiting` those with a call that waits for a person, or those without one. */
+    list(data?: Requests["session_page_request"], options?: RequestOptions): Promise<Results["session_page_request"]>;
+    /** Delete a session. */
+    delete(data: Requests["session_delete_request"], options?: RequestOptions): Promise<Results["session_delete_request"]>;
+    /** Run a session. */
+    run(data: Requests["session_run_request"], options?: RequestOptions): Promise<Results["session_run_request"]>;
+    /** Return the messages of a session. */
+    messages(data: Requests["session_messages_request"], options?: RequestOptions): Promise<Results["session_messages_request"]>;
+    /** Return the turns of a session. */
+    turns(data: Requests["session_turns_request"], options?: RequestOptions): Promise<Results["session_turns_request"]>;
+    /** Return the calls of tools in a session. */
+    toolCalls(data: Requests["session_tool_calls_request"], options?: RequestOptions): Promise<Results["session_tool_calls_request"]>;
+    /** Return what a session has used and what it cost. */
+    usage(data: Requests["session_usage_request"], options?: RequestOptions): Promise<Results["session_usage_request"]>;
+  };
+  turns: {
+    /** Return which session a turn is of, and the cursor of its first event, or nothing. */
+    locate(data: Requests["turn_locate_request"], options?: RequestOptions): Promise<Results["turn_locate_request"]>;
+  };
+  agents: {
+    /** Return a live agent, or nothing. */
+    get(data: Requests["agent_get_request"], options?: RequestOptions): Promise<Results["agent_get_request"]>;
+    /** Return all live agents. */
+    list(data?: Requests["agent_list_request"], options?: RequestOptions): Promise<Results["agent_list_request"]>;
+    /** Interrupt an agent's turn. */
+    interrupt(data: Requests["agent_interrupt_request"], options?: RequestOptions): Promise<Results["agent_interrupt_request"]>;
+    /** Destroy an agent. */
+    destroy(data: Requests["agent_destroy_request"], options?: RequestOptions): Promise<Results["agent_destroy_request"]>;
+    /** Return the calls that wait for a person: all, or those of an agent's or of a session. */
+    pending(data?: Requests["agent_pending_request"], options?: RequestOptions): Promise<Results["agent_pending_request"]>;
+    /** Let a call that waits run, with other arguments if some are given. */
+    approve(data: Requests["agent_approve_request"], options?: RequestOptions): Promise<Results["agent_approve_request"]>;
+    /** Refuse a call that waits; unless `resume`, the turn ends with that. */
+    reject(data: Requests["agent_reject_request"], options?: RequestOptions): Promise<Results["agent_reject_request"]>;
+    /** Answer the question that a call asks. */
+    respond(data: Requests["agent_respond_request"], options?: RequestOptions): Promise<Results["agent_respond_request"]>;
+    /** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. */
+    receive(data: Requests["message_send_request"], options?: RequestOptions): Promise<Results["message_send_request"]>;
+  };
+}
+
+/** Everything up to this cursor has been dealt with; told `acked` once that is durable. An older one is ignored. */
+export interface Ack {
+  type: "ack";
+  id: string;
+  cursor: number;
+}
+
+/** The acknowledgement is durable. */
+export interface Acked {
+  type: "acked";
+  id: string;
+  cursor: number;
+}
+
+/** Let a call that waits run, with other arguments if some are given. */
+export interface AgentApproveRequest {
+  call_id: string;
+  session_id?: string | null;
+  agent_id?: string | null;
+  arguments?: Record<string, unknown> | null;
+  digest?: string | null;
+  by?: string | null;
+}
+
+/** Destroy an agent. */
+export interface AgentDestroyRequest {
+  agent_id: string;
+}
+
+/** Return a live agent, or nothing. */
+export interface AgentGetRequest {
+  agent_id: string;
+}
+
+/** A live agent as callers see it. `queued` counts the messages that wait for their turn. */
+export interface AgentInfo {
+  id: string;
+  session_id: string;
+  container_id: string;
+  image_id: string;
+  state: "error" | "idle" | "responding" | "stopped" | "thinking" | "tool_executing" | "waiting_for_human_input";
+  turn_id: string | null;
+  queued: number;
+  started_at: string;
+}
+
+/** Interrupt an agent's turn. */
+export interface AgentInterruptRequest {
+  agent_id: string;
+}
+
+/** Return all live agents. */
+export interface AgentListRequest {
+}
+
+/** Return the calls that wait for a person: all, or those of an agent's or of a session. */
+export interface AgentPendingRequest {
+  agent_id?: string | null;
+  session_id?: string | null;
+}
+
+/** Refuse a call that waits; unless `resume`, the turn ends with that. */
+export interface AgentRejectRequest {
+  call_id: string;
+  reason?: string;
+  resume?: boolean;
+  session_id?: string | null;
+  agent_id?: string | null;
+  by?: string | null;
+}
+
+/** Answer the question that a call asks. */
+export interface AgentRespondRequest {
+  call_id: string;
+  value: unknown;
+  session_id?: string | null;
+  agent_id?: string | null;
+  by?: string | null;
+}
+
+/** A session is running. */
+export interface AgentStarted {
+  agent_id: string;
+}
+
+/** The agent went from one state to another; never repeated for the same state. */
+export interface AgentStateChanged {
+  previous: "error" | "idle" | "responding" | "stopped" | "thinking" | "tool_executing" | "waiting_for_human_input";
+  current: "error" | "idle" | "responding" | "stopped" | "thinking" | "tool_executing" | "waiting_for_human_input";
+}
+
+/** A session runs no longer; `reason` is `destroyed`, `deleted`, `shutdown` or `crash`. */
+export interface AgentStopped {
+  agent_id: string;
+  reason: string;
+}
+
+/** What came of the request `id`: the envelope of its response, with a result or an error. */
+export interface Answered {
+  type: "response";
+  id: string;
+  response: unknown;
+}
+
+/** Carry out a request of the command protocol: the type `request`, with this data. `id` is unique for all time and all clients, such as a UUID, and the request's own: sent again, also over another connection, the request is not carried out a second time and has the same answer. `timeout` is in seconds. */
+export interface Ask {
+  type: "request";
+  id: string;
+  request: string;
+  data?: Record<string, unknown>;
+  timeout?: number | null;
+}
+
+/** A call that a person is asked about. `digest` is that of the exact call and of the revision of the policies. `original` is the call as it was written down, where that is to be kept. */
+export interface AskedCall {
+  id: string;
+  name: string;
+  arguments: Record<string, unknown>;
+  digest?: string;
+  reason?: string;
+  original?: Record<string, unknown> | null;
+}
+
+/** The model's answer, whole, or the part of it that there is. */
+export interface AssistantMessage {
+  message: Message;
+}
+
+/** The bytes themselves, as base64 text. */
+export interface Base64Source {
+  type: "base64";
+  media_type: string;
+  data: string;
+}
+
+/** Events of one subscription, in order. */
+export interface Batch {
+  id: string;
+  events: Array<unknown>;
+}
+
+/** Where a session branches off: behind this version of the other session's events, at this position of the log. */
+export interface BranchPoint {
+  session_id: string;
+  position: number;
+  version: number;
+}
+
+/** Whether the answer cites the document. */
+export interface Citations {
+  enabled?: boolean;
+}
+
+/** Why a request was refused; `code` is that of the error that the facade raises. `details` are the values that the error carries, such as the `id` of what does not exist. */
+export interface CommandError {
+  code: string;
+  message: string;
+  details?: Record<string, unknown>;
+}
+
+/** Create a container. */
+export interface ContainerCreateRequest {
+  name?: string | null;
+  container_id?: string | null;
+}
+
+/** A container was created. */
+export interface ContainerCreated {
+  container_id: string;
+  name?: string | null;
+}
+
+/** Return a container, or nothing. */
+export interface ContainerGetRequest {
+  container_id: string;
+}
+
+/** A container as callers see it. `created_at` is timezone-aware UTC. */
+export interface ContainerInfo {
+  id: string;
+  name: string | null;
+  created_at: string;
+}
+
+/** Return all containers. */
+export interface ContainerListRequest {
+}
+
+/** A document in pieces, text and image blocks as plain mappings; citations name the piece. */
+export interface ContentSource {
+  type: "content";
+  content: string | Array<Record<string, unknown>>;
+}
+
+/** What an event is about, and why it happened. Within a turn `correlation_id` is the turn's id and `causation_id` the id of the message that asked for it; for what a request of the command protocol brought about, `correlation_id` is the request's id. */
+export interface Context {
+  container_id?: string | null;
+  image_id?: string | null;
+  session_id?: string | null;
+  agent_id?: string | null;
+  turn_id?: string | null;
+  correlation_id?: string | null;
+  causation_id?: string | null;
+}
+
+/** The model is given this summary in place of all but the last `kept` messages; the log keeps them all. */
+export interface ContextCompressed {
+  summary: string;
+  kept: number;
+  usage?: Record<string, unknown>;
+  model?: string | null;
+}
+
+/** How much may be spent, in the currency of the prices, and what happens beyond that (not at it). */
+export interface CostLimit {
+  max_total: number;
+  on_exceeded?: "interrupt" | "stop" | "warn";
+}
+
+/** Stands for the deltas of a finished turn that are kept no more, under the cursor of the last of them. */
+export interface DeltasCompacted {
+  first_cursor: number;
+  last_cursor: number;
+}
+
+/** A document. The model is told its title and its context, but does not cite them. */
+export interface DocumentBlock {
+  type: "document";
+  source: Base64Source | UrlSource | FileSource | TextSource | ContentSource;
+  title?: string | null;
+  context?: string | null;
+  citations?: Citations | null;
+}
+
+/** Nothing more comes for this subscription. It was `unsubscribed`, `deleted` with its session, or `closed` with the runtime; or what only listens is `lagging`: it has taken so little for so long that something is lost which no session's feed keeps. */
+export interface Ended {
+  type: "ended";
+  id: string;
+  reason: string;
+}
+
+/** Why there is no answer, or no whole one. */
+export interface ErrorMessage {
+  type?: string;
+  message: string;
+  retryable?: boolean;
+}
+
+/** Events, as envelopes. */
+export interface Events {
+  type: "events";
+  batches: Array<Batch>;
+}
+
+/** Why a turn failed, in the environment's words. */
+export type Failure = Array<unknown>;
+
+/** A file that was uploaded through the Files API. */
+export interface FileSource {
+  type: "file";
+  file_id: string;
+}
+
+export type FromClient = Hello | Ask | Subscribe | Listen | Ack | Unsubscribe;
+
+export type FromServer = Welcome | Answered | Subscribed | Events | Acked | Ended | Refused;
+
+/** The first frame of a client. `token` is for browsers and others that cannot set the header `Authorization`. */
+export interface Hello {
+  type: "hello";
+  protocol?: number;
+  token?: string | null;
+}
+
+/** A person has to approve or reject each of these calls before it runs. */
+export interface HumanApproveRequired {
+  calls: Array<AskedCall>;
+}
+
+/** A person is asked for text; `id` is that of the call that asks. */
+export interface HumanPromptRequired {
+  id?: string | null;
+  prompt: string;
+  metadata?: Record<string, unknown> | null;
+}
+
+/** A person answered the question. */
+export interface HumanResponded {
+  id?: string | null;
+  value: unknown;
+  by?: string | null;
+}
+
+/** A person is asked to select one of the options, or any number of them if `multi`. */
+export interface HumanSelectRequired {
+  id?: string | null;
+  prompt: string;
+  options: Array<Option>;
+  multi?: boolean;
+}
+
+/** An image: JPEG, PNG, GIF or WebP. */
+export interface ImageBlock {
+  type: "image";
+  source: Base64Source | UrlSource | FileSource;
+}
+
+/** An image as it travels. No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, and mappings with a `type` for tools that the API runs. `policies` are in their plain form. */
+export interface ImageContent {
+  id?: string | null;
+  name?: string | null;
+  model?: string | null;
+  system_prompt?: string | null;
+  max_tokens?: number | null;
+  tools?: Array<unknown>;
+  mcp_servers?: Array<MCPServer>;
+  policies?: unknown;
+  max_steps?: number | null;
+  max_repeats?: number | null;
+  cost_limit?: number | CostLimit | null;
+  compress_at?: number | null;
+}
+
+/** Return an image, or nothing. */
+export interface ImageGetRequest {
+  image_id: string;
+}
+
+/** An image as callers see it, in its newest revision, which counts from 1; `tools` are their names. */
+export interface ImageInfo {
+  id: string;
+  name: string;
+  model: string | null;
+  system_prompt: string | null;
+  max_tokens: number | null;
+  revision: number;
+  created_at: string;
+  tools?: Array<string>;
+}
+
+/** Return all images. */
+export interface ImageListRequest {
+}
+
+/** Register an image. */
+export interface ImageRegisterRequest {
+  image: ImageContent;
+}
+
+/** An image was registered, or got a new revision. */
+export interface ImageRegistered {
+  image_id: string;
+  revision: number;
+}
+
+/** The input of a call goes on, as a piece of JSON text. */
+export interface InputJsonDelta {
+  id?: string | null;
+  partial_json: string;
+}
+
+/** The turn was interrupted. */
+export interface Interrupted {
+  reason: string;
+}
+
+/** Send the events of these types, or all, of these sessions, or of all and of none, from now on. Not those of the command protocol. `after` names, by session, the last cursors that were received of such a subscription before its connection was lost: what those sessions have had since comes first. */
+export interface Listen {
+  type: "listen";
+  id: string;
+  types?: Array<string> | null;
+  after?: Record<string, number>;
+  sessions?: Array<string>;
+}
+
+/** Where a server of the Model Context Protocol is, and how to reach it; made by `stdio` or by `http`. `connect_timeout` and the `timeout` of one call are in seconds, None for no limit. In `args`, `env`, `url` and `headers`, `${NAME}` stands for an environment variable, so that a secret need not stand in a configuration. What `env` and `headers` hold is never shown. */
+export interface MCPServer {
+  name: string;
+  command?: string | null;
+  args?: Array<string>;
+  env?: Record<string, string>;
+  cwd?: string | null;
+  url?: string | null;
+  headers?: Record<string, string>;
+  connect_timeout?: number;
+  timeout?: number | null;
+}
+
+/** One message of a conversation.
+
+    `partial` is true for an answer that an interrupt, an error or a crash cut short; `stop_reason` is then
+    `interrupted` or `error`, else the API's. `stop_sequence` is the stop sequence that ended the answer, and
+    `stop_details` says why the model refused. `turn_id` names the turn that the message asked for or answered. */
+export interface Message {
+  id: string;
+  role: "assistant" | "user";
+  content: Array<TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock | OpaqueBlock>;
+  created_at: string;
+  turn_id?: string | null;
+  stop_reason?: string | null;
+  partial?: boolean;
+  usage?: Record<string, unknown> | null;
+  stop_sequence?: string | null;
+  stop_details?: StopDetails | null;
+}
+
+/** What has been used so far; it replaces what was said before. */
+export interface MessageDelta {
+  usage: Record<string, unknown>;
+}
+
+/** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. */
+export interface MessageSendRequest {
+  content: string | Array<Record<string, unknown>>;
+  agent_id?: string | null;
+  session_id?: string | null;
+  image_id?: string | null;
+  container_id?: string | null;
+}
+
+/** The model begins a message. */
+export interface MessageStart {
+  message_id?: string | null;
+  model?: string | null;
+}
+
+/** The message is complete; `stop_sequence` is the one that ended it, `stop_details` says why the model refused. */
+export interface MessageStop {
+  stop_reason?: string;
+  stop_sequence?: string | null;
+  stop_details?: StopDetails | null;
+}
+
+/** A block of a kind that Reenact does not interpret, kept as it came so that it can be sent back as it came.
+
+    One of type `container` stands at the end of an answer for which the API ran code, and names where. */
+export interface OpaqueBlock {
+  type: "opaque";
+  data: Record<string, unknown>;
+}
+
+/** Something to select: what people read, and what is answered. */
+export interface Option {
+  label: string;
+  value: unknown;
+}
+
+/** The history that a branch begins with: that of the other session, up to its event of this version. */
+export interface Origin {
+  session_id: string;
+  version: number;
+}
+
+/** A call that waits for a person: to approve it, or to answer the question that it asks.
+
+    `arguments` are exactly those that it would run with, and `digest` stands for the call and for the policies under
+    which it waits: an approval with the digest does not hold for anything else. `reason` says why a person is asked.
+    `prompt`, `options` and `multi` are the question's. `agent_id` is None while the session has no live agent; who
+    decides about the call starts one. `since` is when the call began to wait. */
+export interface PendingCall {
+  id: string;
+  session_id: string;
+  agent_id: string | null;
+  turn_id: string;
+  kind: "approval" | "prompt" | "select";
+  name: string;
+  arguments: Record<string, unknown>;
+  digest: string;
+  reason: string;
+  prompt: string | null;
+  options: Array<Option> | null;
+  multi: boolean;
+  since: string;
+}
+
+/** A frame could not be accepted; `id` is what it was about, if that could be read. `code` is stable. */
+export interface Refused {
+  type: "error";
+  id?: string | null;
+  code: string;
+  message: string;
+}
+
+/** Where a message went, and the turn that answers it. */
+export interface Sent {
+  agent_id: string;
+  session_id: string;
+  turn_id: string;
+}
+
+/** Create a session that goes on with the history of another one, up to a position of the log. `edit` is text, or content blocks as in the Messages API, in place of the last message that was accepted up to there. `image_id` goes with neither `model` nor `system_prompt`. */
+export interface SessionBranchRequest {
+  session_id: string;
+  at?: number | null;
+  edit?: string | Array<Record<string, unknown>> | null;
+  model?: string | null;
+  system_prompt?: string | null;
+  image_id?: string | null;
+  new_session_id?: string | null;
+}
+
+/** Create a session. */
+export interface SessionCreateRequest {
+  container_id: string;
+  image_id: string;
+  session_id?: string | null;
+}
+
+/** A session was created. `origin` is the history it begins with, if it is a branch of another session. */
+export interface SessionCreated {
+  session_id: string;
+  container_id: string;
+  image_id: string;
+  origin?: Origin | null;
+}
+
+/** Delete a session. */
+export interface SessionDeleteRequest {
+  session_id: string;
+}
+
+/** A session was deleted. */
+export interface SessionDeleted {
+  session_id: string;
+}
+
+/** Return a session, or nothing. */
+export interface SessionGetRequest {
+  session_id: string;
+}
+
+/** A session as callers see it; it keeps the image's revision that it was created with.
+
+    `origin` is where it branches off from another session, None if it has begun by itself. */
+export interface SessionInfo {
+  id: string;
+  container_id: string;
+  image_id: string;
+  image_revision: number;
+  created_at: string;
+  origin?: BranchPoint | null;
+}
+
+/** Return the sessions of a container. */
+export interface SessionListRequest {
+  container_id: string;
+}
+
+/** Return the messages of a session. */
+export interface SessionMessagesRequest {
+  session_id: string;
+}
+
+/** Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000. Those of one container, or of all; with `waiting` those with a call that waits for a person, or those without one. */
+export interface SessionPageRequest {
+  container_id?: string | null;
+  waiting?: boolean | null;
+  after?: string | null;
+  limit?: number;
+}
+
+/** Run a session. */
+export interface SessionRunRequest {
+  session_id: string;
+}
+
+/** Return the calls of tools in a session. */
+export interface SessionToolCallsRequest {
+  session_id: string;
+}
+
+/** Return the turns of a session. */
+export interface SessionTurnsRequest {
+  session_id: string;
+}
+
+/** Return what a session has used and what it cost. */
+export interface SessionUsageRequest {
+  session_id: string;
+}
+
+/** What one model or tool was used for: how often, the sums of its token counts, its cost.
+
+    `unpriced` counts the uses whose cost is not known; `cost` is that of the others. */
+export interface Spent {
+  calls?: number;
+  usage?: Record<string, number>;
+  cost?: number;
+  unpriced?: number;
+}
+
+/** The model is asked again, with the results of its calls; `step` counts within the turn, from 1. */
+export interface StepStarted {
+  turn_id: string;
+  step: number;
+}
+
+/** Why the model refused, as the API says it; `category` and `explanation` are None where the API names none. */
+export interface StopDetails {
+  type?: string;
+  category?: string | null;
+  explanation?: string | null;
+}
+
+/** The environment could not go on; `type` is the failure's, as the API names it, such as `overloaded_error`. */
+export interface StreamError {
+  type?: string;
+  message: string;
+  retryable?: boolean;
+}
+
+/** Send the events of the session `topic`, from behind the cursor `after` on, and go on with what comes. With a `client_id` the server keeps what is acknowledged: without `after` it goes on from there, or else from the first event. `id` is the subscription's, unique among those of the connection. */
+export interface Subscribe {
+  type: "subscribe";
+  id: string;
+  topic: string;
+  client_id?: string | null;
+  after?: number | null;
+}
+
+/** The subscription stands; its first event is the one behind the cursor `after` (None if it only listens). */
+export interface Subscribed {
+  type: "subscribed";
+  id: string;
+  after?: number | null;
+}
+
+/** Plain text; `citations` as the API sent them. */
+export interface TextBlock {
+  type: "text";
+  text: string;
+  citations?: Array<Record<string, unknown>> | null;
+}
+
+/** The answer's text goes on. */
+export interface TextDelta {
+  text: string;
+}
+
+/** A document that is plain text. */
+export interface TextSource {
+  type: "text";
+  data: string;
+  media_type?: string;
+}
+
+/** What the model thought; only with its signature may it be sent back, unmodified. */
+export interface ThinkingBlock {
+  type: "thinking";
+  thinking: string;
+  signature?: string | null;
+}
+
+/** The model's thought goes on. */
+export interface ThinkingDelta {
+  text: string;
+}
+
+/** The thought is finished; the signature, if there is one, lets it be sent back. */
+export interface ThinkingEnd {
+  signature?: string | null;
+}
+
+/** The model begins to think. */
+export interface ThinkingStart {
+}
+
+/** A person approved the call; `by` is who, if that was said. */
+export interface ToolApproved {
+  id: string;
+  digest: string;
+  by?: string | null;
+}
+
+/** The model asks for a tool. */
+export interface ToolCall {
+  id?: string | null;
+  name: string;
+  input?: unknown;
+}
+
+/** A call of a tool that an answer asked for, and what has become of it.
+
+    `turn_id` and `message_id` name the turn and the answer that asked for it. `arguments` are those that it ran, or
+    will run, with; `original` are the model's own, where a person changed them. `reason` says why a person was asked,
+    `decision` what they did, and `decided_by` who they were, if that was said. `attempts` counts how often it was
+    started and `started_at` is the last of these times; `ended_at` is when it was answered, by the tool or by what kept
+    it from running (`ran` is then false). `cost` is in the currency of the prices, None if unknown. */
+export interface ToolCallInfo {
+  id: string;
+  session_id: string;
+  turn_id: string;
+  message_id: string;
+  name: string;
+  arguments: Record<string, unknown>;
+  stage: "answered" | "ready" | "running" | "waiting";
+  result: unknown;
+  is_error: boolean;
+  ran: boolean;
+  cost: number | null;
+  attempts: number;
+  asked_at: string | null;
+  reason: string;
+  decision: "answered" | "approved" | "edited" | "rejected" | null;
+  decided_by: string | null;
+  decided_at: string | null;
+  original: Record<string, unknown> | null;
+  started_at: string | null;
+  ended_at: string | null;
+}
+
+/** A person changed the arguments of the call. */
+export interface ToolEdited {
+  id: string;
+  original: Record<string, unknown>;
+  edited: Record<string, unknown>;
+  by?: string | null;
+}
+
+/** These calls wait for a person. */
+export interface ToolPending {
+  ids: Array<string>;
+}
+
+/** A person rejected the call. */
+export interface ToolRejected {
+  id: string;
+  reason: string;
+  by?: string | null;
+}
+
+/** A tool has answered. */
+export interface ToolResult {
+  id?: string | null;
+  name?: string | null;
+  result?: unknown;
+  is_error?: boolean;
+}
+
+/** The answer to a call: text, or text, image, document and search result blocks as plain mappings. */
+export interface ToolResultBlock {
+  type: "tool_result";
+  tool_use_id: string;
+  content: string | Array<Record<string, unknown>>;
+  is_error?: boolean;
+}
+
+/** The results that go back to the model. */
+export interface ToolResultMessage {
+  message: Message;
+}
+
+/** A call is to be run; `attempt` is above 1 if it was running when the process ended. */
+export interface ToolStarted {
+  id: string;
+  name: string;
+  input: Record<string, unknown>;
+  attempt?: number;
+}
+
+/** A call that the model asks for; `input` is the decoded JSON object.
+
+    `extra` holds what else the API said of the call, such as its `caller`; it goes back with the call. */
+export interface ToolUseBlock {
+  type: "tool_use";
+  id: string;
+  name: string;
+  input: Record<string, unknown>;
+  extra?: Record<string, unknown> | null;
+}
+
+/** The turn is over; `duration` is in seconds. `stop_sequence` and `stop_details` are those of its last answer, also of one without content. */
+export interface TurnCompleted {
+  turn_id: string;
+  outcome: "completed" | "failed" | "interrupted" | "waiting";
+  stop_reason?: string | null;
+  usage?: Record<string, unknown>;
+  duration?: number;
+  cost?: number | null;
+  stop_sequence?: string | null;
+  stop_details?: StopDetails | null;
+}
+
+/** A turn: it waits while `started_at` is None, and is over once there is an `outcome`.
+
+    `message_id` is the message that it is about: a turn that goes on with calls after a person has decided has that of
+    the turn it goes on with. `steps` counts how often the model was asked; `usage` and `cost` are those of the turn so
+    far, and None when nothing is known of them. `duration` is in seconds, `cost` in the currency of the prices.
+    `stop_sequence` is the stop sequence that ended its last answer, `stop_details` says why the model refused. */
+export interface TurnInfo {
+  id: string;
+  message_id: string;
+  accepted_at: string;
+  started_at: string | null;
+  ended_at: string | null;
+  outcome: "completed" | "failed" | "interrupted" | "waiting" | null;
+  stop_reason: string | null;
+  duration: number | null;
+  steps: number;
+  model: string | null;
+  usage: Record<string, unknown> | null;
+  cost: number | null;
+  failure: Failure | null;
+  stop_sequence?: string | null;
+  stop_details?: StopDetails | null;
+}
+
+/** Return which session a turn is of, and the cursor of its first event, or nothing. */
+export interface TurnLocateRequest {
+  turn_id: string;
+}
+
+/** Which session a turn is of, and the cursor of its first event there. */
+export interface TurnLocation {
+  turn_id: string;
+  session_id: string;
+  cursor: number;
+}
+
+/** The agent takes up a message. */
+export interface TurnStarted {
+  turn_id: string;
+  message_id: string;
+}
+
+/** Send no more to this subscription. */
+export interface Unsubscribe {
+  type: "unsubscribe";
+  id: string;
+}
+
+/** A public address from which the API fetches the bytes each time; they should not change. */
+export interface UrlSource {
+  type: "url";
+  url: string;
+}
+
+/** What a session has used, by the names of models and of tools; the name is empty where none is known.
+
+    Each says how often it was used, the sums of its token counts under the Messages API's names, the cost of the uses
+    whose cost is known, in the currency of the prices, and how many `unpriced` ones there are beside them. `usage`,
+    `cost` and `unpriced` are the sums over all of them. */
+export interface UsageInfo {
+  session_id: string;
+  models: Record<string, Spent>;
+  tools: Record<string, Spent>;
+  usage: Record<string, number>;
+  cost: number;
+  unpriced: number;
+}
+
+/** A message was accepted and is durable; its turn begins now or when those before it have ended. */
+export interface UserMessage {
+  message: Message;
+}
+
+/** A limit that only warns is exceeded. */
+export interface Warned {
+  reason: string;
+  message: string;
+}
+
+/** The server's first frame. Sizes are in bytes, of a whole message. */
+export interface Welcome {
+  type: "welcome";
+  protocol?: number;
+  server: string;
+  max_message_size: number;
+  max_subscriptions: number;
+}
