@@ -4,9 +4,9 @@
 #   make test         every test; ARGS=tests/house runs a part; COVER=1 tries more examples, measures what they cover
 #   make postgresql   the tests of the runtime with their logs on PostgreSQL; POSTGRESQL_BIN has another version's programs
 #   make soak         random histories, crashes and kills for 10 minutes; SOAK=60 takes an hour, SEED=7 repeats a round
-#   make check        format, lint, types, layers, dependencies, packaging
+#   make check        format, lint, types, layers, dependencies, packaging; the types of clients/js, where tsc is
 #   make format       write what the formatter and the linter can fix
-#   make typescript   what a test of docs/protocol.md compiles its client with; needs npm's registry
+#   make typescript   what checks the clients in JavaScript, also docs/protocol.md's; needs npm's registry
 #   make oldest       the tests of tables with the oldest SQLAlchemy that is allowed; needs a package index once
 #   make conformance  pykka's own tests with our actors; needs a package index each time, to take them from
 #   make bench        speed, as ratios to what else could be used; ARGS=--quick is passed on
@@ -21,6 +21,7 @@ ARGS ?=
 WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 ALL = --numprocesses $(WORKERS) --dist worksteal
 JOBS ?= 2
+TSC := $(VENV)/node_modules/.bin/tsc
 SOAK ?= 10
 
 OLDEST := $(VENV)/oldest
@@ -28,7 +29,7 @@ ON_POSTGRESQL = tests/features tests/runtime tests/crashes tests/server tests/cl
 OF_TABLES = tests/projections tests/views $(wildcard tests/*/test_projections.py)
 
 # The longest first: two run at a time.
-CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies
+CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies check-javascript
 
 .PHONY: help run test postgresql soak check format typescript oldest conformance bench clean $(CHECKS)
 .DEFAULT_GOAL := help
@@ -74,6 +75,9 @@ check-layers:
 	$(BIN)/lint-imports --no-logo
 check-dependencies:
 	$(BIN)/deptry .
+check-javascript:
+	@if [ -x $(TSC) ]; then echo $(TSC) --project clients/js && $(TSC) --project clients/js; else \
+	    echo 'clients/js is not checked without TypeScript: make typescript installs it'; fi
 check-packaging:
 	$(BIN)/python scripts/check_packaging.py
 

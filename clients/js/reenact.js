@@ -14,14 +14,17 @@
  */
 
 const PROTOCOL = 1;
-const BLAMES = [1003, 1007, 1008, 1009, 4400]; // codes that end a connection over what was sent to the server
+const BLAMES = [1003, 1007, 1008, 1009]; // codes that end a connection over what was sent to the server
 const BROKEN = 3; // so many connections may end over a request before it is not sent again
 const [FIRST, LONGEST] = [100, 10_000]; // milliseconds of the first pause between two attempts, and of the longest
 const PATIENCE = 10_000; // milliseconds that an attempt may take
 const APART = 100; // milliseconds between two acknowledgements for which nobody waits
 const [MOST, MOST_BYTES] = [5000, 4 * 1024 * 1024]; // events, and their JSON, that wait for who iterates
 const SESSIONS = 1000; // of so many sessions a listener remembers how far they were heard
-const PROBE = "probe"; // no subscription has this id, and the server says so
+const PROBE = "subscription-0"; // there is none of this id, and the server says so
+const LONGEST_TIMER = 2 ** 31 - 1; // milliseconds; browsers and Node call at once what is to be called later than that
+
+let webcrypto = globalThis.crypto;
 
 /** @type {{ [G in keyof Operations]: { [M in keyof Operations[G]]: keyof Requests } }} */
 const OPERATIONS = {
@@ -83,8 +86,8 @@ export class ReenactError extends Error {
 
 /** @param {string | URL} url @param {ConnectOptions} [options] @returns {Promise<Public.Client>} */
 export async function connect(url, options = {}) {
-  // @ts-expect-error - Node 18 alone comes here, whose types are not needed for this
-  if (!globalThis.crypto) globalThis.crypto = (await import("node:crypto")).webcrypto;
+  // @ts-expect-error - Node 18 alone comes to the import, whose types are not needed for this
+  webcrypto ??= (await import("node:crypto")).webcrypto;
   const link = new Link(websocketAddress(url), options);
   const timer = link.clock.setTimeout(
     () => link.end(new ReenactError("unreachable", `no server within ${link.timeout} ms: ${link.failure?.message}`)),
@@ -126,7 +129,7 @@ class Client {
    * @param {RequestOptions} [options]
    * @returns {Promise<Results[T]>}
    */
-  request(type, data, options = {}) {
+  async request(type, data, options = {}) {
     return this.#link.ask(type, data ?? {}, options);
   }
 
@@ -188,7 +191,7 @@ class Subscription extends Events {
   }
 
   next() {
-    if (this.#autoAck) this.#following.dealtWith(this.cursor);
+    if (this.#autoAck) this.#following.dealWith();
     return super.next();
   }
 
@@ -306,8 +309,8 @@ class Stream {
   say() {
     if (!this.link.welcome) return;
     if (this.id === null) {
-      if (this.left && !this.owes()) this.link.streams.delete(this);
-      else if (!(this.over || this.later || (this.full && !this.owes()))) {
+      if ((this.left || this.over) && !this.owes()) this.link.streams.delete(this);
+      else if (!(this.later || (this.full && !this.owes()))) {
         this.id = this.link.take(this);
         this.link.send({ ...this.begin(), id: this.id });
       }
@@ -390,6 +393,7 @@ class Following extends Stream {
   #received;
   #topic;
   #clientId;
+  #handedOut = 0;
   #wanted = 0; // acknowledgements: what is to be said, what was said on this connection, what is durable
   #sent = 0;
   #durable = 0;
@@ -436,12 +440,12 @@ class Following extends Stream {
 
   /** @param {Notification} event */
   handedOut(event) {
-    this.cursor = event.cursor ?? 0;
+    this.cursor = this.#handedOut = event.cursor ?? 0;
   }
 
-  /** Have all up to the cursor acknowledged, soon. @param {number} cursor */
-  dealtWith(cursor) {
-    this.#wanted = Math.max(this.#wanted, cursor);
+  /** Have all acknowledged that was handed out, soon. */
+  dealWith() {
+    this.#wanted = Math.max(this.#wanted, this.#handedOut);
     if (this.#wanted > this.#sent && this.#timer === null) {
       this.#timer = this.link.clock.setTimeout(() => {
         this.#timer = null;
@@ -666,7 +670,7 @@ class Link {
       if (this.welcome) asked.say(this, this.welcome);
       const late = `${request} was not answered within ${timeout} ms; it may have happened all the same`;
       const expire = () => asked.reject(new ReenactError("timeout", late));
-      const timer = timeout < Infinity ? this.clock.setTimeout(expire, timeout) : null;
+      const timer = timeout <= LONGEST_TIMER ? this.clock.setTimeout(expire, timeout) : null;
       const abort = () => asked.reject(signal?.reason);
       signal?.addEventListener("abort", abort);
       const forget = () => {
@@ -700,7 +704,7 @@ class Link {
       };
       socket.close(1000);
     });
-    this.onFailure(error);
+    this.#tell();
   }
 
   async close() {
@@ -754,7 +758,7 @@ class Link {
     this.#failures++;
     this.failure = unreachable(`the connection to ${this.address} is lost (${code}${reason && `: ${reason}`})`);
     this.#timer = this.clock.setTimeout(() => this.#dial(), wait);
-    this.onFailure(this.failure);
+    this.#tell();
   }
 
   /** @param {string} text */
@@ -791,8 +795,13 @@ class Link {
     this.#watch();
     for (const stream of [...this.streams]) stream.say();
     for (const asked of [...this.#asked.values()]) asked.say(this, welcome);
-    this.onFailure(null);
     this.#started();
+    this.#tell();
+  }
+
+  #tell() {
+    const { failure, onFailure } = this;
+    queueMicrotask(() => onFailure(failure)); // what it throws is no failure of ours
   }
 
   /** See that the server is there: pages hear nothing of its pings. */
@@ -870,7 +879,7 @@ function websocketAddress(given) {
   }
   if (!/^(http|ws)s?:$/.test(url.protocol)) throw wrong(given, `its scheme is ${url.protocol}`);
   if (url.username || url.password) throw wrong(url.host, "a user or a password is no part of it; give `token`");
-  if (url.search || url.hash) throw wrong(given, "it ends with its path");
+  if (url.search || url.hash) throw wrong(url.host, "it ends with its path");
   const path = url.pathname.replace(/\/+$/, "").replace(/\/ws$/, "");
   return `${url.protocol.replace("http", "ws")}//${url.host}${path}/ws`;
 }
@@ -897,7 +906,7 @@ function unreachable(message) {
 
 /** Return a random UUID; `crypto.randomUUID` is only there for pages that came over TLS or from this machine. */
 function uuid() {
-  const bytes = crypto.getRandomValues(new Uint8Array(16)).map((byte, place) => {
+  const bytes = webcrypto.getRandomValues(new Uint8Array(16)).map((byte, place) => {
     return place === 6 ? (byte & 0x0f) | 0x40 : place === 8 ? (byte & 0x3f) | 0x80 : byte;
   });
   const hex = Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");

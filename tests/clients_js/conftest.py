@@ -9,7 +9,7 @@ import pytest
 from reenact import Runtime
 from reenact.server import Limits, Server
 from tests.browsers import Chromium
-from tests.clients_js.hosts import Host, in_node, in_page, serving_pages
+from tests.clients_js.hosts import FILES, POLICY, Host, in_node, in_page, serving_pages
 from tests.reliability.conftest import agent, log, proxy, runtime, tap
 
 __all__ = ["agent", "log", "proxy", "runtime", "tap"]
@@ -18,7 +18,7 @@ __all__ = ["agent", "log", "proxy", "runtime", "tap"]
 @pytest.fixture(scope="session")
 def origin() -> Iterator[str]:
     """Where pages with the client are from."""
-    with serving_pages() as origin:
+    with serving_pages(FILES, POLICY) as origin:
         yield origin
 
 

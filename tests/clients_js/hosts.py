@@ -6,7 +6,7 @@ import json
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from tests.docs.typescript import SOURCE
 PATIENCE = 60.0
 HERE = Path(__file__).parent
 POLICY = "default-src 'none'; script-src 'self'; connect-src ws://127.0.0.1:*"
-_FILES = {
+FILES = {
     "": "<!doctype html><title>A page</title><link rel=icon href=data:,><script type=module src=/start.js></script>",
     "start.js": "import * as reenact from './reenact.js'; globalThis.reenact = reenact;",
 }
@@ -103,9 +103,16 @@ def in_node() -> Generator[Host]:
 
 
 @contextmanager
-def serving_pages() -> Generator[str]:
-    """Yield the origin of pages with the client, under a strict policy for their content."""
-    app = Starlette(routes=[Route("/{name:path}", _page)])
+def serving_pages(files: Mapping[str, str], policy: str) -> Generator[str]:
+    """Yield the origin of pages: the client, and these files, with this policy for their content."""
+
+    async def page(request: Request) -> Response:
+        name = str(request.path_params["name"])
+        content = SOURCE.read_text(encoding="utf-8") if name == SOURCE.name else files.get(name, "")
+        kind = "text/javascript" if name.endswith(".js") else "text/html"
+        return Response(content, media_type=kind, headers={"content-security-policy": policy})
+
+    app = Starlette(routes=[Route("/{name:path}", page)])
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off", timeout_graceful_shutdown=1))
         thread = threading.Thread(target=server.run, args=([listening],), name="pages")
@@ -115,13 +122,6 @@ def serving_pages() -> Generator[str]:
         finally:
             server.should_exit = True
             thread.join()
-
-
-async def _page(request: Request) -> Response:
-    name = str(request.path_params["name"])
-    content = SOURCE.read_text(encoding="utf-8") if name == SOURCE.name else _FILES.get(name, "")
-    kind = "text/javascript" if name.endswith(".js") else "text/html"
-    return Response(content, media_type=kind, headers={"content-security-policy": POLICY})
 
 
 def in_page(tab: Tab, origin: str) -> Host:

@@ -132,6 +132,15 @@ test("events are acknowledged when one behind them is asked for, many at a time"
   assert.deepEqual(server.sent, [{ type: "ack", id, cursor: 3 }]);
 });
 
+test("where it begins is not acknowledged: nothing of it was handed out", async () => {
+  for (const after of [undefined, 7]) {
+    const { server, subscription } = await subscribed({ after, clientId: "ada" }, 7);
+    subscription.next();
+    await server.pass(1000);
+    assert.deepEqual(server.sent, []);
+  }
+});
+
 test("what was not acknowledged before a break is acknowledged behind it", async () => {
   const { server, subscription, id } = await subscribed({}, 0, { clientId: "ada" });
   server.events(id, event(1), event(2));

@@ -79,7 +79,7 @@ def test_it_is_not_published_and_has_the_version_of_the_server_and_no_dependenci
 
 @needs_compiler
 def test_the_client_is_what_its_declarations_say() -> None:
-    assert compiled(SOURCE, DECLARATIONS, TYPES) == ""
+    assert compiled(CLIENT) == ""
 
 
 @needs_compiler
@@ -91,7 +91,7 @@ def test_a_client_that_is_not_what_its_declarations_say_is_refused(tmp_path: Pat
         other = other.replace(f"  {name}(", f"  {name}Other(")
     (tmp_path / SOURCE.name).write_text(other, encoding="utf-8")
 
-    told = compiled(tmp_path / SOURCE.name)
+    told = compiled(tmp_path, tmp_path / SOURCE.name)
 
     assert "Property 'listen' is missing in type 'Client'" in told
     assert "Property 'ack' is missing in type 'Subscription'" in told
@@ -104,7 +104,7 @@ def test_a_program_that_uses_it_is_strict_typescript_and_misuses_are_found(insta
     for number, line in enumerate(MISUSES):
         (installed / f"misuse_{number}.mts").write_text(begin + line)
 
-    told = compiled(*installed.glob("*.mts")).splitlines()
+    told = compiled(installed, *installed.glob("*.mts")).splitlines()
 
     assert [line for line in told if "misuse" not in line and not line.startswith(" ")] == []
     for number, expected in enumerate(MISUSES.values()):

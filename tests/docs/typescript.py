@@ -24,7 +24,6 @@ SOURCE = CLIENT / "reenact.js"
 TYPES = CLIENT / "types.d.ts"
 COMPILER = Path(sys.prefix) / "node_modules" / ".bin" / "tsc"
 """`make typescript` brings it."""
-STRICT = ("--strict", "--noUncheckedIndexedAccess", "--target", "es2022", "--module", "nodenext")
 BEGIN, END = "  // operations: .venv/bin/python -m tests.docs.generated\n", "  // /operations\n"
 METHODS = {
     "session_list_request": ("sessions", "listByContainer"),
@@ -110,9 +109,13 @@ def codes() -> list[str]:
     return sorted({*named, ServerUnreachableError.code})
 
 
-def compiled(*programs: Path) -> str:
-    """Return what the compiler has against the programs, which may be in JavaScript with types in comments."""
-    command = (str(COMPILER), *STRICT, "--allowJs", "--checkJs", "--noEmit", *map(str, programs))
+def compiled(directory: Path, *programs: Path) -> str:
+    """Return what the compiler has against the client in the directory, or against programs there, as strictly."""
+    settings = directory / "tsconfig.json"
+    if programs:
+        extends = {"extends": str(CLIENT / settings.name), "files": [str(program) for program in programs]}
+        settings.write_text(json.dumps(extends), encoding="utf-8")
+    command = (str(COMPILER), "--project", str(settings))
     return subprocess.run(command, capture_output=True, text=True, check=False).stdout
 
 
