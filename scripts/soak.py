@@ -15,7 +15,13 @@ import sys
 import time
 from collections.abc import Sequence
 
-EVERY_POINT = ("tests/crashes/test_matrix.py", "tests/deploy/test_ray.py", "tests/verification/test_damaged.py")
+EVERY_POINT = (
+    "tests/crashes/test_matrix.py",
+    "tests/deploy/test_ray.py",
+    "tests/journal/test_fence.py",
+    "tests/journal/test_postgres_stopped.py",
+    "tests/verification/test_damaged.py",
+)
 RANDOM = (
     "tests/clients_js/test_servers.py",
     "tests/crashes/test_random.py",

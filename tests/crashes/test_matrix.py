@@ -68,9 +68,10 @@ def cases() -> Iterator[Case]:
 
 def _crashes() -> Iterator[tuple[str, Crash] | tuple[str, Crash, bool]]:
     for workload, events in COMMITS.items():
-        for event in events:
+        for place, event in enumerate(events):
             of, nth = event if isinstance(event, tuple) else (event, 1)
-            for point in AROUND_A_COMMIT:
+            # What differs from event to event is whether it is durable by then.
+            for point in AROUND_A_COMMIT if THOROUGH or not place else AROUND_A_COMMIT[1:4]:
                 yield workload, Crash(point, nth, of)
     for workload, names in EFFECTS.items():
         for name in names:

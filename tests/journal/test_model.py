@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 from reenact.actors.journal.api import Append, Committed, Mark, Outcome, Publication, Remembered, Snapshot
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConflictError, RequestReusedError, StorageError
+from tests.examples import examples
 from tests.journal.server import Server
 from tests.journal.support import Added, Log, Unregistered, copy_files, said, step, words_of
 from tests.jsons import at
@@ -347,5 +348,6 @@ def test_a_log_on_a_server_is_what_a_naive_reading_says(server: Server) -> None:
             return self.log
 
     run_state_machine_as_test(
-        ServerMachine, settings=settings(settings.default or settings(), max_examples=10, stateful_step_count=25)
+        ServerMachine,
+        settings=settings(settings.default or settings(), max_examples=examples(10), stateful_step_count=25),
     )
