@@ -21,7 +21,7 @@ from reenact.testing import wait_until
 from tests.examples import examples
 from tests.jsons import at
 
-CLIENTS = 10
+CLIENTS = examples(10)
 OF_A_CLIENT = examples(10)
 """So many conversations share a client, and with it a connection."""
 CONVERSATIONS = CLIENTS * OF_A_CLIENT
