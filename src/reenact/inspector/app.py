@@ -153,7 +153,7 @@ def create_app(source: Source, token: str, *, service: Service[Served]) -> ASGIA
             *(Route(path, partial(show, view)) for path, view in PAGES.items()),
             Route("/head", head),
             WebSocketRoute("/ws", socket),
-            Mount("/static", StaticFiles(directory=HERE / "static")),
+            Mount("/static", StaticFiles(directory=HERE / "static", follow_symlink=True)),
         ]
     )
     return Guard(app, token, service)

@@ -30,6 +30,9 @@ from reenact.projections.log import Row
 
 State: TypeAlias = Literal["answers", "waits", "failed", "idle", "new", "deleted"]
 
+_CURSOR = """
+    SELECT cursor + heard - 1 FROM steps WHERE stream = ? AND count > 0 AND version <= ? ORDER BY version DESC LIMIT 1
+"""
 _BESIDE = (SessionCreated, SessionBranched, AgentStarted, AgentStopped, MessageAccepted, RulesRecorded)
 """Events that say nothing of whether the session is at work."""
 
@@ -37,8 +40,9 @@ _BESIDE = (SessionCreated, SessionBranched, AgentStarted, AgentStopped, MessageA
 def session(source: Source, address: Address) -> Page:
     """Return the page of a session: a window of its events, the last ones or those around a position."""
     session_id = address.required("id")
-    cursor = source.log.feed_end(f"session/{session_id}")  # before the events, so that no page misses what comes next
     history = History(source.log, session_id)
+    if address.choice("part", ("page", "news"), "page") == "news":
+        return Page("session_news.html", {"count": max(0, history.count - (address.number("last") or 0))})
     at = address.number("at")
     number = None if at is None else history.number_at(at)
     window = history.window(number)
@@ -66,7 +70,7 @@ def session(source: Source, address: Address) -> Page:
             "began": history.begun.recorded_at,
             "state": state_of(window.own if window.is_end else history.window(size=SIZE // 4).own),
             "spent": source.tables.model.usage(session_id),
-            "cursor": cursor,
+            "cursor": _heard(source, window.own[-1]),
             "window": window,
             "first": history.row(1).position if window.first > 1 else first.position,
             "last": last.position,
@@ -120,6 +124,12 @@ def state_of(rows: Iterable[Row]) -> State:
             case _:
                 pass
     return "new"
+
+
+def _heard(source: Source, row: Row) -> int:
+    """Return the last cursor at which subscribers hear what became durable together with the event."""
+    found = source.log.select(_CURSOR, (row.stream, row.version))
+    return max(0, int(found[0][0])) if found else 0
 
 
 def _waits_since(story: Story, window: Window) -> int | None:

@@ -1,0 +1,173 @@
+"""A session that is looked at while it is written: what comes is shown where it belongs, and nothing jumps."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+
+from reenact import Image, Runtime
+from reenact.actors.environment.api import OnEvent
+from reenact.domain.messages import Said
+from reenact.inspector import Inspector, Source
+from tests.browsers import Tab
+
+PATIENCE = 30.0
+
+
+class Talker:
+    """A model that says what a test says, when it says it."""
+
+    name = "talker"
+
+    def __init__(self) -> None:
+        self._asked = threading.Semaphore(0)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._said: asyncio.Queue[Mapping[str, object]] = asyncio.Queue()
+
+    def provide(self) -> Talker:
+        return self
+
+    def says(self, *texts: str) -> None:
+        for text in texts:
+            self._tell({"type": "text_delta", "data": {"text": text}})
+
+    def stops(self) -> None:
+        self._tell({"type": "message_stop", "data": {"stop_reason": "end_turn"}})
+
+    def wait_until_asked(self) -> None:
+        assert self._asked.acquire(timeout=PATIENCE)
+
+    def _tell(self, event: Mapping[str, object]) -> None:
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._said.put_nowait, event)
+
+    async def send_message(
+        self,
+        *,
+        messages: Sequence[Said],
+        system: str | None,
+        model: str | None,
+        max_tokens: int | None,
+        tools: Sequence[Mapping[str, object]],
+        on_event: OnEvent,
+    ) -> None:
+        self._loop = asyncio.get_running_loop()
+        on_event({"type": "message_start", "data": {"model": "talker-1"}})
+        self._asked.release()
+        event: Mapping[str, object] = {"type": ""}
+        while event["type"] != "message_stop":
+            event = await self._said.get()
+            on_event(event)
+
+    def interrupt(self) -> None:
+        """Nothing: the task is cancelled."""
+
+
+class Watched:
+    """A session that is open in a browser while a runtime writes it."""
+
+    def __init__(self, runtime: Runtime, talker: Talker, inspector: Inspector, tab: Tab) -> None:
+        self.talker = talker
+        self.inspector = inspector
+        self.tab = tab
+        self._runtime = runtime
+        runtime.containers.create(container_id="default")
+        runtime.sessions.create("default", "chat", session_id="talk")
+        self._agent = runtime.sessions.run("talk")
+
+    def ask(self, text: str) -> None:
+        """Send a message; the model is asked once this returns."""
+        self._runtime.agents.receive(self._agent, text)
+        self.talker.wait_until_asked()
+
+    def answer(self, question: str, answer: str) -> None:
+        """Send a message, and have it answered."""
+        turn = self._runtime.agents.receive(self._agent, question)
+        self.talker.wait_until_asked()
+        self.talker.says(answer)
+        self.talker.stops()
+        self._runtime.turns.wait(turn)
+
+    def open(self) -> None:
+        self.tab(lambda page: page.goto(self.inspector.address))
+        self.tab(lambda page: page.goto(f"{self.inspector.url}/session?id=talk"))
+        self.shows("#following >> text=following")
+
+    def shows(self, selector: str) -> None:
+        """Wait until the page shows it."""
+        self.tab(lambda page: page.wait_for_selector(selector))
+
+    def text(self, selector: str) -> str:
+        return self.tab(lambda page: page.inner_text(selector))
+
+
+@pytest.fixture
+def watched(log: str, tab: Tab) -> Iterator[Watched]:
+    talker = Talker()
+    with (
+        Runtime.open(log, llm_provider=talker, default_image=Image(id="chat"), synchronous="OFF") as runtime,
+        Source.open(log) as source,
+        Inspector(source) as inspector,
+    ):
+        yield Watched(runtime, talker, inspector, tab)
+        tab(lambda page: page.goto("about:blank"))
+
+
+def test_an_answer_grows_while_it_is_given_and_stands_there_when_it_is_recorded(watched: Watched) -> None:
+    watched.ask("Count")
+    watched.talker.says("one ")
+    watched.open()
+    watched.shows("#talk .now .said >> text=one")
+    words = [f"{number} " for number in range(400)]
+    watched.talker.says(*words, "<b>\u202e\x1b")
+    watched.shows("#talk .now .said .esc >> nth=1")
+
+    assert watched.text("#talk .now .said") == f"one {''.join(words)}<b>\\u202e\\u001b"
+    watched.talker.stops()
+    watched.shows("#rail >> text=Turn ended: completed")
+    assert watched.tab(lambda page: page.locator("#talk .now").count()) == 0
+    assert watched.text("#talk li:last-child .text") == f"one {''.join(words)}<b>\\u202e\\u001b"
+    assert watched.text(".title .chip") == "idle"
+    assert not [said for said in watched.tab.said if "404" not in said]
+
+
+def test_what_happens_while_the_page_is_held_is_counted_and_comes_when_it_is_let_go(watched: Watched) -> None:
+    watched.answer("First", "The first answer.")
+    watched.open()
+    watched.tab(lambda page: page.keyboard.press("f"))
+    watched.shows("#following >> text=held")
+    watched.answer("Second", "The second answer.")
+    watched.shows("#news >> text=4 new events")
+
+    assert "The second answer." not in watched.text("#rail")
+    watched.tab(lambda page: page.click("#news a"))
+    watched.shows("#rail >> text=The second answer.")
+    watched.shows("#following >> text=following")
+    assert watched.tab(lambda page: page.locator("#news").is_hidden())
+
+
+def test_new_events_do_not_move_what_somebody_reads(watched: Watched) -> None:
+    for number in range(12):
+        watched.answer(f"Question {number}", f"The answer to question {number}.")
+    watched.open()
+    watched.tab(lambda page: page.evaluate("scrollTo(0, 300)"))
+    top = "[...document.querySelectorAll('#rail > li')][8].getBoundingClientRect().top"
+    before = watched.tab(lambda page: page.evaluate(top))
+    watched.answer("One more", "The last answer.")
+    watched.shows("#news >> text=4 new events")
+
+    assert "The last answer." in watched.text("#rail")
+    assert watched.tab(lambda page: page.evaluate(top)) == before
+    watched.tab(lambda page: page.evaluate("scrollTo(0, document.body.scrollHeight)"))
+    watched.tab(lambda page: page.wait_for_selector("#news", state="hidden"))
+
+
+def test_a_page_that_has_lost_the_inspector_says_since_when(watched: Watched) -> None:
+    watched.open()
+
+    watched.inspector.stop()
+
+    watched.shows("#following.failed >> text=not following since")
