@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import httpx2
 from bs4 import BeautifulSoup, Tag
 
+from reenact.actors.asking import Asking
 from reenact.inspector import Inspector, Source
 
 
@@ -39,9 +40,9 @@ def attribute(tag: Tag | None, name: str) -> str:
 
 
 @contextmanager
-def browsing(source: Source) -> Iterator[Browser]:
-    """Serve the pages of the source to a browser."""
-    with Inspector(source) as inspector:
+def browsing(source: Source, owner: Asking | None = None, by: str = "") -> Iterator[Browser]:
+    """Serve the pages of the source to a browser, where people may act if there is an owner."""
+    with Inspector(source, owner=owner, by=by) as inspector:
         browser = Browser(inspector, source)
         try:
             yield browser

@@ -20,12 +20,15 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
+from reenact.actors.asking import Asking
 from reenact.domain.errors import InvalidInputError, NotFoundError, ReenactError
 from reenact.domain.frames import SUBPROTOCOL
+from reenact.inspector.actions import Actions, Form
 from reenact.inspector.addresses import Address
-from reenact.inspector.pages import PAGES
-from reenact.inspector.rendering import HERE, File, Page, View, render
+from reenact.inspector.pages import ACTS, PAGES
+from reenact.inspector.rendering import HERE, Act, File, Page, View, render
 from reenact.inspector.source import Source
+from reenact.projections.read_model.waiting_list import count
 from reenact.server.service import Served, Service
 from reenact.server.sockets import Connection
 
@@ -125,20 +128,31 @@ def _with_headers(send: Send) -> Send:
     return tell
 
 
-def create_app(source: Source, token: str, *, service: Service[Served]) -> ASGIApp:
+def create_app(
+    source: Source, token: str, *, service: Service[Served], owner: Asking | None = None, by: str = ""
+) -> ASGIApp:
     """Return the ASGI application of a source, which stays yours to close.
 
     Args:
         source: the log whose pages are shown.
         token: what lets people in, see `new_token`.
         service: what the WebSocket is served by, and which names the application may be called by.
+        owner: the runtime that writes the log, here or behind a server, if people may act; it stays yours to close.
+        by: in whose name they do, for the record.
     """
+    actions = None if owner is None else Actions(owner, by, token)
     limiter = CapacityLimiter(AT_ONCE)
 
     async def show(view: View, request: Request) -> Response:
-        base = request.scope.get("root_path", "")
-        address = Address(base, request.url.path.removeprefix(base), dict(request.query_params))
-        return await to_thread.run_sync(_answer, source, view, address, limiter=limiter)
+        return await to_thread.run_sync(_answer, source, view, _address(request), actions, limiter=limiter)
+
+    async def act(carry_out: Act, request: Request) -> Response:
+        address = _address(request)
+        try:
+            form = await Form.of(request)
+        except InvalidInputError as error:
+            return await to_thread.run_sync(_answer, source, _raising(error), address, actions, limiter=limiter)
+        return await to_thread.run_sync(_done, source, carry_out, address, actions, form, limiter=limiter)
 
     async def head(_: Request) -> Response:
         return JSONResponse({"position": await to_thread.run_sync(source.log.head, limiter=limiter)})
@@ -151,6 +165,7 @@ def create_app(source: Source, token: str, *, service: Service[Served]) -> ASGIA
     app = Starlette(
         routes=[
             *(Route(path, partial(show, view)) for path, view in PAGES.items()),
+            *(Route(path, partial(act, carry_out), methods=["POST"]) for path, carry_out in ACTS.items()),
             Route("/head", head),
             WebSocketRoute("/ws", socket),
             Mount("/static", StaticFiles(directory=HERE / "static", follow_symlink=True)),
@@ -159,7 +174,33 @@ def create_app(source: Source, token: str, *, service: Service[Served]) -> ASGIA
     return Guard(app, token, service)
 
 
-def _answer(source: Source, view: View, address: Address) -> Response:
+def _address(request: Request) -> Address:
+    base = request.scope.get("root_path", "")
+    return Address(base, request.url.path.removeprefix(base), dict(request.query_params))
+
+
+def _done(source: Source, carry_out: Act, address: Address, actions: Actions | None, form: Form) -> Response:
+    """Do what the form asks for, and lead to where that is seen."""
+    if actions is None:
+        return _answer(source, lambda *_: Page("looking.html", {}, 403), address, actions)
+    try:
+        actions.check(form)
+        led = carry_out(source, address, actions, form)
+    except ReenactError as error:
+        return _answer(source, _raising(error), address, actions)
+    if isinstance(led, str):
+        return RedirectResponse(led, 303)
+    return _answer(source, lambda *_: led, address, actions)
+
+
+def _raising(error: ReenactError) -> View:
+    def fail(*_: object) -> Page:
+        raise error
+
+    return fail
+
+
+def _answer(source: Source, view: View, address: Address, actions: Actions | None) -> Response:
     """Make the page; what goes wrong becomes a page as well."""
     try:
         page = view(source, address)
@@ -170,4 +211,13 @@ def _answer(source: Source, view: View, address: Address) -> Response:
         headers = {"content-disposition": f'attachment; filename="{page.name}"'}
         return PlainTextResponse(page.text, headers=headers)
     now = datetime.now(UTC)
-    return HTMLResponse(render(page, source=source, address=address, now=now), page.status)
+    frame = {"source": source, "address": address, "now": now, "actions": actions, "waiting": _waiting(source)}
+    return HTMLResponse(render(page, **frame), page.status)
+
+
+def _waiting(source: Source) -> int:
+    """Return how many calls wait for people, as far as that can be said."""
+    try:
+        return count(source.tables)[0]
+    except ReenactError:
+        return 0

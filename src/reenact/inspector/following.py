@@ -21,6 +21,21 @@ REST = 1.0
 _logger = logging.getLogger("reenact.inspector")
 
 
+class FeedOnly:
+    """A feed, without a runtime that could be asked for anything: pages act by their forms alone."""
+
+    def __init__(self, feed: Feed) -> None:
+        self.feed = feed
+
+    def request(self, type: str, data: Mapping[str, object], timeout: float | None) -> Envelope[Response]:  # noqa: A002 - as a runtime has it
+        """Refuse.
+
+        Raises:
+            InvalidInputError: always.
+        """
+        raise InvalidInputError(f"{type!r} cannot be carried out here: this server only reads the log")
+
+
 class ReadOnlyLog:
     """A log that is only read, and its feed: what is published of a session is read from the log. Thread-safe.
 
@@ -34,14 +49,6 @@ class ReadOnlyLog:
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reenact-inspector-follow", daemon=True)
         self._thread.start()
-
-    def request(self, type: str, data: Mapping[str, object], timeout: float | None) -> Envelope[Response]:  # noqa: A002 - as a runtime has it
-        """Refuse: a log that is only read carries out no requests.
-
-        Raises:
-            InvalidInputError: always.
-        """
-        raise InvalidInputError(f"{type!r} cannot be carried out here: this server only reads the log")
 
     def close(self) -> None:
         """Follow the log no more. Idempotent."""

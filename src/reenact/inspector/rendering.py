@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from reenact.inspector.actions import Actions, Form
 from reenact.inspector.addresses import Address
 from reenact.inspector.phrases import PHRASES
 from reenact.inspector.source import Source
@@ -35,6 +36,9 @@ class File(msgspec.Struct, frozen=True):
 
 View: TypeAlias = Callable[[Source, Address], Page | File]
 """Makes the page of an address, on a thread of its own; it may read, and raises what the reading raises."""
+
+Act: TypeAlias = Callable[[Source, Address, Actions, Form], Page | str]
+"""Does what a form asks for; returns the address at which that is seen, or the page that says why it was not done."""
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reenact.actors.asking import Asking
 from reenact.domain.errors import ConfigurationError
 from reenact.inspector.app import create_app, new_token
 from reenact.inspector.source import Source
@@ -13,8 +14,12 @@ from reenact.server.serving import Listener, check_port
 class Inspector(Listener):
     """The pages of a log at an address of this machine. `start` and `stop` it, or use it as a context manager."""
 
-    def __init__(self, source: Source, host: str = "127.0.0.1", port: int = 0) -> None:
+    def __init__(
+        self, source: Source, host: str = "127.0.0.1", port: int = 0, *, owner: Asking | None = None, by: str = ""
+    ) -> None:
         """Prepare to serve the source, which stays yours to close; port 0 takes any that is free.
+
+        With the `owner`, the runtime that writes the log, here or behind a server, people may act, in the name `by`.
 
         Raises:
             ConfigurationError: the address is no loopback address, or none of this machine.
@@ -23,7 +28,7 @@ class Inspector(Listener):
         self.token = new_token()
         hosts = hosts_of(host, host, ())
         service = Service(source.served, Access((), (), hosts), Limits(), allow_programs=False)
-        super().__init__(create_app(source, self.token, service=service), service, host, port)
+        super().__init__(create_app(source, self.token, service=service, owner=owner, by=by), service, host, port)
         if not is_loopback(self._address):
             raise ConfigurationError(f"the inspector is for this machine alone, and {host} can be reached from others")
 

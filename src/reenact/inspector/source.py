@@ -8,8 +8,9 @@ from typing import Self
 
 from reenact._location import LogLocation, location_of
 from reenact._runtime import codec
+from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.stored import StoredJournal
-from reenact.inspector.following import ReadOnlyLog
+from reenact.inspector.following import FeedOnly, ReadOnlyLog
 from reenact.inspector.states import States
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.server.service import Served
@@ -31,8 +32,8 @@ class Source:
         self._cleanup = cleanup
 
     @classmethod
-    def open(cls, log: str | os.PathLike[str], served: Served | None = None) -> Self:
-        """Open the log for reading. `served` is the runtime that writes it in this process, if one does.
+    def open(cls, log: str | os.PathLike[str], feed: Feed | None = None) -> Self:
+        """Open the log for reading. `feed` is that of the runtime that writes it in this process, if one does.
 
         Raises:
             ConfigurationError: it names no log, or what it needs is not installed.
@@ -45,10 +46,11 @@ class Source:
         with ExitStack() as cleanup:
             journal = cleanup.enter_context(location.open(codec(), read_only=True))
             tables = cleanup.enter_context(ReaderTables(location.url, journal, location.has_writer))
-            if served is None:
-                served = follower = ReadOnlyLog(journal)
-                cleanup.callback(follower.close)
-            return cls(location, journal, tables, served, cleanup.pop_all())
+            if feed is None:
+                served = ReadOnlyLog(journal)
+                cleanup.callback(served.close)
+                feed = served.feed
+            return cls(location, journal, tables, FeedOnly(feed), cleanup.pop_all())
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import datetime, timedelta
 
@@ -55,6 +56,14 @@ def line(text: object, width: int = 200) -> Markup:
 def as_json(value: object) -> str:
     """Return the value as JSON that people read."""
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def as_visible_json(value: object) -> str:
+    """Return the value as JSON that can be changed: what cannot be seen, or would act, stands in it as an escape."""
+    return "".join(
+        character if character in '\n"\\' or seen(character, "") == character else json.dumps(character)[1:-1]
+        for character in as_json(value)
+    )
 
 
 def count(number: int | None) -> str:

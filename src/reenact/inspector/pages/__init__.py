@@ -3,21 +3,29 @@
 from collections.abc import Mapping
 from typing import Final
 
+from reenact.inspector.pages.acting import ask_branch, ask_interrupt, branch, interrupt
 from reenact.inspector.pages.branches import branches
 from reenact.inspector.pages.event import event
 from reenact.inspector.pages.session import session
 from reenact.inspector.pages.sessions import list_changed, list_sessions
 from reenact.inspector.pages.state import state
 from reenact.inspector.pages.value import value
-from reenact.inspector.rendering import View
+from reenact.inspector.pages.waiting import decide, list_waiting
+from reenact.inspector.rendering import Act, View
 
 PAGES: Final[Mapping[str, View]] = {
     "/": list_sessions,
     "/rows": list_changed,
     "/branches": branches,
+    "/waiting": list_waiting,
+    "/interrupt": ask_interrupt,
+    "/branch": ask_branch,
     "/session": session,
     "/event": event,
     "/state": state,
     "/value": value,
 }
 """The pages by their paths."""
+
+ACTS: Final[Mapping[str, Act]] = {"/waiting": decide, "/interrupt": interrupt, "/branch": branch}
+"""What their forms do."""

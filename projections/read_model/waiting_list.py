@@ -1,0 +1,127 @@
+"""Questions about calls that wait for people: a page of them, and what became of one."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from reenact.domain.history import Decision
+from reenact.domain.loop.asking import Question
+from reenact.domain.loop.rounds import Kind
+from reenact.domain.plain import JsonDict
+from reenact.projections.read_model.reader_tables import ReaderTables
+from reenact.projections.read_model.rows import made
+from reenact.projections.read_model.session_list import questions_at
+from reenact.projections.read_model.tables import BEFORE_ALL
+
+LARGEST: Final = 1_000_000
+"""Bytes of arguments that are read; of larger ones nothing is."""
+
+_question = msgspec.msgpack.Decoder(Question).decode
+_JSON = msgspec.msgpack.Decoder(JsonDict).decode
+
+
+class Place(msgspec.Struct, frozen=True, order=True):
+    """Which call: the position of the answer that asks for it, its number there, and the key of its session."""
+
+    position: int = BEFORE_ALL
+    number: int = 0
+    session: int = 0
+
+    def __str__(self) -> str:
+        """Return it as it stands in addresses."""
+        return f"{self.position}.{self.number}.{self.session}"
+
+
+class WaitingCall(msgspec.Struct):
+    """A call that waits. Times are microseconds; `arguments` are None if they are larger than what is read."""
+
+    place: Place
+    id: str
+    kind: Kind
+    name: str
+    digest: str
+    reason: str
+    since: int
+    session_id: str
+    image_id: str
+    size: int
+    arguments: JsonDict | None
+    question: Question | None
+    asked: str = ""
+    said: str = ""
+
+
+class DecidedCall(msgspec.Struct, frozen=True):
+    """What became of a call. Times are microseconds."""
+
+    id: str
+    name: str
+    session_id: str
+    stage: str
+    decision: Decision | None
+    decided_by: str | None
+    decided_at: int | None
+
+
+_FROM = """
+    FROM calls c JOIN sessions s ON s.position = c.session JOIN messages m ON m.position = c.position
+    WHERE c.stage = 'waiting' AND s.deleted_at IS NULL
+"""
+
+
+def count(tables: ReaderTables) -> tuple[int, int, int | None]:
+    """Return how many calls wait, in how many sessions, and since when the first one does."""
+    ((calls, sessions, since),) = tables.query(f"SELECT count(*), count(DISTINCT c.session), min(c.asked_at) {_FROM}")
+    assert isinstance(calls, int)
+    assert isinstance(sessions, int)
+    return calls, sessions, since if isinstance(since, int) else None
+
+
+def page(tables: ReaderTables, after: Place, limit: int) -> list[WaitingCall]:
+    """Return the calls behind that place, those first that were asked for first."""
+    rows = tables.query(
+        f"""
+        SELECT c.position, c.number, c.session, c.id, c.kind, c.name, c.digest, c.reason, c.asked_at, s.id, s.image_id,
+            length(c.arguments), CASE WHEN length(c.arguments) <= {LARGEST} THEN c.arguments END, c.question, m.asked
+        {_FROM} AND (c.position, c.number, c.session) > (:position, :number, :session)
+        ORDER BY c.position, c.number, c.session LIMIT :limit
+        """,
+        **msgspec.structs.asdict(after),
+        limit=limit,
+    )
+    asked = questions_at(tables, {row[-1] for row in rows if isinstance(row[-1], int)})
+    said = questions_at(tables, {row[0] for row in rows if isinstance(row[0], int)})
+    return [
+        made(
+            WaitingCall,
+            made(Place, *cells[:3]),
+            *cells[3:12],
+            _JSON(cells[12]) if isinstance(cells[12], bytes) else None,
+            _question(cells[13]) if isinstance(cells[13], bytes) else None,
+            asked=asked.get(cells[14], "") if isinstance(cells[14], int) else "",
+            said=said.get(cells[0], "") if isinstance(cells[0], int) else "",
+        )
+        for cells in rows
+    ]
+
+
+def call_at(tables: ReaderTables, place: Place) -> WaitingCall | None:
+    """Return the call at the place, if it waits."""
+    before = Place(place.position, place.number, place.session - 1)
+    found = page(tables, before, 1)
+    return found[0] if found and found[0].place == place else None
+
+
+def decided_at(tables: ReaderTables, place: Place) -> DecidedCall | None:
+    """Return what became of the call at the place, None if there is no such call."""
+    rows = tables.query(
+        """
+        SELECT c.id, c.name, s.id, c.stage, c.decision, c.decided_by, c.decided_at
+        FROM calls c JOIN sessions s ON s.position = c.session
+        WHERE c.position = :position AND c.number = :number AND c.session = :session
+        """,
+        **msgspec.structs.asdict(place),
+    )
+    return made(DecidedCall, *rows[0]) if rows else None

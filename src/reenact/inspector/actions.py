@@ -1,0 +1,89 @@
+"""What people may do from the pages: it is done by the runtime that writes the log, and in somebody's name."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import time
+from collections.abc import Mapping, Sequence
+from typing import Final
+from urllib.parse import parse_qsl
+
+from starlette.requests import Request
+
+from reenact.actors.asking import Asking
+from reenact.domain.errors import InvalidInputError
+from reenact.inspector.source import Source
+
+LARGEST: Final = 4_000_000
+"""Bytes of a form that are taken."""
+FIELDS: Final = 200
+_TYPE = "application/x-www-form-urlencoded"
+_CATCH_UP = 2.0
+"""Seconds that a page waits for the tables to show what was just done."""
+
+
+class Actions:
+    """What is allowed: through the runtime that has the log open for writing, here or behind a server.
+
+    `by` is who decides, for the record. `form` is in each form, and nobody knows it who does not have the cookie.
+    """
+
+    def __init__(self, owner: Asking, by: str, token: str) -> None:
+        """Take the runtime, which stays yours to close, and the token that opens the pages."""
+        self.owner = owner
+        self.by = by
+        self.form = hmac.new(token.encode(), b"the forms of the inspector", hashlib.sha256).hexdigest()
+
+    def check(self, form: Form) -> None:
+        """See that one of our pages has sent the form.
+
+        Raises:
+            InvalidInputError: it was not.
+        """
+        if not hmac.compare_digest(form.one("form").encode(), self.form.encode()):
+            raise InvalidInputError("this inspector has not made that form, or an earlier one has; load its page again")
+
+
+class Form:
+    """The fields of a form, as they were sent."""
+
+    def __init__(self, fields: Sequence[tuple[str, str]]) -> None:
+        self._fields: Mapping[str, list[str]] = {}
+        for name, value in fields:
+            self._fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
+
+    @classmethod
+    async def of(cls, request: Request) -> Form:
+        """Read the form.
+
+        Raises:
+            InvalidInputError: it is none, or too large.
+        """
+        if request.headers.get("content-type", "").partition(";")[0].strip() != _TYPE:
+            raise InvalidInputError(f"a form comes as {_TYPE}")
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST:
+                raise InvalidInputError(f"a form has at most {LARGEST} bytes")
+        try:
+            return cls(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS, errors="strict"))
+        except ValueError as error:
+            raise InvalidInputError(f"the form cannot be read: {error}") from None
+
+    def one(self, name: str) -> str:
+        """Return the value of the field, empty if there is none."""
+        return self._fields.get(name, [""])[0]
+
+    def all(self, name: str) -> list[str]:
+        """Return all values of the field."""
+        return self._fields.get(name, [])
+
+
+def catch_up(source: Source) -> None:
+    """Wait until the tables hold what the log holds now, or it has taken too long."""
+    head, until = source.log.head(), time.monotonic() + _CATCH_UP
+    source.tables.refresh()
+    while source.tables.position() < head and time.monotonic() < until:
+        time.sleep(0.01)

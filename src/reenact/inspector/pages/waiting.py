@@ -1,0 +1,174 @@
+"""What waits for people: each call with all that it would run with, and the forms that decide about it."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Final
+
+import msgspec
+
+from reenact.actors.kernel.timetable import microseconds
+from reenact.domain.errors import CallNotPendingError, InvalidInputError, StaleApprovalError
+from reenact.domain.loop.asking import Question
+from reenact.domain.plain import Json, JsonDict
+from reenact.inspector.actions import Actions, Form, catch_up
+from reenact.inspector.addresses import Address
+from reenact.inspector.rendering import Page
+from reenact.inspector.source import Source
+from reenact.inspector.text import as_visible_json, visible
+from reenact.inspector.values import Pieces, value_of
+from reenact.projections.read_model.waiting_list import (
+    DecidedCall,
+    Place,
+    WaitingCall,
+    call_at,
+    count,
+    decided_at,
+    page,
+)
+
+SIZE: Final = 50
+ROOM: Final = 80_000
+"""Characters of arguments that a page shows; one call at least is shown as a whole if it has no more than that."""
+EDITED: Final = 8_000
+"""Characters of arguments that can be changed in a form."""
+_APART = 3
+_object = msgspec.json.Decoder(JsonDict).decode
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """A call as it is shown. Only one that is shown as a whole can be approved; `seen` stands for what was shown."""
+
+    call: WaitingCall
+    pieces: Pieces
+    length: int
+    is_whole: bool
+    written: str | None
+    seen: str
+
+
+def list_waiting(source: Source, address: Address) -> Page:
+    """Return a page of the calls that wait."""
+    source.tables.refresh()
+    after = _place(address.text("after")) if address.text("after") else Place()
+    done = address.text("done")
+    calls = page(source.tables, after, SIZE + 1)
+    asks: list[Ask] = []
+    room = ROOM
+    for call in calls[:SIZE]:
+        ask = _ask(call)
+        if asks and ask.length > room:
+            break
+        asks.append(ask)
+        room -= min(ask.length, room)
+    all_calls, sessions, since = count(source.tables)
+    return Page(
+        "waiting.html",
+        {
+            "asks": asks,
+            "calls": all_calls,
+            "sessions": sessions,
+            "since": since,
+            "further": asks[-1].call.place if len(asks) < len(calls) else None,
+            "is_first": not address.text("after"),
+            "done": decided_at(source.tables, _place(done)) if done else None,
+            "micros": microseconds(),
+        },
+    )
+
+
+def decide(source: Source, address: Address, actions: Actions, form: Form) -> Page | str:
+    """Do what the form asks for; return where that is shown, or the page that says why it is not done.
+
+    Raises:
+        InvalidInputError: it asks for nothing that can be done.
+        ReenactError: the runtime refuses it.
+    """
+    place = _place(form.one("call"))
+    source.tables.refresh()
+    call = call_at(source.tables, place)
+    ask = None if call is None else _ask(call)
+    if call is None or ask is None or form.one("seen") != ask.seen:
+        return _meanwhile(source, place)
+    edited = _edited(form, call)
+    if edited is not None and form.one("do") == "approve":
+        shown = {"ask": ask, "edited": as_visible_json(edited), "pieces": value_of(0, "", edited).pieces}
+        return Page("approve_edited.html", shown)
+    try:
+        _carry_out(actions, form, ask, edited)
+    except (CallNotPendingError, StaleApprovalError):
+        catch_up(source)
+        return _meanwhile(source, place)
+    catch_up(source)
+    return address.to("/waiting", done=place)
+
+
+def _carry_out(actions: Actions, form: Form, ask: Ask, edited: JsonDict | None) -> None:
+    agents, call, by = actions.owner.agents, ask.call, actions.by
+    match form.one("do"):
+        case "approve" | "approve edited" if call.kind == "approval" and ask.is_whole:
+            digest = call.digest or None
+            agents.approve(call.id, session_id=call.session_id, arguments=edited, digest=digest, by=by)
+        case "reject":
+            reason, goes_on = form.one("reason").strip(), not form.one("stop")
+            agents.reject(call.id, reason, resume=goes_on, session_id=call.session_id, by=by)
+        case "answer" if call.question is not None:
+            agents.respond(call.id, _answer(form, call.question), session_id=call.session_id, by=by)
+        case _:
+            raise InvalidInputError("this cannot be done to the call")
+
+
+def _ask(call: WaitingCall) -> Ask:
+    if call.arguments is None:
+        return Ask(call, (), 0, is_whole=False, written=None, seen=_seen(call))
+    value = value_of(0, "", call.arguments)
+    length = sum(len(visible(name)) + len(visible(text)) for name, text in value.pieces)
+    is_whole = length <= ROOM
+    pieces = value.pieces if is_whole else tuple(value.beginning(EDITED // 2))
+    written = as_visible_json(call.arguments) if length <= EDITED else None
+    return Ask(call, pieces, length + len(written or ""), is_whole=is_whole, written=written, seen=_seen(call))
+
+
+def _seen(call: WaitingCall) -> str:
+    told = [str(call.place), call.id, call.kind, call.name, call.digest, call.since, call.session_id]
+    return hashlib.sha256(msgspec.json.encode([told, call.arguments, call.question])).hexdigest()
+
+
+def _place(text: str) -> Place:
+    words = text.split(".")
+    if len(words) != _APART or not all(word.isascii() and word.isdecimal() and len(word) < 19 for word in words):  # noqa: PLR2004 - 64 bits
+        raise InvalidInputError(f"a call is named by three numbers with dots between them, not {text!r}")
+    return Place(*map(int, words))
+
+
+def _edited(form: Form, call: WaitingCall) -> JsonDict | None:
+    """Return the arguments that a person has written instead of the call's own, None if these are left."""
+    text = form.one("arguments")
+    if not text.strip():
+        return None
+    try:
+        written = _object(text)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise InvalidInputError(f"the arguments are no JSON object: {error}; nothing was approved") from None
+    return None if written == call.arguments else written
+
+
+def _answer(form: Form, question: Question) -> Json:
+    if question.options is None:
+        return form.one("value")
+    by_number = {str(number): option.value for number, option in enumerate(question.options)}
+    chosen = [by_number[number] for number in form.all("option") if number in by_number]
+    if not chosen:
+        raise InvalidInputError("choose an option; nothing was answered")
+    return chosen if question.multi else chosen[0]
+
+
+def _meanwhile(source: Source, place: Place) -> Page:
+    found = decided_at(source.tables, place)
+    if found is None:
+        raise InvalidInputError("there is no such call")
+    return Page("meanwhile.html", {"found": found, "is_open": _is_open(found), "micros": microseconds()}, 409)
+
+
+def _is_open(found: DecidedCall) -> bool:
+    return found.stage == "waiting"
