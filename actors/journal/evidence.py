@@ -16,7 +16,7 @@ from reenact.actors.journal.schema import FORMAT_VERSION, refuse_from_before_rel
 from reenact.actors.journal.seeking import Cells, cells_of, rows_of, seek
 from reenact.actors.journal.store import NEWEST_FIRST
 from reenact.actors.journal.structure import structure_of
-from reenact.actors.journal.walk import Text, text_of
+from reenact.actors.journal.walk import BEGINNING, Behind, Text, text_of
 from reenact.domain.chain import Row
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
@@ -62,6 +62,15 @@ _FIRST_HOLE = """
 _COUNTS = """
     SELECT count(*), CAST(total(count) AS INTEGER), max(position + count - 1), NULL FROM steps NOT INDEXED
 """
+_PAGE = f"SELECT stream, {_COLUMNS} FROM steps WHERE number > ? AND number <= ? ORDER BY number"  # noqa: S608 - ours
+_SIZES = """
+    SELECT number, coalesce(length(cause), 0) + coalesce(length(events), 0) + coalesce(length(feed), 0)
+    FROM steps WHERE number > ? ORDER BY number LIMIT ?
+"""
+_BEHIND = f"""
+    SELECT version + count - 1, cursor + heard - 1, position + count - 1, digest FROM steps
+    WHERE stream = ? AND (version, cursor) < (?, ?) {NEWEST_FIRST} LIMIT 1
+"""  # noqa: S608 - ours
 _MOST_FAULTS = 10
 
 
@@ -108,6 +117,23 @@ class Evidence:
     def rows(self) -> Iterator[Cells]:
         """Yield the rows by stream, in the order in which they were written; none, if they cannot be read."""
         return self._walk(self._rows) if self._has_rows else iter(())
+
+    def page(self, after: int, *, rows: int, size: int) -> list[Cells]:
+        """Return the rows behind a number as they were written: so many, or fewer if they are larger than `size`."""
+        last, total = after, 0
+        for number, length in self._ask(_SIZES, (after, rows)) if self._has_rows else ():
+            if total and total + length > size:
+                break
+            last, total = number, total + length
+        return self._ask(_PAGE, (after, last)) if last > after else []
+
+    def behind(self, stream: str, version: int, cursor: int) -> Behind:
+        """Return where the stream stands before the row with this version and cursor."""
+        found = self._ask(_BEHIND, (stream, version, cursor))
+        if not found or not all(type(each) is int for each in found[0][:3]) or type(found[0][3]) is not bytes:
+            return BEGINNING
+        last, heard, position, digest = found[0]
+        return last, heard, position, digest
 
     def aside(self, table: str) -> Iterator[Cells]:
         """Yield the rows of a table beside them by its key; none, if it is not there."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -23,6 +23,10 @@ Kind: TypeAlias = Literal[
 Decode: TypeAlias = Callable[[str, bytes], tuple[int, object]]
 """Returns when an event was recorded, and the event, or raises `LogUnusableError`."""
 
+Behind: TypeAlias = tuple[int, int, int, bytes]
+"""Where a stream stands behind one of its rows: the last version and cursor, a position, and the digest of that row."""
+
+BEGINNING: Final[Behind] = (-1, 0, 0, GENESIS)
 _NO_ROW = "the row holds what no row holds"
 _CHANGED = "the row or the one before it was changed"
 
@@ -52,16 +56,18 @@ class StreamWalk:
         *,
         text: type[Text] = bytes,
         seen: Callable[[Row], None] | None = None,
+        behind: Behind = BEGINNING,
     ) -> None:
         """Walk over the rows of the stream, in the order in which they were written; `text` is what text comes as.
 
         A row is the name of its stream, and the cells of a `Row` in their order. `seen` is given those rows that nodes
-        have written, as they were written; without it the log has none.
+        have written, as they were written; without it the log has none. The rows stand `behind` one that has passed
+        already; its stream has no `end` then.
         """
         self.name = text_of(stream)
         self.finding: Finding | None = None
         self.first = 0
-        self.last = -1
+        self.last, self._cursor, self._position, self._previous = behind
         """The versions of the first and the last event that is as it was written."""
         self.count = self.redacted = self.rows = 0
         """How many events there were, how many of them in rows that were redacted, and how many rows."""
@@ -76,9 +82,7 @@ class StreamWalk:
         self._seen = seen
         self._known: End | None = None
         self._rows = iter(rows)
-        self._cursor = 0
-        self._position = 0
-        self._previous = GENESIS
+        self._is_all = behind == BEGINNING
         self._places = Places()
         self._sealed = Sealed()
         self._is_over = self._is_reached = False
@@ -220,7 +224,7 @@ class StreamWalk:
                 f"ends at {max(0, self.last)} and {self._cursor}"
             )
             self.finding = Finding("stream", self.name, max(0, self.last) + 1, problem)
-        elif self.rows:
+        elif self.rows and self._is_all:
             self.end = End(
                 self.name, self.last, self._cursor, self._previous, self._places.digest(), *self._sealed.end()
             )

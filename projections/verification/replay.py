@@ -188,6 +188,84 @@ def _follower(kind: str, shared: Sequence[Row]) -> Follower:
     return _OfSession(shared) if kind == "session" else _Plain(kind)
 
 
+class HistoryReplay:
+    """One history, decided anew up to its first parting; it goes on behind its last step with what is written later."""
+
+    def __init__(self, log: AuditedLog, stream: str, begin: Begin = _follower) -> None:
+        """Begin before the first event of the stream."""
+        self.stream = stream
+        self.position = 0
+        """That of the last event that was decided as it was recorded."""
+        self._log = log
+        self._begin = begin
+        self._kind = stream.partition("/")[0]
+        self._followed = begin(self._kind, ())
+        self._events = self._last = 0
+        self._parting: Parting | None = None
+        self._unread: LogUnusableError | None = None
+
+    def go_on(self, until: int, page: int = _PAGE) -> Iterator[int]:
+        """Decide anew what is there up to the position, where a step ends; yields the number of events, step by step.
+
+        Raises:
+            StorageError: the log cannot be read. An event in it that cannot be is a divergence.
+        """
+        try:
+            for rows in () if self._parting is not None else steps_of(self._rows(until, page)):
+                if self._events == 0 and isinstance(rows[0].event, SessionBranched):
+                    self._followed = self._branch(rows[0].event.session_id)
+                divergence = self._followed.follow(rows)
+                if divergence is not None and self._unread is None:
+                    self._events += divergence.place
+                    self._parting = _parting(rows, divergence)
+                    break
+                self._events, self._last, self.position = self._events + len(rows), rows[-1].version, rows[-1].position
+                yield self._events
+        except LogUnusableError as error:  # what a branch shares is not there, or cannot be read
+            self._unread = error
+        if self._parting is None and self._unread is not None:
+            self._parting = _unreadable(None, self._last + 1, self._unread)
+
+    def result(self) -> Retraced:
+        """Return what came of it so far."""
+        return Retraced(
+            stream=self.stream,
+            session_id=session_of(self.stream),
+            steps=self._followed.steps,
+            events=self._events,
+            divergence=self._parting,
+            undecided=self._followed.undecided,
+            decisions=self._followed.decisions,
+            otherwise=tuple(self._followed.otherwise),
+        )
+
+    def _rows(self, until: int, page: int) -> Iterator[Row]:
+        """Yield the events behind the last step; take note of why one cannot be read, and end before it."""
+        version, limit = self._last, page
+        while True:
+            try:
+                found = self._log.find(stream=self.stream, after_version=version, until=until, limit=limit)
+            except LogUnusableError as error:
+                if limit == 1:
+                    self._unread = error
+                    return
+                limit = 1
+                continue
+            if not found:
+                return
+            yield from found
+            version = found[-1].version
+
+    def _branch(self, session_id: str) -> Follower:
+        """Return what follows the branch, behind what it shares."""
+        shared = [row for row in history_of(self._log, session_id) if row.stream != self.stream]
+        try:
+            return self._begin(self._kind, shared)
+        except LogUnusableError as error:
+            message = f"today's code cannot take in the history that {session_id!r} shares: {error}"
+            raise LogUnusableError(message) from error
+
+
 class _Look:
     """One look at a log, as far as it goes when the look begins."""
 
@@ -197,7 +275,6 @@ class _Look:
         self._progress = progress
         self._head = log.head()
         self._done = 0
-        self._unread: LogUnusableError | None = None
 
     def all(self) -> Iterator[Retraced]:
         """Yield what comes of every history, in the order of their beginnings."""
@@ -207,35 +284,13 @@ class _Look:
 
     def of(self, stream: str) -> Retraced:
         """Return what comes of one history."""
-        kind = stream.partition("/")[0]
-        followed = self._begin(kind, ())
-        count, last = 0, 0
-        parting: Parting | None = None
-        self._unread = None
-        try:
-            for rows in steps_of(self._rows(stream)):
-                if count == 0 and isinstance(rows[0].event, SessionBranched):
-                    followed = self._branch(kind, rows[0].event.session_id)
-                divergence = followed.follow(rows)
-                if divergence is not None and self._unread is None:
-                    count += divergence.place
-                    parting = _parting(rows, divergence)
-                    break
-                count, last = count + len(rows), rows[-1].version
-        except LogUnusableError as error:  # what a branch shares is not there, or cannot be read
-            self._unread = error
-        if parting is None and self._unread is not None:
-            parting = _unreadable(None, last + 1, self._unread)
-        return Retraced(
-            stream=stream,
-            session_id=session_of(stream),
-            steps=followed.steps,
-            events=count,
-            divergence=parting,
-            undecided=followed.undecided,
-            decisions=followed.decisions,
-            otherwise=tuple(followed.otherwise),
-        )
+        replay, told = HistoryReplay(self._log, stream, self._begin), 0
+        for events in replay.go_on(self._head):
+            if events - told >= _PAGE:
+                self._tell(events - told)
+                told = events
+        self._tell(replay.result().events - told)
+        return replay.result()
 
     def _firsts(self, after: int, until: int) -> Iterator[str | Retraced]:
         """Yield the streams that begin in these positions; what cannot be read there is a divergence of its own."""
@@ -251,35 +306,10 @@ class _Look:
             return
         yield from (row.stream for row in rows)
 
-    def _rows(self, stream: str) -> Iterator[Row]:
-        """Yield the events of the stream; take note of why one cannot be read, and end before it."""
-        version, limit = 0, _PAGE
-        while True:
-            try:
-                page = self._log.find(stream=stream, after_version=version, until=self._head, limit=limit)
-            except LogUnusableError as error:
-                if limit == 1:
-                    self._unread = error
-                    return
-                limit = 1
-                continue
-            if not page:
-                return
-            yield from page
-            version = page[-1].version
-            self._done += len(page)
-            if self._progress is not None:
-                self._progress(Progress(_PHASE, self._done, self._head))
-
-    def _branch(self, kind: str, session_id: str) -> Follower:
-        """Return what follows the branch, behind what it shares."""
-        stream = stream_of(session_id)
-        shared = [row for row in history_of(self._log, session_id) if row.stream != stream]
-        try:
-            return self._begin(kind, shared)
-        except LogUnusableError as error:
-            message = f"today's code cannot take in the history that {session_id!r} shares: {error}"
-            raise LogUnusableError(message) from error
+    def _tell(self, events: int) -> None:
+        self._done += events
+        if self._progress is not None and events:
+            self._progress(Progress(_PHASE, self._done, self._head))
 
 
 def _parting(rows: Sequence[Row], divergence: Divergence) -> Parting:

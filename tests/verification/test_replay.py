@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 from queue import SimpleQueue
@@ -32,7 +33,7 @@ from reenact.domain.messages import TextBlock
 from reenact.domain.session import CreateSession, Run, SessionBranched, SessionCreated
 from reenact.domain.stored import STORED
 from reenact.projections.log import Progress
-from reenact.projections.verification.replay import retrace
+from reenact.projections.verification.replay import HistoryReplay, retrace
 from tests.examples import examples
 from tests.projections.audited import AuditedList
 from tests.projections.histories import Recorded as Listed
@@ -108,6 +109,21 @@ def test_one_session_alone_is_decided_again_a_branch_from_what_it_shares(log: Pa
     assert list(branch) == ["session/z"]
     assert branch["session/z"].divergence is None
     assert branch["session/z"].steps > 1
+
+
+@pytest.mark.parametrize("page", [1, 2, 1000])
+def test_a_history_is_followed_as_it_grows(log: Path, page: int) -> None:
+    with SqliteJournal.open(str(log), codec(), read_only=True) as journal:
+        ends = journal.select("SELECT position + count - 1 FROM steps WHERE count > 0 ORDER BY number", ())
+        for whole in retrace(journal):
+            replay = HistoryReplay(journal, whole.stream)
+            for (position,) in ends:
+                for _ in replay.go_on(position, page):
+                    break  # whoever has little time goes on behind that step later
+            deque(replay.go_on(journal.head(), page), maxlen=0)
+
+            assert replay.result() == whole
+            assert replay.position == journal.find(stream=whole.stream, backwards=True, limit=1)[0].position
 
 
 def test_a_session_that_is_not_there_is_an_error(log: Path) -> None:

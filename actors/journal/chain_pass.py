@@ -1,0 +1,112 @@
+"""A pass over a log in the order of its rows, one page after the other: it goes on with what is written meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from reenact.actors.journal.epoch_order import EpochOrder
+from reenact.actors.journal.evidence import Evidence
+from reenact.actors.journal.seeking import Cells
+from reenact.actors.journal.walk import BEGINNING, Finding, StreamWalk, text_of
+
+ROWS: Final = 1000
+"""Rows of a page."""
+SIZE: Final = 4_000_000
+"""Bytes of a page, unless its only row is larger."""
+MOST: Final = 200
+"""Findings that are kept; the rest is counted."""
+
+_VERSION, _POSITION, _COUNT, _CURSOR = 3, 4, 5, 6
+
+
+class ChainPass:
+    """What was found so far. What it holds does not grow with the log.
+
+    Rows, their chain and their positions are looked at, and not what events say; see `Examination` for all the rest.
+    """
+
+    def __init__(self, rows: int = ROWS) -> None:
+        """Begin before the first row; a page has so many."""
+        self._rows = rows
+        self.number = 0
+        """The last row that was looked at."""
+        self.position = 0
+        """The last event that was looked at."""
+        self.findings: list[Finding] = []
+        self.more = 0
+        """How many findings there are beside these."""
+        self._next = 1
+        self._broken: set[str] = set()
+        self._order: EpochOrder | None = None
+
+    def advance(self, evidence: Evidence, pause: Callable[[], object]) -> dict[str, int]:
+        """Look at the next page, with a pause now and then; return its streams and their last positions.
+
+        There are none at the end of the log.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        if evidence.shards and self._order is None:
+            self._order = EpochOrder(evidence.shards)
+        groups: dict[bytes, list[Cells]] = {}
+        page = evidence.page(self.number, rows=self._rows, size=SIZE)
+        for row in page:
+            self._take_place(row)
+            name = row[0]
+            groups.setdefault(bytes(name) if isinstance(name, bytes | bytearray) else repr(name).encode(), []).append(
+                row
+            )
+        for stream, rows in groups.items():
+            self._walk(evidence, stream, rows, pause)
+        if page:
+            self.number = page[-1][1]
+        return {text_of(stream): _last(rows[-1]) for stream, rows in groups.items()}
+
+    def end(self) -> None:
+        """Take note that all rows have passed that there are."""
+        for finding in () if self._order is None else self._order.findings():
+            self._found(finding)
+
+    def _walk(self, evidence: Evidence, stream: bytes, rows: list[Cells], pause: Callable[[], object]) -> None:
+        name = text_of(stream)
+        version, cursor = rows[0][_VERSION], rows[0][_CURSOR]
+        is_placed = type(version) is int and type(cursor) is int
+        behind = evidence.behind(name, version, cursor) if is_placed else BEGINNING
+
+        def paused() -> Iterator[Cells]:
+            for row in rows:
+                pause()
+                yield row
+
+        seen = None if self._order is None else self._order.add
+        finding = StreamWalk(stream, paused(), text=evidence.text, seen=seen, behind=behind).pass_by()
+        if finding is not None:
+            self._found(finding)
+
+    def _take_place(self, row: Cells) -> None:
+        """Take in at which position the row stands: they are given without holes."""
+        position, count = row[_POSITION], row[_COUNT]
+        if type(position) is not int or type(count) is not int:  # what it holds is looked at with its stream
+            return
+        if position != self._next:
+            problem = f"position {self._next} is missing: the next row says that it stands at {position}"
+            self._found(Finding("log", "", self._next, problem, position))
+        self._next = position + count
+        self.position = max(self.position, self._next - 1)
+
+    def _found(self, finding: Finding) -> None:
+        """Keep the first finding of each stream."""
+        if finding.name in self._broken:
+            return
+        if len(self.findings) == MOST:
+            self.more += 1
+            return
+        self._broken.add(finding.name)
+        self.findings.append(finding)
+
+
+def _last(row: Cells) -> int:
+    position, count = row[_POSITION], row[_COUNT]
+    return position + count - 1 if type(position) is int and type(count) is int else 0
