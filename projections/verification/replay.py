@@ -258,7 +258,8 @@ class HistoryReplay:
 
     def _branch(self, session_id: str) -> Follower:
         """Return what follows the branch, behind what it shares."""
-        shared = [row for row in history_of(self._log, session_id) if row.stream != self.stream]
+        stream = stream_of(session_id)
+        shared = [row for row in history_of(self._log, session_id) if row.stream != stream]
         try:
             return self._begin(self._kind, shared)
         except LogUnusableError as error:

@@ -27,6 +27,7 @@ from reenact.inspector.actions import Actions, Form
 from reenact.inspector.addresses import Address
 from reenact.inspector.pages import ACTS, PAGES
 from reenact.inspector.rendering import HERE, Act, File, Page, View, render
+from reenact.inspector.seals import seals_of
 from reenact.inspector.source import Source
 from reenact.projections.read_model.waiting_list import count
 from reenact.server.service import Served, Service
@@ -144,7 +145,7 @@ def create_app(
     limiter = CapacityLimiter(AT_ONCE)
 
     async def show(view: View, request: Request) -> Response:
-        return await to_thread.run_sync(_answer, source, view, _address(request), actions, limiter=limiter)
+        return await to_thread.run_sync(_answer_first, source, view, _address(request), actions, limiter=limiter)
 
     async def act(carry_out: Act, request: Request) -> Response:
         address = _address(request)
@@ -200,6 +201,12 @@ def _raising(error: ReenactError) -> View:
     return fail
 
 
+def _answer_first(source: Source, view: View, address: Address, actions: Actions | None) -> Response:
+    """Make the page before the work in the background goes on."""
+    with source.marks.page():
+        return _answer(source, view, address, actions)
+
+
 def _answer(source: Source, view: View, address: Address, actions: Actions | None) -> Response:
     """Make the page; what goes wrong becomes a page as well."""
     try:
@@ -212,6 +219,7 @@ def _answer(source: Source, view: View, address: Address, actions: Actions | Non
         return PlainTextResponse(page.text, headers=headers)
     now = datetime.now(UTC)
     frame = {"source": source, "address": address, "now": now, "actions": actions, "waiting": _waiting(source)}
+    frame["seals"] = seals_of(source, address)
     return HTMLResponse(render(page, **frame), page.status)
 
 

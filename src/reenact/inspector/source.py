@@ -11,6 +11,8 @@ from reenact._runtime import codec
 from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.stored import StoredJournal
 from reenact.inspector.following import FeedOnly, ReadOnlyLog
+from reenact.inspector.late_tables import LateTables
+from reenact.inspector.marks import Marks
 from reenact.inspector.states import States
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.server.service import Served
@@ -20,15 +22,24 @@ class Source:
     """A log that is inspected. Thread-safe. Use it as a context manager, or `close` it."""
 
     def __init__(
-        self, location: LogLocation, log: StoredJournal, tables: ReaderTables, served: Served, cleanup: ExitStack
+        self,
+        location: LogLocation,
+        log: StoredJournal,
+        *,
+        tables: LateTables,
+        served: Served,
+        marks: Marks,
+        cleanup: ExitStack,
     ) -> None:
         self.location = location
         self.log = log
-        self.tables = tables
+        self._tables = tables
         self.served = served
         """What the pages follow: a feed, beside a runtime its own."""
         self.states = States()
         """States of its sessions, as they were at any time."""
+        self.marks = marks
+        """Whether the log can be believed, as far as somebody has looked."""
         self._cleanup = cleanup
 
     @classmethod
@@ -38,19 +49,31 @@ class Source:
         Raises:
             ConfigurationError: it names no log, or what it needs is not installed.
             LogTooNewError: a newer version of Reenact has written it.
-            ProjectionFailedError: it holds an event that cannot be projected.
             LogUnusableError: it is missing, or is no log, or is damaged.
             StorageError: it cannot be read now.
         """
         location = location_of(log)
         with ExitStack() as cleanup:
             journal = cleanup.enter_context(location.open(codec(), read_only=True))
-            tables = cleanup.enter_context(ReaderTables(location.url, journal, location.has_writer))
+            tables = LateTables(location, journal)
+            cleanup.callback(tables.close)
             if feed is None:
                 served = ReadOnlyLog(journal)
                 cleanup.callback(served.close)
                 feed = served.feed
-            return cls(location, journal, tables, FeedOnly(feed), cleanup.pop_all())
+            marks = Marks(location)
+            cleanup.callback(marks.close)
+            return cls(location, journal, tables=tables, served=FeedOnly(feed), marks=marks, cleanup=cleanup.pop_all())
+
+    @property
+    def tables(self) -> ReaderTables:
+        """The tables of the log, live or private ones.
+
+        Raises:
+            TablesNotReadyError: they are being made.
+            StorageError: they cannot be opened, or be made from this log.
+        """
+        return self._tables.get()
 
     def __enter__(self) -> Self:
         return self

@@ -17,7 +17,7 @@ Pieces: TypeAlias = Sequence[tuple[str, str]]
 
 ROOM = 40_000
 """So many characters of values a page shows."""
-LEAST = 160
+LEAST = 140
 """So many of each, at the least."""
 _SUMMARY = 400
 _FEW = 20

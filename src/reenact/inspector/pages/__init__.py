@@ -5,6 +5,7 @@ from typing import Final
 
 from reenact.inspector.pages.acting import ask_branch, ask_interrupt, branch, interrupt
 from reenact.inspector.pages.branches import branches
+from reenact.inspector.pages.chain import chain, marks
 from reenact.inspector.pages.event import event
 from reenact.inspector.pages.session import session
 from reenact.inspector.pages.sessions import list_changed, list_sessions
@@ -24,6 +25,8 @@ PAGES: Final[Mapping[str, View]] = {
     "/event": event,
     "/state": state,
     "/value": value,
+    "/chain": chain,
+    "/marks": marks,
 }
 """The pages by their paths."""
 

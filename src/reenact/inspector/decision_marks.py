@@ -1,0 +1,255 @@
+"""Whether today's code decides the sessions as they were recorded, one session after the other, the newest first."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+import msgspec
+
+from reenact.actors.journal.stored import StoredJournal
+from reenact.projections.log import stream_of
+from reenact.projections.verification.replay import HistoryReplay, Parting
+
+KEPT: Final = 10_000
+"""Sessions of which is known how they were decided."""
+OPEN: Final = 8
+"""Sessions that are followed on from where they were; of others it begins anew."""
+LONG: Final = 20_000
+"""Events of a session that is too long to be kept for that."""
+PATIENCE: Final = 10
+"""So many times as long as it took is waited before a session is decided anew from its beginning."""
+_KIND = "session/"
+_PAGE = 100
+_BACK = """
+    SELECT number, stream, position + count - 1 FROM steps
+    WHERE number < ? AND count > 0 ORDER BY number DESC LIMIT 1000
+"""
+_END = "SELECT position + count - 1 FROM steps WHERE stream = ? AND count > 0 ORDER BY version DESC LIMIT 1"
+_BEHIND_ALL = 2**62
+
+
+class SessionMark(msgspec.Struct, frozen=True):
+    """A session was decided anew up to its end then, or up to where today's code parts from it.
+
+    `position` is that of its last event that was decided as it was recorded; `until` where the log ended then.
+    """
+
+    session_id: str
+    position: int
+    until: int
+    events: int
+    steps: int
+    undecided: int
+    parting: Parting | None
+    at: datetime
+
+
+class DecisionMark(msgspec.Struct, frozen=True):
+    """Of `known` sessions so many are decided the `same`, some have `parted`; `is_all` if none is left to look at."""
+
+    same: int = 0
+    known: int = 0
+    parted: tuple[SessionMark, ...] = ()
+    is_all: bool = False
+
+
+class _Known:
+    __slots__ = ("due", "last", "mark")
+
+    def __init__(self, last: int) -> None:
+        self.last = last
+        self.mark: SessionMark | None = None
+        self.due = 0.0
+
+    @property
+    def is_done(self) -> bool:
+        return self.mark is not None and (self.mark.until >= self.last or self.mark.parting is not None)
+
+
+class _Look:
+    """A look at one session, which goes on step by step."""
+
+    def __init__(self, log: StoredJournal, session_id: str, replay: HistoryReplay) -> None:
+        self.session_id = session_id
+        self.replay = replay
+        self.until = log.head()
+        self.took = 0.0
+        self.steps: Iterator[int] = replay.go_on(self.until, _PAGE)
+
+
+class DecisionMarks:
+    """Makes the marks, a while at a time. `mark_of` and `ask` are thread-safe."""
+
+    def __init__(self, log: StoredJournal, pause: Callable[[], object]) -> None:
+        self._log = log
+        self._pause = pause
+        self._known: OrderedDict[str, _Known] = OrderedDict()
+        self._asked: deque[str] = deque(maxlen=16)
+        self._changed: OrderedDict[str, None] = OrderedDict()
+        self._found: deque[str] = deque()
+        self._before = _BEHIND_ALL
+        self._first: int | None = None
+        self._open: OrderedDict[str, HistoryReplay] = OrderedDict()
+        self._look: _Look | None = None
+        self._same = 0
+        self._parted: dict[str, SessionMark] = {}
+
+    def ask(self, session_id: str) -> None:
+        """Have this session looked at before others, if it has to be."""
+        known = self._known.get(session_id)
+        if known is None or not known.is_done:
+            self._asked.append(session_id)
+
+    def mark_of(self, session_id: str) -> SessionMark | None:
+        """Return what is known of the session; None if nobody has looked at it yet."""
+        known = self._known.get(session_id)
+        return None if known is None else known.mark
+
+    def is_done(self, session_id: str) -> bool:
+        """Return whether the session has no events that nobody has looked at, as far as is known."""
+        known = self._known.get(session_id)
+        return known is not None and known.is_done
+
+    def mark(self) -> DecisionMark:
+        """Return what is known of all."""
+        is_all = self._before == 0 and not (self._found or self._changed or self._look)
+        return DecisionMark(self._same, len(self._known), tuple(self._parted.values()), is_all)
+
+    def changed(self, streams: Mapping[str, int]) -> None:
+        """Take note of streams that have events up to these positions."""
+        for stream, position in streams.items():
+            session_id = stream.removeprefix(_KIND)
+            known = self._known.get(session_id)
+            if not stream.startswith(_KIND):
+                continue
+            if known is not None and position > known.last:
+                known.last = position
+                self._changed[session_id] = None
+            elif known is None and self._first is not None and position > self._first:
+                self._take(session_id, position)
+                self._changed[session_id] = None
+
+    def look(self, until: float) -> bool:
+        """Go on until it is so late; return whether there is more to do now.
+
+        Raises:
+            StorageError: the log cannot be read now.
+        """
+        while time.monotonic() < until:
+            if self._look is None and not self._choose():
+                return False
+            self._follow(until)
+        return True
+
+    def _follow(self, until: float) -> None:
+        look = self._look
+        assert look is not None
+        began = time.thread_time()
+        for _ in look.steps:
+            self._pause()
+            if time.monotonic() >= until:
+                look.took += time.thread_time() - began
+                return
+        look.took += time.thread_time() - began
+        self._look = None
+        self._settle(look)
+
+    def _settle(self, look: _Look) -> None:
+        found, session_id = look.replay.result(), look.session_id
+        known = self._known.get(session_id) or self._take(session_id, look.replay.position)
+        self._count(session_id, known.mark, -1)
+        known.mark = SessionMark(
+            session_id,
+            look.replay.position,
+            look.until,
+            found.events,
+            found.steps,
+            found.undecided,
+            found.divergence,
+            datetime.now(UTC),
+        )
+        self._count(session_id, known.mark, 1)
+        is_open = found.divergence is None and found.events <= LONG
+        known.due = 0.0 if is_open else time.monotonic() + PATIENCE * look.took
+        if is_open:
+            self._open[session_id] = look.replay
+            if len(self._open) > OPEN:
+                self._open.popitem(last=False)
+
+    def _count(self, session_id: str, mark: SessionMark | None, by: int) -> None:
+        if mark is None:
+            return
+        if mark.parting is None:
+            self._same += by
+        elif by > 0:
+            self._parted[session_id] = mark
+        else:
+            self._parted.pop(session_id, None)
+
+    def _choose(self) -> bool:
+        """Begin to look at the session that is next, if one is."""
+        session_id = self._next()
+        if session_id is None:
+            return False
+        replay = self._open.pop(session_id, None) or HistoryReplay(self._log, stream_of(session_id))
+        self._look = _Look(self._log, session_id, replay)
+        return True
+
+    def _next(self) -> str | None:
+        while self._asked:
+            session_id = self._asked.popleft()
+            known = self._known.get(session_id) or self._seek(session_id)
+            if known is not None and not known.is_done and known.due <= time.monotonic():
+                self._changed.pop(session_id, None)
+                return session_id
+        now = time.monotonic()
+        for session_id in list(reversed(self._changed)):
+            known = self._known.get(session_id)
+            if known is None or known.is_done or known.due <= now:
+                del self._changed[session_id]
+                if known is not None and not known.is_done:
+                    return session_id
+        while self._found or self._go_back():
+            if self._found:
+                session_id = self._found.popleft()
+                known = self._known.get(session_id)
+                if known is not None and known.mark is None:
+                    return session_id
+        return None
+
+    def _go_back(self) -> bool:
+        """Look for sessions in older rows; return whether there are any such rows."""
+        if self._before == 0 or len(self._known) >= KEPT:
+            self._before = 0
+            return False
+        rows: list[tuple[int, str, int]] = self._log.select(_BACK, (self._before,))
+        if self._first is None:
+            self._first = rows[0][2] if rows else 0
+        for _, stream, position in rows:
+            session_id = stream.removeprefix(_KIND)
+            if stream.startswith(_KIND) and session_id not in self._known:
+                self._take(session_id, position)
+                self._found.append(session_id)
+        self._pause()
+        self._before = rows[-1][0] if rows else 0
+        return bool(rows)
+
+    def _seek(self, session_id: str) -> _Known | None:
+        rows: list[tuple[int]] = self._log.select(_END, (stream_of(session_id),))
+        if not rows:
+            return None
+        known = self._take(session_id, rows[0][0])
+        self._found.append(session_id)
+        return known
+
+    def _take(self, session_id: str, last: int) -> _Known:
+        """Know a session; one that was known for long is forgotten if there are too many."""
+        known = self._known[session_id] = _Known(last)
+        if len(self._known) > KEPT:
+            forgotten, old = self._known.popitem(last=False)
+            self._count(forgotten, old.mark, -1)
+        return known

@@ -1,0 +1,101 @@
+"""What is known of a log in the background: whether its chain is whole, and whether today's code decides the same."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+
+from reenact._location import LogLocation
+from reenact._runtime import codec
+from reenact.domain.errors import StorageError
+from reenact.inspector.chain_marks import ChainMark, ChainMarks
+from reenact.inspector.decision_marks import DecisionMark, DecisionMarks, SessionMark
+from reenact.inspector.pace import EndedError, Pace
+
+LOOK: Final = 0.5
+"""Seconds between two looks at a log in which nothing happens."""
+FAILED: Final = 2.0
+"""The same while it cannot be read."""
+_SLICE = 0.25
+"""Seconds that one of the two works before it is the other's turn."""
+_logger = logging.getLogger("reenact.inspector")
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What was known at one moment; `problem` says why nobody can look now."""
+
+    chain: ChainMark = ChainMark()
+    decisions: DecisionMark = DecisionMark()
+    problem: str = ""
+
+
+class Marks:
+    """Looks at the log on a thread of its own, slowly, and never while a page is made. Thread-safe."""
+
+    def __init__(self, location: LogLocation) -> None:
+        """Begin to look.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        self._pace = Pace()
+        self._log = location.open(codec(), read_only=True)
+        self._chain = ChainMarks(location.url, self._log, self._pace)
+        self._decisions = DecisionMarks(self._log, self._pace)
+        self._now = Known()
+        self._thread = threading.Thread(target=self._run, name="reenact-inspector-marks", daemon=True)
+        self._thread.start()
+
+    def now(self) -> Known:
+        """Return what is known now; it does not change any more."""
+        return self._now
+
+    def session(self, session_id: str) -> SessionMark | None:
+        """Return what is known of the decisions of a session, None if nobody has looked yet; it is looked at soon."""
+        self._decisions.ask(session_id)
+        return self._decisions.mark_of(session_id)
+
+    def is_current(self, mark: SessionMark, head: int) -> bool:
+        """Return whether the session has no events up to that position which came after the mark."""
+        return mark.until >= head or (self._now.chain.position >= head and self._decisions.is_done(mark.session_id))
+
+    @contextmanager
+    def page(self) -> Generator[None]:
+        """Let a page be made meanwhile."""
+        with self._pace.page():
+            yield
+
+    def close(self) -> None:
+        """Look no more. Idempotent."""
+        self._pace.end()
+        self._thread.join()
+        self._log.close()
+
+    def _run(self) -> None:
+        try:
+            while True:
+                is_busy = self._turn()
+                if not is_busy:
+                    self._pace.rest(FAILED if self._now.problem else LOOK)
+        except EndedError:
+            return
+        except Exception as error:
+            _logger.exception("the log is not looked at any more")
+            self._now = msgspec.structs.replace(self._now, problem=f"{type(error).__name__}: {error}")
+
+    def _turn(self) -> bool:
+        """Look for a while; return whether there is more to look at now."""
+        problem, is_busy = "", False
+        try:
+            self._decisions.changed(self._chain.look(time.monotonic() + _SLICE))
+            is_busy = self._decisions.look(time.monotonic() + _SLICE) or self._chain.is_busy
+        except StorageError as error:
+            problem = str(error)
+        self._now = Known(self._chain.mark(), self._decisions.mark(), problem)
+        return is_busy

@@ -1,0 +1,101 @@
+"""The seals of a page: how far it can be believed, and how far nobody has looked yet."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.errors import ReenactError
+from reenact.inspector.addresses import Address
+from reenact.inspector.decision_marks import KEPT, DecisionMark
+from reenact.inspector.marks import Known, Marks
+from reenact.inspector.source import Source
+from reenact.inspector.text import count
+
+Kind: TypeAlias = Literal["good", "bad", "busy"]
+ALONE = "/marks"
+"""The address of the seals alone, for a page that has been open for a while; `path` is that of the page."""
+_OF_SESSION = frozenset({"/session", "/state"})
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """What stands in a seal: a sign, a few words, what there is room for on wide pages alone, and the whole story."""
+
+    kind: Kind
+    icon: str
+    words: str
+    more: str
+    story: str
+
+
+class Seals(msgspec.Struct, frozen=True):
+    """The seals of a page that shows the log up to `head`."""
+
+    chain: Seal
+    decisions: Seal
+    verified: int
+    """The position up to which the chain was looked at."""
+
+
+def seals_of(source: Source, address: Address) -> Seals:
+    """Return the seals of the page at the address, which was made before this."""
+    known = source.marks.now()
+    path = address.query.get("path") if address.path == ALONE else address.path
+    session = address.query.get("id") if path in _OF_SESSION else None
+    try:
+        head = source.log.head()
+    except ReenactError as error:  # then the page says so as well
+        known, head = msgspec.structs.replace(known, problem=str(error)), known.chain.position
+    decisions = _decisions(known, head) if not session else _of_session(source.marks, session, head)
+    return Seals(_chain(known, head), decisions, known.chain.position)
+
+
+def _chain(known: Known, head: int) -> Seal:
+    mark = known.chain
+    if mark.findings:
+        at = mark.findings[0].position
+        words = "Changed afterwards" if at is None else f"Changed at {count(at)}"
+        return Seal("bad", "warn", words, "", "the log is not as it was written; see what was found")
+    if known.problem:
+        return Seal("bad", "warn", f"Not looked at behind {count(mark.position)}", "", known.problem)
+    if mark.ended is None or mark.began is None:
+        words = f"verified up to {count(mark.position)} of {count(head)}"
+        return Seal("busy", "chain", words, "", "the rest is being looked at")
+    story = f"every event carries a digest of itself and of the one before; all of them agreed at {_clock(mark.ended)}"
+    if mark.position < head:
+        return Seal("busy", "chain", f"whole up to {count(mark.position)} of {count(head)}", "Chain ", story)
+    return Seal("good", "chain", f"whole up to {count(mark.position)}", "Chain ", story)
+
+
+def _decisions(known: Known, head: int) -> Seal:
+    mark: DecisionMark = known.decisions
+    if mark.parted:
+        words = f"{count(len(mark.parted))} decided otherwise"
+        return Seal("bad", "replay", words, "", "today's code parts from what was recorded; see where")
+    of = f"{count(mark.same)} of {count(mark.known)}"
+    if not mark.is_all or known.chain.position < head or known.chain.ended is None:
+        return Seal("busy", "replay", f"Decided anew: {of}", "", "sessions are decided anew, the newest first")
+    which = f"the newest {count(KEPT)} sessions" if mark.known >= KEPT else "all sessions"
+    story = f"today's code decides the recorded steps of {which} as they were recorded, up to {count(head)}"
+    return Seal("good", "replay", "Decides the same", f", {of}", story)
+
+
+def _of_session(marks: Marks, session_id: str, head: int) -> Seal:
+    mark = marks.session(session_id)
+    if mark is None:
+        return Seal("busy", "replay", "Not decided anew yet", "", "this session is decided anew next")
+    story = f"{count(mark.steps)} recorded steps were decided anew at {_clock(mark.at)}"
+    if mark.undecided:
+        story += f"; {count(mark.undecided)} could not be, since something was taken out of what they follow from"
+    if mark.parting is not None:
+        at = mark.parting.position
+        words = "Decided otherwise" if at is None else f"Decided otherwise at {count(at)}"
+        return Seal("bad", "replay", words, "", f"{mark.parting.problem}; {story}")
+    kind: Kind = "good" if marks.is_current(mark, head) else "busy"
+    return Seal(kind, "replay", "Decides the same", f" up to {count(mark.position)}", story)
+
+
+def _clock(time: datetime) -> str:
+    return f"{time.astimezone():%H:%M:%S}"

@@ -1,0 +1,26 @@
+"""Waiting for what is known of a log in the background."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from reenact.inspector import Source
+from reenact.inspector.marks import Known
+
+PATIENCE = 30.0
+
+
+def known(source: Source, condition: Callable[[Known], object]) -> Known:
+    """Return what is known of the log as soon as that is so."""
+    end = time.monotonic() + PATIENCE
+    while not condition(now := source.marks.now()):
+        assert time.monotonic() < end, now
+        time.sleep(0.005)
+    return now
+
+
+def all_known(source: Source) -> Known:
+    """Return what is known once all of the log was looked at."""
+    head = source.log.head()
+    return known(source, lambda now: now.chain.ended and now.chain.position >= head and now.decisions.is_all)

@@ -1,0 +1,260 @@
+"""Whether a log can be believed: each page says so, how far, and as of when."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from reenact import Image, Runtime
+from reenact._location import location_of
+from reenact._runtime import codec
+from reenact.actors.journal.walk import Finding
+from reenact.domain.agent import AgentStarted
+from reenact.inspector import Source, chain_marks, decision_marks
+from reenact.inspector.addresses import Address
+from reenact.inspector.chain_marks import ChainMark
+from reenact.inspector.marks import Known
+from reenact.inspector.seals import seals_of
+from reenact.testing import MockEnvironmentFactory
+from tests.inspector.browsing import browsing
+from tests.inspector.demo import write_demo
+from tests.inspector.marking import all_known, known
+from tests.journal.support import commit, step
+
+ROOT = Address("", "/", {})
+
+
+@pytest.fixture(scope="module")
+def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log that tests copy."""
+    path = tmp_path_factory.mktemp("night") / "night.db"
+    write_demo(path)
+    return path
+
+
+@pytest.fixture
+def copy(night: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(night, tmp_path / "night.db"))
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at all of the log again as soon as that was done."""
+    monkeypatch.setattr(chain_marks, "REST", 0.0)
+    monkeypatch.setattr(chain_marks, "SHARE", 0)
+
+
+def change(log: Path, statement: str, *parameters: object) -> None:
+    """Change the log behind everybody's back."""
+    with closing(sqlite3.connect(log, isolation_level=None)) as connection:
+        connection.execute(statement, parameters)
+
+
+def flip(log: Path, position: int) -> None:
+    """Change a byte of what was recorded at a position."""
+    change(
+        log,
+        "UPDATE steps SET events = CAST(substr(events, 1, length(events) - 1) || x'00' AS BLOB) "
+        "WHERE count > 0 AND position <= ? AND position + count > ?",
+        position,
+        position,
+    )
+
+
+def test_a_log_that_nobody_touched_gets_both_seals_with_its_position(night: Path) -> None:
+    with Source.open(night) as source, browsing(source) as browser:
+        now = all_known(source)
+        page = browser.page("/")
+
+        assert (now.chain.position, now.chain.findings) == (165, ())
+        assert (now.decisions.same, now.decisions.known, now.decisions.parted) == (11, 11, ())
+        chain, decisions = page.select(".seals .seal")
+        assert (chain["class"], chain.text.strip()) == (["seal"], "Chain whole up to 165")
+        assert f"{now.chain.ended and now.chain.ended.astimezone():%H:%M:%S}" in str(chain["title"])
+        assert (decisions["class"], decisions.text.strip()) == (["seal"], "Decides the same, 11 of 11")
+        assert "Every record is as it was written" in browser.page("/chain").text
+
+
+def test_a_byte_that_was_changed_is_a_red_mark_with_its_position(copy: Path) -> None:
+    flip(copy, 43)
+
+    with Source.open(copy) as source, browsing(source) as browser:
+        (finding,) = known(source, lambda now: now.chain.ended).chain.findings
+        page = browser.page("/chain")
+        seal = page.select_one(".seals .seal.bad")
+
+        assert finding.position is not None
+        assert finding.position <= 43
+        assert finding.name.startswith("session/")
+        assert seal is not None
+        assert seal.text.strip() == f"Changed at {finding.position}"
+        (row,) = page.select("#chain ~ table tbody tr, section[aria-labelledby=chain] tbody tr")
+        assert finding.problem in row.text
+        assert row.select_one(f"a.pos[href='/event?at={finding.position}']")
+        assert "proves nothing" in page.text
+        assert source.marks.now().chain.verified_up_to(finding.name) == finding.position - 1
+        assert source.marks.now().chain.verified_up_to("session/other") == 165
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_change_of_what_was_looked_at_already_is_found_the_next_time(copy: Path) -> None:
+    with Source.open(copy) as source:
+        assert all_known(source).chain.is_whole
+
+        flip(copy, 43)
+
+        assert not known(source, lambda now: now.chain.findings).chain.is_whole
+
+
+def test_rows_that_are_gone_at_the_end_are_missed(copy: Path) -> None:
+    with Source.open(copy) as source:
+        all_known(source)
+
+        change(copy, "DELETE FROM steps WHERE position >= 160")
+
+        now = known(source, lambda now: now.chain.findings and now.chain.ended)
+        assert now.chain.findings[0].problem.startswith("the log ended at position 165 when it was looked at, and now ")
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_file_that_is_no_database_any_more_is_no_green_seal(copy: Path) -> None:
+    with Source.open(copy) as source:
+        all_known(source)
+
+        size = copy.stat().st_size
+        copy.write_bytes(b"nothing " * (size // 8))
+
+        now = known(source, lambda now: now.problem)
+        assert seals_of(source, ROOT).chain.kind == "bad"
+        assert now.problem
+
+
+@pytest.fixture
+def runtime(log: str) -> Iterator[Runtime]:
+    """Return a runtime that writes the log, in which there is a session."""
+    with Runtime.open(
+        log,
+        environment=MockEnvironmentFactory(delays=False),
+        default_image=Image(id="chat"),
+        synchronous="OFF",
+    ) as runtime:
+        runtime.containers.create(container_id="default")
+        for session_id in ("first", "second", "third"):
+            runtime.sessions.create("default", "chat", session_id=session_id)
+            runtime.ask("Hello", session=session_id)
+        yield runtime
+
+
+def test_what_is_written_meanwhile_is_looked_at_as_it_comes(runtime: Runtime, log: str) -> None:
+    with Source.open(log) as source:
+        before = all_known(source)
+
+        runtime.ask("And now?", session="second")
+        runtime.sessions.create("default", "chat", session_id="fourth")
+        after = all_known(source)
+
+        assert after.chain.position > before.chain.position
+        assert after.chain.is_whole
+        assert (after.decisions.same, after.decisions.known) == (4, 4)
+        mark = source.marks.session("second")
+        assert mark is not None
+        assert mark.position <= after.chain.position
+        assert seals_of(source, Address("", "/session", {"id": "second"})).decisions.kind == "good"
+
+
+def test_a_seal_is_not_green_before_all_that_is_shown_was_looked_at(
+    night: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Source.open(night) as source:
+        now = all_known(source)
+        monkeypatch.setattr(source.log, "head", lambda: 170)
+
+        seals = seals_of(source, ROOT)
+        session = seals_of(source, Address("", "/session", {"id": "poem"}))
+
+        assert (seals.chain.kind, seals.chain.words) == ("busy", "whole up to 165 of 170")
+        assert seals.decisions.kind == session.decisions.kind == "busy"
+        assert now.chain.position == seals.verified == 165
+
+
+def test_nothing_is_green_that_nobody_has_looked_at(night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Source.open(night) as source:
+        monkeypatch.setattr(source.marks, "now", lambda: Known(ChainMark(position=40)))
+        monkeypatch.setattr(source.marks, "session", lambda _: None)
+
+        seals = seals_of(source, ROOT)
+
+        assert (seals.chain.kind, seals.chain.words) == ("busy", "verified up to 40 of 165")
+        assert seals.decisions.kind == "busy"
+        assert seals_of(source, Address("", "/state", {"id": "poem"})).decisions.words == "Not decided anew yet"
+        with browsing(source) as browser:
+            assert browser.page("/chain").select_one("svg.meter[aria-label='24 percent']")
+
+
+def test_a_session_that_todays_code_decides_otherwise_is_named_with_its_position(copy: Path) -> None:
+    with location_of(copy).open(codec()) as journal:
+        end = journal.stream_end("session/poem")
+        assert end is not None
+        at = commit(journal, step("session/poem", end[0], AgentStarted("nobody"))).position
+
+    with Source.open(copy) as source, browsing(source) as browser:
+        (parted,) = all_known(source).decisions.parted
+        page = browser.page("/chain")
+
+        assert parted.session_id == "poem"
+        assert parted.parting is not None
+        assert parted.parting.position == at
+        assert [one.text.strip() for one in page.select(".seals .bad")] == ["1 decided otherwise"]
+        assert page.select_one(f"a[href='/session?id=poem&at={at}']")
+        assert seals_of(source, Address("", "/session", {"id": "poem"})).decisions.words == f"Decided otherwise at {at}"
+
+
+def test_no_more_sessions_are_known_than_so_many(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decision_marks, "KEPT", 3)
+
+    with Source.open(copy) as source:
+        now = known(source, lambda now: now.decisions.is_all and now.chain.ended)
+        old = source.marks.session("poem")
+
+        assert now.decisions.known <= 11
+        assert now.decisions.same == now.decisions.known
+        assert old is None or old.session_id == "poem"
+
+
+def test_a_long_session_is_not_decided_anew_from_its_beginning_at_each_event(
+    runtime: Runtime, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decision_marks, "LONG", 1)
+    monkeypatch.setattr(decision_marks, "PATIENCE", 10_000)
+    with Source.open(log) as source:
+        all_known(source)
+        mark = source.marks.session("third")
+
+        runtime.ask("And now?", session="third")
+        head = source.log.head()
+        now = known(source, lambda now: now.chain.position >= head)
+
+        assert source.marks.session("third") == mark
+        assert not now.decisions.is_all
+        assert seals_of(source, Address("", "/session", {"id": "third"})).decisions.kind == "busy"
+
+
+def test_findings_without_a_session_are_shown_as_well(copy: Path) -> None:
+    change(copy, "DELETE FROM steps WHERE number = (SELECT max(number) - 3 FROM steps)")
+
+    with Source.open(copy) as source, browsing(source) as browser:
+        findings = known(source, lambda now: now.chain.ended).chain.findings
+
+        assert any(finding.kind == "log" for finding in findings)
+        assert len(browser.page("/chain").select("section[aria-labelledby=chain] tbody tr")) == len(findings)
+
+
+def test_where_a_finding_says_nothing_of_a_position_no_rail_is_verified() -> None:
+    mark = ChainMark(position=9, findings=(Finding("file", "", 0, "it is none"),))
+
+    assert mark.verified_up_to("session/any") == 0
