@@ -28,8 +28,8 @@ _TAKE_UP: Final = """
     UPDATE agents SET turn_id = ?, activity = 'thinking', failed = 0, queued = queued - 1
     WHERE session = ? AND stopped_at IS NULL
 """
-_ADD_ANSWER: Final = "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, 0, ?, ?)"
-_ADD_TURN_END: Final = "INSERT INTO turn_ends VALUES (?, ?, ?, ?, ?, NULL, ?)"
+_ADD_ANSWER: Final = "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, 0, ?, ?)"
+_ADD_TURN_END: Final = "INSERT INTO turn_ends VALUES (?, ?, ?, ?, ?, ?, NULL, ?)"
 _NAME_MODEL: Final = "UPDATE turns SET answer = ?, model = ? WHERE position = ?"
 _END: Final = """
     UPDATE turns SET ended_at = ?, ended = ?, outcome = ?, stop_reason = ?, duration = ?, usage = ? WHERE position = ?
@@ -77,8 +77,8 @@ class Handwritten:
                 execute(_NAME_MODEL, (position, event.model, turn))
                 self._models[event.turn_id] = event.model or ""
                 tokens = int(str(event.usage["input_tokens"])), int(str(event.usage["output_tokens"]))
-                of = position, session, recorded_at, event.model or ""
-                execute(_ADD_ANSWER, (*of, *tokens, event.cost, event.first_delta))
+                of = position, session, recorded_at, recorded_at // 86_400_000_000
+                execute(_ADD_ANSWER, (*of, event.model or "", *tokens, event.cost, event.first_delta))
                 calls, used = self._used.get((session, event.model or ""), (0, {}))
                 used = {kind: used.get(kind, 0) + int(str(amount)) for kind, amount in event.usage.items()}
                 self._used[session, event.model or ""] = calls + 1, used
@@ -88,7 +88,8 @@ class Handwritten:
                 usage = encode(event.usage) if event.usage else None
                 execute(_END, (recorded_at, position, event.outcome, event.stop_reason, event.duration, usage, turn))
                 model = self._models.pop(event.turn_id)
-                execute(_ADD_TURN_END, (position, session, recorded_at, model, event.outcome, event.duration))
+                of = position, session, recorded_at, recorded_at // 86_400_000_000
+                execute(_ADD_TURN_END, (*of, model, event.outcome, event.duration))
                 execute(_PUT_DOWN, (event.outcome == "failed", session))
             case _:
                 raise TypeError(f"the workload has no {type(event).__name__}")

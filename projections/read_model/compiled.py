@@ -5,7 +5,7 @@ Made from `tables`; `python -m tests.projections.compiled` writes it anew.
 
 from __future__ import annotations
 
-VERSION = 6
+VERSION = 7
 TABLES = (
     """
         CREATE TABLE activity ( session INTEGER NOT NULL, position INTEGER NOT NULL, events INTEGER NOT
@@ -23,14 +23,18 @@ TABLES = (
     "CREATE INDEX agents_started ON agents (position) WHERE stopped_at IS NULL",
     "CREATE INDEX ix_agents_id ON agents (id)",
     """
-        CREATE TABLE answers ( position INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL,
-        model TEXT NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL, tokens_cached INTEGER
-        NOT NULL, cost FLOAT, first_delta FLOAT, PRIMARY KEY (position) )
+        CREATE TABLE answers ( position INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL, day
+        INTEGER NOT NULL, model TEXT NOT NULL, tokens_in INTEGER NOT NULL, tokens_out INTEGER NOT NULL,
+        tokens_cached INTEGER NOT NULL, cost FLOAT, first_delta FLOAT, PRIMARY KEY (position) )
+    """,
+    """
+        CREATE INDEX answers_of_day ON answers (day, model, session, at, tokens_in, tokens_out,
+        tokens_cached, cost)
     """,
     """
         CREATE TABLE call_ends ( position INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL,
-        answer INTEGER NOT NULL, name TEXT NOT NULL, failed INTEGER NOT NULL, denied INTEGER NOT NULL,
-        duration FLOAT, cost FLOAT, PRIMARY KEY (position) )
+        day INTEGER NOT NULL, answer INTEGER NOT NULL, name TEXT NOT NULL, failed INTEGER NOT NULL, denied
+        INTEGER NOT NULL, duration FLOAT, cost FLOAT, PRIMARY KEY (position) )
     """,
     """
         CREATE TABLE calls ( position INTEGER NOT NULL, number INTEGER NOT NULL, session INTEGER NOT NULL,
@@ -50,8 +54,8 @@ TABLES = (
     """,
     """
         CREATE TABLE decisions ( position INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL,
-        answer INTEGER NOT NULL, name TEXT NOT NULL, decision TEXT NOT NULL, waited FLOAT NOT NULL, PRIMARY
-        KEY (position) )
+        day INTEGER NOT NULL, answer INTEGER NOT NULL, name TEXT NOT NULL, decision TEXT NOT NULL, waited
+        FLOAT NOT NULL, PRIMARY KEY (position) )
     """,
     """
         CREATE TABLE images ( position INTEGER NOT NULL, id TEXT NOT NULL, revision INTEGER NOT NULL,
@@ -86,7 +90,8 @@ TABLES = (
     """,
     """
         CREATE TABLE turn_ends ( position INTEGER NOT NULL, session INTEGER NOT NULL, at INTEGER NOT NULL,
-        model TEXT NOT NULL, outcome TEXT NOT NULL, error TEXT, duration FLOAT, PRIMARY KEY (position) )
+        day INTEGER NOT NULL, model TEXT NOT NULL, outcome TEXT NOT NULL, error TEXT, duration FLOAT,
+        PRIMARY KEY (position) )
     """,
     """
         CREATE TABLE turns ( position INTEGER NOT NULL, session INTEGER NOT NULL, id TEXT NOT NULL, asked
@@ -352,20 +357,20 @@ ADD_MESSAGES = """
     partial, usage, stop_sequence, stop_details) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 ADD_ANSWERS = """
-    INSERT INTO answers (position, session, at, model, tokens_in, tokens_out, tokens_cached, cost,
-    first_delta) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO answers (position, session, at, day, model, tokens_in, tokens_out, tokens_cached, cost,
+    first_delta) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 ADD_TURN_ENDS = """
-    INSERT INTO turn_ends (position, session, at, model, outcome, error, duration) VALUES (?, ?, ?, ?,
-    ?, ?, ?)
+    INSERT INTO turn_ends (position, session, at, day, model, outcome, error, duration) VALUES (?, ?, ?,
+    ?, ?, ?, ?, ?)
 """
 ADD_CALL_ENDS = """
-    INSERT INTO call_ends (position, session, at, answer, name, failed, denied, duration, cost) VALUES
-    (?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO call_ends (position, session, at, day, answer, name, failed, denied, duration, cost)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 ADD_DECISIONS = """
-    INSERT INTO decisions (position, session, at, answer, name, decision, waited) VALUES (?, ?, ?, ?, ?,
-    ?, ?)
+    INSERT INTO decisions (position, session, at, day, answer, name, decision, waited) VALUES (?, ?, ?,
+    ?, ?, ?, ?, ?)
 """
 DELETE_SESSIONS = "UPDATE sessions SET deleted_at=? WHERE sessions.position = ?"
 PUT_IMAGES = """

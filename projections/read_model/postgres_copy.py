@@ -13,7 +13,7 @@ from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import NAME
 from reenact.projections.read_model.postgres_store import unescaped
 from reenact.projections.read_model.sqlite_store import make_tables
-from reenact.projections.read_model.tables import METADATA, VERSION
+from reenact.projections.read_model.tables import METADATA, OF_SQLITE, VERSION
 from reenact.projections.views.schemas import ProjectionSchemas, Schemas
 from reenact.projections.views.transactions import OWN, read_progress, trouble
 
@@ -24,7 +24,7 @@ _AT_ONCE = 1000
 def copy_live(url: str, to: Path) -> bool:
     """Copy the live tables of the log at the URL to a new file, as they stand at one moment; False if there are none.
 
-    A table that is missing or has other columns is missing in the file, and so is an index.
+    A table that is missing or has other columns is missing in the file, and so is an index, unless only SQLite has it.
 
     Raises:
         ReadModelError: they cannot be read.
@@ -71,7 +71,7 @@ def _drop_what_differs(source: Connection, target: sqlite3.Connection, place: Pr
             target.execute(f"DROP TABLE {table.name}")
             continue
         indexes = {one["name"] for one in looking.get_indexes(table.name, schema)}
-        for index in table.indexes:
+        for index in table.indexes - {OF_SQLITE}:
             if index.name not in indexes:
                 target.execute(f"DROP INDEX {index.name}")
 

@@ -63,6 +63,7 @@ from reenact.projections.read_model.rows import (
     asked_for,
     counts_of,
     encode,
+    fact_of,
     known,
     packed,
     spend,
@@ -294,8 +295,7 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     if turn.position > session.position:  # else it is that of the session that this one branches off from
         error = None if event.failure is None else event.failure.type
         duration = None if turn.started_at is None else known(event.duration)
-        of = row.position, session.position, row.recorded_at
-        changes.turn_ends.append(TurnEndRow(*of, turn.model or "", event.outcome, error, duration))
+        changes.turn_ends.append(TurnEndRow(*fact_of(session, row), turn.model or "", event.outcome, error, duration))
     if turn.usage not in (None, counted):
         _count_rest(changes, session, turn, row, event)
 
@@ -365,7 +365,7 @@ def _end(changes: Changes, session: Conversing, row: Row, event: ToolResult) -> 
     is_own = event.ran and call.started is not None and call.started > session.position
     if is_own or event.denied:
         duration = _seconds(call.started_at, row) if event.ran else None
-        of = row.position, session.position, row.recorded_at, call.position, call.name
+        of = *fact_of(session, row), call.position, call.name
         changes.call_ends.append(CallEndRow(*of, is_own and event.is_error, event.denied, duration, call.cost))
     if not event.ran:
         return
@@ -414,7 +414,7 @@ def _decide(
     if not (isinstance(event, ToolApproved) and call.decision):
         call.decision = decision
     if not is_known:
-        of = row.position, session.position, row.recorded_at, call.position, call.name
+        of = *fact_of(session, row), call.position, call.name
         changes.decisions.append(DecisionRow(*of, decision, _seconds(call.asked_at, row)))
 
 

@@ -163,6 +163,7 @@ class AnswerRow(msgspec.Struct, gc=False):
     position: int
     session: int
     at: int  # when it was recorded
+    day: int  # which, since 1970-01-01 UTC
     model: str  # empty when unknown
     tokens_in: int
     tokens_out: int
@@ -177,6 +178,7 @@ class TurnEndRow(msgspec.Struct, gc=False):
     position: int
     session: int
     at: int
+    day: int
     model: str  # that of its last answer, empty if there is none
     outcome: str
     error: str | None  # the type of its failure
@@ -189,6 +191,7 @@ class CallEndRow(msgspec.Struct, gc=False):
     position: int
     session: int
     at: int
+    day: int
     answer: int  # the key of the answer that asks for it
     name: str
     failed: bool
@@ -203,6 +206,7 @@ class DecisionRow(msgspec.Struct, gc=False):
     position: int
     session: int
     at: int
+    day: int
     answer: int
     name: str
     decision: Decision
@@ -330,6 +334,9 @@ TOKENS_IN = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_to
 TOKENS_OUT = "output_tokens"
 _CACHED = "cache_read_input_tokens"
 
+DAY = 86_400_000_000
+"""Microseconds of a day."""
+
 MOST_TOKENS = 1 << 40
 """No turn has so many; sums of what is below stay far from the largest integer that can be written."""
 
@@ -358,6 +365,11 @@ def spend(changes: Changes, session: Conversing, by: Spender, usage: Mapping[str
     activity.unpriced += by[0] == "model" and cost is None  # most tools cost nothing
 
 
+def fact_of(session: Conversing, row: Row) -> tuple[int, int, int, int]:
+    """Return what the rows of answers, ends and decisions begin with."""
+    return row.position, session.position, row.recorded_at, row.recorded_at // DAY
+
+
 def tokens_in(usage: Mapping[str, int]) -> int:
     """Return how many tokens the model was given."""
     return sum(usage.get(name, 0) for name in TOKENS_IN)
@@ -377,9 +389,7 @@ def use_model(
     name = model or ""
     spend(changes, session, ("model", name), counts, cost)
     tokens = tokens_in(counts), counts.get(TOKENS_OUT, 0), counts.get(_CACHED, 0)
-    changes.answers.append(
-        AnswerRow(row.position, session.position, row.recorded_at, name, *tokens, cost, known(first_delta))
-    )
+    changes.answers.append(AnswerRow(*fact_of(session, row), name, *tokens, cost, known(first_delta)))
 
 
 def use_model_in(

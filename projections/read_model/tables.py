@@ -62,7 +62,7 @@ from reenact.projections.read_model.rows import (
     UsageRow,
 )
 
-VERSION = 6
+VERSION = 7
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
 
 METADATA = MetaData()
@@ -167,6 +167,11 @@ _partial("sessions_branched", SESSIONS.c.origin, SESSIONS.c.position, where=SESS
 _partial("agents_live", AGENTS.c.session, AGENTS.c.position, where=_live)
 _partial("agents_started", AGENTS.c.position, where=_live)
 Index("messages_in_order", MESSAGES.c.session, *_in_order)
+# What the costs of days and models are made from; PostgreSQL adds up without it, and its B-trees take no long names.
+OF_SQLITE = Index(
+    "answers_of_day",
+    *ANSWERS.c["day", "model", "session", "at", "tokens_in", "tokens_out", "tokens_cached", "cost"],
+).ddl_if(callable_=_is_not_postgresql)
 Index("turns_of_session", TURNS.c.session, *_turns_in_order)
 _partial("turns_open", TURNS.c.session, TURNS.c.position, where=TURNS.c.ended_at.is_(None))
 Index("calls_of_session", CALLS.c.session, *_calls_in_order)

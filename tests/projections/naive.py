@@ -41,7 +41,7 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.loop.rounds import Stage
-from reenact.domain.messages import Message, StopDetails, ToolUseBlock, instant
+from reenact.domain.messages import EPOCH, Message, StopDetails, ToolUseBlock, instant
 from reenact.domain.session import BranchPoint, SessionBranched, SessionCreated, SessionDeleted, SessionInfo
 from tests.projections.histories import Recorded, lineage, stream_of
 
@@ -424,7 +424,7 @@ def _use(row: Recorded, key: int, model: str | None, used: Mapping[str, int], *s
     cached = used.get("cache_read_input_tokens", 0)
     given = used.get("input_tokens", 0) + used.get("cache_creation_input_tokens", 0) + cached
     spoken = used.get("output_tokens", 0)
-    return row.position, key, row.recorded_at, model or "", given, spoken, cached, *spent
+    return row.position, key, *_when(row), model or "", given, spoken, cached, *spent
 
 
 def turn_ends(rows: Rows) -> list[Fact]:
@@ -441,7 +441,7 @@ def turn_ends(rows: Rows) -> list[Fact]:
             seconds = row.event.duration if turn_id in started else None
             if turn_id in begun:
                 model = models[-1] or "" if models else ""
-                found.append((row.position, key, row.recorded_at, model, row.event.outcome, error, seconds))
+                found.append((row.position, key, *_when(row), model, row.event.outcome, error, seconds))
     return found
 
 
@@ -456,7 +456,7 @@ def call_ends(rows: Rows) -> list[Fact]:
                 own = [one for one, event in of(before, ToolStarted) if event.id == id_ and one.stream == row.stream]
                 seconds = (row.recorded_at - starts[-1]) / 1_000_000 if ran else None
                 if denied or (ran and own):
-                    of_call = row.position, key, row.recorded_at, answer, name
+                    of_call = row.position, key, *_when(row), answer, name
                     found.append((*of_call, int(ran and is_error), int(denied), seconds, cost))
             case _:
                 pass
@@ -474,10 +474,14 @@ def decisions(rows: Rows) -> list[Fact]:
                 (name,) = [use.name for use in said.content if isinstance(use, ToolUseBlock) and use.id == id_]
                 decision, seconds = DECIDED[type(row.event)], (row.recorded_at - asked) / 1_000_000
                 if not (isinstance(row.event, ToolApproved) and isinstance(before[-1].event, ToolEdited)):
-                    found.append((row.position, key, row.recorded_at, asker.position, name, decision, seconds))
+                    found.append((row.position, key, *_when(row), asker.position, name, decision, seconds))
             case _:
                 pass
     return found
+
+
+def _when(row: Recorded) -> tuple[int, int]:
+    return row.recorded_at, (instant(row.recorded_at) - EPOCH).days
 
 
 def _in_sessions(rows: Rows) -> Iterator[tuple[Recorded, int, list[Recorded]]]:
