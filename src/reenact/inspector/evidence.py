@@ -14,6 +14,7 @@ from reenact.projections.explain.history import event_of, steps_of
 
 _COLUMNS = ", ".join(Record.__struct_fields__)
 _AT = f"SELECT {_COLUMNS} FROM steps WHERE stream = ? AND count > 0 AND version <= ? ORDER BY version DESC LIMIT 1"  # noqa: S608 - ours
+_ALL = f"SELECT {_COLUMNS} FROM steps WHERE stream = ? ORDER BY version, cursor"  # noqa: S608 - ours
 _BEFORE = """
     SELECT digest FROM steps WHERE stream = ? AND (version, cursor) < (?, ?) ORDER BY version DESC, cursor DESC LIMIT 1
 """
@@ -40,6 +41,23 @@ def link_of(log: StoredJournal, stream: str, version: int) -> Link | None:
         return Link(digest.hex(), bytes(record.digest).hex(), record.follows(digest), not before)
     except (TypeError, ValueError):  # a file can hold anything in its cells
         return None
+
+
+def broken_at(log: StoredJournal, history: History) -> int | None:
+    """Return the position of the first record of the history that is not as it was written, None if all are.
+
+    It reads all of them.
+    """
+    for part in history.parts:
+        digest = GENESIS
+        for cells in log.select(_ALL, (part.stream,)):
+            record = Record(*cells)
+            if record.version > part.last:
+                break
+            if not record.follows(digest):
+                return record.position
+            digest = record.digest
+    return None
 
 
 def decided_anew(states: States, history: History, number: int) -> Divergence | None:

@@ -127,3 +127,25 @@ def test_without_a_name_the_log_is_the_users_own(run: Run) -> None:
 
     assert "0 new events" in run("import", "a.jsonl").out
     assert "0 new events" in run("import", "a.jsonl", REENACT_DB="").out
+
+
+def test_a_session_goes_into_a_page_for_people(run: Run, talked: list[str], tmp_path: Path) -> None:
+    told = run("export", "talk.html", "--html", talked[1], "--db", "here.db")
+    again = run("export", "-", "--html", talked[1], "--db", "here.db")
+
+    page = (tmp_path / "talk.html").read_text()
+    assert told.out == f"talk.html: session {talked[1]}, {len(page.encode())} bytes\n"
+    assert page.startswith("<!doctype html>")
+    assert "Hello from mock!" in page
+    assert again.out.startswith("<!doctype html>")
+
+
+def test_a_page_is_of_one_session_as_it_is(run: Run, talked: list[str], tmp_path: Path) -> None:
+    missing = run("export", "talk.html", "--html", "nobody", "--db", "here.db")
+    less = run("export", "talk.html", "--html", talked[0], "--redact-secrets", "--db", "here.db")
+
+    assert missing.code == 2
+    assert "session 'nobody' does not exist" in missing.err
+    assert less.code == 2
+    assert "--html writes one session as it is" in less.err
+    assert not (tmp_path / "talk.html").exists()

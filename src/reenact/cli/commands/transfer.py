@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
 import msgspec
 import typer
 
+from reenact._files import replacing
 from reenact._location import location_of
+from reenact._runtime import codec
 from reenact.audit import Exported, Imported, Redaction, export_log, import_log, read_redaction
 from reenact.cli.commands.sessions import log_to_write, progress_line
 from reenact.cli.output.console import Console, ListFormat
@@ -28,6 +31,8 @@ def export(options: ExportOptions, console: Console) -> int:
     """
     log = database_of(options.database, console.environ)
     is_output = options.file == "-"
+    if options.html is not None:
+        return _export_page(options, options.html, log, console)
     if options.hash_key is not None and options.redact is None and not options.redact_secrets:
         raise typer.TyperException("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
     if is_output and options.output_format is ListFormat.JSON:
@@ -46,6 +51,28 @@ def export(options: ExportOptions, console: Console) -> int:
     else:
         value = {"file": options.file, **msgspec.to_builtins(exported)}
         console.show(value, options.output_format, _exported(exported, options.file))
+    return ExitCode.SUCCESS
+
+
+def _export_page(options: ExportOptions, session_id: str, log: str, console: Console) -> int:
+    """Write a session as a page."""
+    from reenact.inspector.exporting import page_of  # noqa: PLC0415 - an extra
+
+    if options.sessions or options.redact is not None or options.redact_secrets or options.hash_key or options.no_feeds:
+        message = "--html writes one session as it is; to leave something out, export it and import it into a new log"
+        raise typer.TyperException(f"{message}, and write the page from there")
+    location = location_of(log)
+    with location.open(codec(), read_only=True) as journal:
+        page = page_of(journal, location.name, session_id, datetime.now(UTC)).encode()
+    if options.file == "-":
+        out = _binary(console.out)
+        out.write(page)
+        out.flush()
+    else:
+        with replacing(Path(options.file)) as file:
+            file.write(page)
+        value = {"file": options.file, "session": session_id, "bytes": len(page)}
+        console.show(value, options.output_format, harmless(f"{options.file}: session {session_id}, {len(page)} bytes"))
     return ExitCode.SUCCESS
 
 

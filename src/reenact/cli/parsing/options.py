@@ -463,9 +463,13 @@ class ExportOptions(Paged, frozen=True, kw_only=True):
 
     $ reenact export log.jsonl
     $ reenact export shared.jsonl --session ses_1 --redact-secrets
+    $ reenact export talk.html --html ses_1  # a page for people, which needs nothing else
     """
 
     file: Annotated[str, argument("FILE", "Where it goes; - is standard output.")]
+    html: Annotated[
+        str | None, option("A page with this session, instead: what was said, and what happened.", "ID", "--html")
+    ] = None
     sessions: Annotated[
         tuple[str, ...], option("Only this one, with all that it needs; may be given again.", "ID", "--session")
     ] = ()

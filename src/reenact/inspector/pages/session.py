@@ -84,10 +84,10 @@ def session(source: Source, address: Address) -> Page:
             "all_records": all_records,
             "room": room_for((value.length for value in values), ROOM // 2 if all_records or said_records else ROOM),
             "drawing": drawing,
-            "drawn": _told(drawing),
+            "drawn": told_of(drawing),
             "work": work,
             "span": span,
-            "waits_since": _waits_since(story, window),
+            "waits_since": waits_since(story, window),
         },
     )
 
@@ -132,13 +132,13 @@ def _heard(source: Source, row: Row) -> int:
     return max(0, int(found[0][0])) if found else 0
 
 
-def _waits_since(story: Story, window: Window) -> int | None:
+def waits_since(story: Story, window: Window) -> int | None:
     """Return since when a person is waited for at the end of the history."""
     waits = [call.waits.recorded_at for call in story.open.values() if call.is_waiting and call.waits is not None]
     return min(waits) if waits and window.is_end and not story.busy[-1] else None
 
 
-def _told(drawing: Lanes) -> str:
+def told_of(drawing: Lanes) -> str:
     """Say what the drawing shows."""
     answers = sum(bar.mark == "m-turn" for bar in drawing.bars)
     calls = sum(bar.mark in ("m-tool", "m-fail") for bar in drawing.bars)

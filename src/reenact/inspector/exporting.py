@@ -1,0 +1,72 @@
+"""Writes a session as one page that needs nothing else: for a mail, without script, without the inspector."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from reenact.actors.journal.stored import StoredJournal
+from reenact.domain.errors import InvalidInputError
+from reenact.inspector.addresses import Address
+from reenact.inspector.evidence import broken_at
+from reenact.inspector.lanes import lanes_of
+from reenact.inspector.pages.session import state_of, told_of, waits_since
+from reenact.inspector.rendering import HERE, Page, render
+from reenact.inspector.states import whole
+from reenact.inspector.stories import Story
+from reenact.inspector.talks import talk_of
+from reenact.inspector.text import CUT
+from reenact.inspector.timeline import lines_by_call, work_of
+from reenact.inspector.windows import History
+
+MOST = 20_000
+"""So many events a file has at the most."""
+DRAWN = 400
+"""The drawing of where the time went is for so many events."""
+
+
+class _InFile(Address):
+    """Addresses in the file: of events, which are in it, and of nothing else."""
+
+    def to(self, path: str, **query: object) -> str:
+        """Return the address of an event, nothing for another page."""
+        return f"#p{query['at']}" if path == "/event" else ""
+
+
+def page_of(log: StoredJournal, name: str, session_id: str, now: datetime) -> str:
+    """Return the page of a session as HTML; `name` is that of the log.
+
+    Raises:
+        SessionNotFoundError: there is no such session in the log.
+        InvalidInputError: it is too long for a page.
+        LogUnusableError: the log holds what cannot have happened.
+    """
+    history = History(log, session_id)
+    if history.count > MOST:
+        message = f"session {session_id!r} has {history.count:,} events, and a page at most {MOST:,}"
+        raise InvalidInputError(f"{message}; export it as a file for `reenact import`, without --html")
+    window = history.between(1, history.count)
+    story = Story(window.rows)
+    drawing = lanes_of(story, window) if history.count <= DRAWN else None
+    work, span = work_of(story, window)
+    values = {
+        "id": session_id,
+        "name": name,
+        "style": (HERE / "static" / "style.css").read_text(),
+        "begun": history.begun.event,
+        "began": history.begun.recorded_at,
+        "state": state_of(window.own),
+        "ledger": whole(history, history.count).ledger,
+        "broken": broken_at(log, history),
+        "count": history.count,
+        "first": window.own[0].position,
+        "last": window.own[-1].position,
+        "said": talk_of(story, window),
+        "lines": lines_by_call(story, window),
+        "room": CUT,
+        "drawing": drawing,
+        "drawn": "" if drawing is None else told_of(drawing),
+        "work": work,
+        "span": span,
+        "waits_since": waits_since(story, window),
+    }
+    return render(Page("exported.html", values), address=_InFile("", "/session", {}), now=now)
