@@ -5,9 +5,10 @@ from __future__ import annotations
 import gc
 import socket
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import timedelta
+from typing import TYPE_CHECKING, NamedTuple
 
 from reenact._runtime import Runtime
 from reenact.actors.feed.retention import Retention
@@ -17,10 +18,22 @@ from reenact.cli.interrupts import stopping
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, ServerEndedError
 from reenact.cli.parsing.options import ServeOptions
-from reenact.cli.settings.configuration import KNOWN_PRICES, check_file, check_price, functions_of, read_prices
-from reenact.domain.errors import ConfigurationError
+from reenact.cli.settings.configuration import (
+    KNOWN_PRICES,
+    check_file,
+    check_price,
+    functions_of,
+    read_prices,
+    user_name,
+)
+from reenact.domain.errors import ConfigurationError, needing_extra
 from reenact.server import Server
-from reenact.server.service import is_exposed, read_tokens
+from reenact.server.limits import Limits
+from reenact.server.service import Access, Service, is_exposed, read_tokens
+from reenact.server.serving import hosts_at
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
 
 LOOK_AROUND = 1.0
 """Seconds after which to see whether the server is still there."""
@@ -33,18 +46,21 @@ def serve(options: ServeOptions, console: Console) -> int:
     tokens = () if options.token_file is None else read_tokens(options.token_file)
     if options.token_file is not None and is_exposed(options.token_file):
         console.warn(f"others may read or change the tokens in {options.token_file}; chmod 600 keeps them to yourself")
+    if (options.allow_actions or options.by is not None) and not options.inspect:
+        raise ConfigurationError("--allow-actions and --by are for --inspect")
     with console.guarding_output():
         image, prices = image_of(options), read_prices(options.prices)
         check_policy(options, image)
         answerer, llm = answering(_environ(options, console.environ))
         if answerer.mock is None:
             prices = {**KNOWN_PRICES, **prices}
+        database = log_to_write(options.database, console)
         model = model_of(console.environ, options.model)
         try:
             if image.cost_limit is not None and answerer.mock is None:
                 check_price(model, prices, "what sessions cost has a limit (--max-cost)")
             runtime = Runtime.open(
-                log_to_write(options.database, console),
+                database,
                 environment=answerer,
                 llm=llm,
                 tools=functions_of(image.tools),
@@ -59,6 +75,7 @@ def serve(options: ServeOptions, console: Console) -> int:
         with (
             stopping(stop.set),
             runtime,
+            inspected(options, database, runtime) as pages,
             Server(
                 runtime,
                 options.host,
@@ -66,6 +83,7 @@ def serve(options: ServeOptions, console: Console) -> int:
                 tokens=tokens,
                 origins=options.origins,
                 host_names=options.host_names,
+                inspector=None if pages is None else pages.app,
             ) as server,
         ):
             console.say(answerer.name(model))
@@ -73,11 +91,40 @@ def serve(options: ServeOptions, console: Console) -> int:
             gc.collect()
             gc.freeze()
             console.write(f"listening on {server.url}\n")
+            if pages is not None:
+                console.write(f"open {server.url}/inspect/?token={pages.token}\n")
             _tell_supervisor(console.environ)
             while not stop.wait(LOOK_AROUND):
                 if server.wait(0):
                     raise ServerEndedError("the server has ended by itself")
     return ExitCode.SUCCESS
+
+
+class Pages(NamedTuple):
+    """The inspector's pages, and the token that opens them."""
+
+    app: ASGIApp
+    token: str
+
+
+@contextmanager
+def inspected(options: ServeOptions, database: str, runtime: Runtime) -> Generator[Pages | None]:
+    """Make the pages that show the runtime's log, if they are asked for."""
+    if not options.inspect:
+        yield None
+        return
+    with needing_extra("inspect", "`reenact serve --inspect`"):
+        from reenact.inspector import Source, create_app, new_token  # noqa: PLC0415 - an extra
+
+    token, by = new_token(), options.by or user_name() or "somebody"
+    access = Access((), (), hosts_at(options.host, options.host_names))
+    with Source.open(database, runtime.feed) as source:
+        service = Service(source.served, access, Limits(), allow_programs=False)
+        owner = runtime if options.allow_actions else None
+        try:
+            yield Pages(create_app(source, token, service=service, owner=owner, by=by), token)
+        finally:
+            service.close()
 
 
 def _tell_supervisor(environ: Mapping[str, str]) -> None:

@@ -19,7 +19,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.frames import TOO_SLOW
 from reenact.server.app import application
 from reenact.server.limits import Limits
-from reenact.server.service import Access, Served, Service, hosts_of, is_loopback
+from reenact.server.service import Access, Hosts, Served, Service, hosts_of, is_loopback
 from reenact.server.transports import FIRST_SIZE, Transports, http_protocol, socket_protocol
 
 GRACE = 0.6
@@ -157,12 +157,11 @@ class Server(Listener):
                 or a token or an origin cannot be one.
         """
         check_port(port)
-        _, address = _resolved(host)
-        if not tokens and not is_loopback(address):
+        if not tokens and not is_loopback(_resolved(host)[1]):
             raise ConfigurationError(
                 f"{host} can be reached from other machines, so a token is needed: --token-file, or tokens=…"
             )
-        access = Access(tokens, origins, hosts_of(host, address, host_names))
+        access = Access(tokens, origins, hosts_at(host, host_names))
         service = Service(runtime, access, limits or Limits(), allow_programs)
         super().__init__(application(service, inspector), service, host, port)
 
@@ -235,6 +234,15 @@ class _Uvicorn(uvicorn.Server):
         for server in self.servers:
             await server.wait_closed()
         await self.lifespan.shutdown()
+
+
+def hosts_at(host: str, names: Collection[str]) -> Hosts:
+    """Return what requests may call a server by that listens there; `names` come on top.
+
+    Raises:
+        ConfigurationError: it is no address of this machine.
+    """
+    return hosts_of(host, _resolved(host)[1], names)
 
 
 def check_port(port: int) -> None:

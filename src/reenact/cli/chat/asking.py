@@ -10,10 +10,11 @@ import msgspec
 from rich.cells import cell_len
 from rich.console import Console as Screen
 
-from reenact.cli.chat.conversation import Answered, Approved, Decision, Rejected, user_name
+from reenact.cli.chat.conversation import Answered, Approved, Decision, Rejected
 from reenact.cli.editor.editor import Editor, forget_what_was_typed, read_line
 from reenact.cli.output.answers import call_line
 from reenact.cli.output.exact import MARGIN, SHOWN, escaped, on_one_line, plain_or_quoted, show
+from reenact.cli.settings.configuration import user_name
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import harmless
 from reenact.domain.people import PendingCall, check_arguments

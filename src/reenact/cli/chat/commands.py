@@ -10,9 +10,10 @@ from typing import Final, TypeAlias
 
 from reenact.cli.chat import inspect as looking
 from reenact.cli.chat import navigate as going
-from reenact.cli.chat.conversation import Approved, Rejected, user_name
+from reenact.cli.chat.conversation import Approved, Rejected
 from reenact.cli.chat.current import Talking
 from reenact.cli.output.answers import told
+from reenact.cli.settings.configuration import user_name
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import harmless
 from reenact.domain.people import PendingCall

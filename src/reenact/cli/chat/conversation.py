@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
@@ -53,17 +51,6 @@ class Answered:
     call: PendingCall
     value: Json
     by: str | None = None
-
-
-def user_name() -> str | None:
-    """Return who decides: the name that the system has for the user of this process, None if it has none.
-
-    No variable is asked, which anybody may set.
-    """
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return None
 
 
 Decision: TypeAlias = Approved | Rejected | Answered

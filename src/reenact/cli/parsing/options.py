@@ -348,6 +348,15 @@ class SessionsOptions(Listing, frozen=True):
     """
 
 
+AllowActions: TypeAlias = Annotated[
+    bool,
+    option("Let the pages approve, reject, answer, interrupt and branch.", None, "--allow-actions"),
+]
+By: TypeAlias = Annotated[
+    str | None, option("In whose name that is recorded; your name on this machine unless it is given.", "NAME")
+]
+
+
 class ServeOptions(OfLog, frozen=True):
     """Let other programs and web pages use the log and its agents, over WebSocket and HTTP.
 
@@ -356,6 +365,7 @@ class ServeOptions(OfLog, frozen=True):
 
     $ reenact serve --port 0  # on any port that is free
     $ reenact serve --mock --db demo.db
+    $ reenact serve --inspect --allow-actions
     """
 
     host: Annotated[str, option("Where to listen; beyond this machine only with tokens.", "ADDRESS")] = "127.0.0.1"
@@ -373,6 +383,11 @@ class ServeOptions(OfLog, frozen=True):
     scenario: Annotated[str | None, option("Let the mock answer from this script, as MOCK_SCENARIO does.", "NAME")] = (
         None
     )
+    inspect: Annotated[bool, option("Show the log as pages under /inspect, too; see `inspect`.", None, "--inspect")] = (
+        False
+    )
+    allow_actions: AllowActions = False
+    by: By = None
     keep_deltas: Annotated[
         float | None, option("Compact the deltas of turns that ended earlier than this, or 48.", "HOURS")
     ] = None
@@ -399,9 +414,16 @@ class InspectOptions(OfLog, frozen=True):
 
     $ reenact inspect
     $ reenact inspect --db night.db --port 0  # on any port that is free
+    $ reenact inspect --allow-actions --server http://127.0.0.1:8000  # of `reenact serve` on the same log
     """
 
     port: Annotated[int, option("The port, 8765 unless it is given; 0 takes any that is free.", "N")] = 8765
+    allow_actions: AllowActions = False
+    server: Annotated[
+        str | None, option("The server that has the log, through which actions are carried out.", "URL")
+    ] = None
+    token_file: Annotated[str | None, option("The server's token: the first one in this file.", "FILE")] = None
+    by: By = None
 
 
 class TestTerminalOptions(Options, frozen=True):

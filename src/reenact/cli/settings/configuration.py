@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import math
 import os
+import pwd
 import stat
 import sys
 import traceback
@@ -39,6 +40,17 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
     url: str | None = None
     headers: dict[str, str] = {}
     type: str | None = None
+
+
+def user_name() -> str | None:
+    """Return who decides: the name that the system has for the user of this process, None if it has none.
+
+    No variable is asked, which anybody may set.
+    """
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return None
 
 
 def read_servers(path: str) -> tuple[MCPServer, ...]:
