@@ -22,24 +22,15 @@ from reenact.inspector.marks import Known
 from reenact.inspector.seals import seals_of
 from reenact.testing import MockEnvironmentFactory
 from tests.inspector.browsing import browsing
-from tests.inspector.demo import write_demo
 from tests.inspector.marking import all_known, known
 from tests.journal.support import commit, step
 
 ROOT = Address("", "/", {})
 
 
-@pytest.fixture(scope="module")
-def night(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A log that tests copy."""
-    path = tmp_path_factory.mktemp("night") / "night.db"
-    write_demo(path)
-    return path
-
-
 @pytest.fixture
-def copy(night: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copy(night, tmp_path / "night.db"))
+def copy(night_log: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(night_log, tmp_path / "night.db"))
 
 
 @pytest.fixture
@@ -66,8 +57,8 @@ def flip(log: Path, position: int) -> None:
     )
 
 
-def test_a_log_that_nobody_touched_gets_both_seals_with_its_position(night: Path) -> None:
-    with Source.open(night) as source, browsing(source) as browser:
+def test_a_log_that_nobody_touched_gets_both_seals_with_its_position(night_log: Path) -> None:
+    with Source.open(night_log) as source, browsing(source) as browser:
         now = all_known(source)
         page = browser.page("/")
 
@@ -168,9 +159,9 @@ def test_what_is_written_meanwhile_is_looked_at_as_it_comes(runtime: Runtime, lo
 
 
 def test_a_seal_is_not_green_before_all_that_is_shown_was_looked_at(
-    night: Path, monkeypatch: pytest.MonkeyPatch
+    night_log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with Source.open(night) as source:
+    with Source.open(night_log) as source:
         now = all_known(source)
         monkeypatch.setattr(source.log, "head", lambda: 170)
 
@@ -182,8 +173,8 @@ def test_a_seal_is_not_green_before_all_that_is_shown_was_looked_at(
         assert now.chain.position == seals.verified == 165
 
 
-def test_nothing_is_green_that_nobody_has_looked_at(night: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Source.open(night) as source:
+def test_nothing_is_green_that_nobody_has_looked_at(night_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Source.open(night_log) as source:
         monkeypatch.setattr(source.marks, "now", lambda: Known(ChainMark(position=40)))
         monkeypatch.setattr(source.marks, "session", lambda _: None)
 

@@ -7,6 +7,7 @@ from reenact.inspector.pages.acting import ask_branch, ask_interrupt, branch, in
 from reenact.inspector.pages.branches import branches
 from reenact.inspector.pages.chain import chain, marks
 from reenact.inspector.pages.event import event
+from reenact.inspector.pages.keys import keys
 from reenact.inspector.pages.session import session
 from reenact.inspector.pages.sessions import list_changed, list_sessions
 from reenact.inspector.pages.state import state
@@ -27,6 +28,7 @@ PAGES: Final[Mapping[str, View]] = {
     "/value": value,
     "/chain": chain,
     "/marks": marks,
+    "/keys": keys,
 }
 """The pages by their paths."""
 
