@@ -14,7 +14,7 @@ import msgspec
 from reenact.actors.branching import begun, derived_id, point_at, point_before_last_message
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.tools.toolbox import ToolRegistry
-from reenact.actors.feed.replay import cursor_of_turn, stream_of
+from reenact.actors.feed.replay import cursor_of_turn, is_responding, stream_of
 from reenact.actors.idempotency import Askable, Attempt
 from reenact.actors.journal.api import ChainedJournal, FeedJournal, Journal, Remembered, Segment
 from reenact.actors.kernel import ActorSystem, EventSourcedActor
@@ -532,9 +532,15 @@ class RuntimeOperations:
             self._newest[image_id] = max(revision, self._newest.get(image_id, 0))
 
     def _as_it_is(self, agent: AgentInfo) -> AgentInfo:
-        if agent.state == "thinking" and agent.turn_id == self._live.responding(agent.id):
+        if agent.state == "thinking" and agent.turn_id is not None and self._is_responding(agent, agent.turn_id):
             return msgspec.structs.replace(agent, state="responding")
         return agent
+
+    def _is_responding(self, agent: AgentInfo, turn_id: str) -> bool:
+        """Return whether the text of the agent's answer has begun; of an agent elsewhere, the log has it."""
+        if self._nodes is not None and self._live.session_of(agent.id) is None:
+            return is_responding(self._journal, stream_of(agent.session_id), turn_id)
+        return turn_id == self._live.responding(agent.id)
 
 
 WAKE = Stop(agent_id="", reason="crash", at=0)

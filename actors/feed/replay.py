@@ -7,14 +7,22 @@ import threading
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from reenact.actors.envelopes import enveloped
 from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Segment
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
-from reenact.domain.events import Context, DeltasCompacted, Envelope, SessionDeleted
+from reenact.domain.events import (
+    Context,
+    DeltasCompacted,
+    Envelope,
+    SessionDeleted,
+    StepStarted,
+    TextDelta,
+    TurnStarted,
+)
 from reenact.domain.messages import check_text
 
 FIRST_ROWS = 16
@@ -33,6 +41,8 @@ AT_A_TIME = 16
 """So many topics at the most are read at the same time."""
 
 _COMPACTED = DeltasCompacted.event_type
+_SHOW_RESPONSE: Final = {TextDelta.event_type: True, StepStarted.event_type: False, TurnStarted.event_type: False}
+"""Events of a turn that tell whether the text of an answer has begun by then."""
 _measure = msgspec.msgpack.Encoder().encode
 to_json = msgspec.json.Encoder().encode
 """Encodes an envelope as it travels."""
@@ -258,6 +268,17 @@ def cursor_of_turn(journal: Log, topic: str, turn_id: str, first: str) -> int | 
             if entry.type == first and segment.context.get("turn_id") == turn_id:
                 return cursor
     return None
+
+
+def is_responding(journal: Log, topic: str, turn_id: str) -> bool:
+    """Return whether text of the turn's present answer is in the log; that is looked for from the end on."""
+    for row in journal.read_feed_backwards(topic):
+        for _, segment, entry in reversed(list(numbered(row))):
+            if segment.context.get("turn_id") != turn_id:
+                continue
+            if entry.type in _SHOW_RESPONSE:
+                return _SHOW_RESPONSE[entry.type]
+    return False
 
 
 def _cursor_of(envelope: Envelope) -> int:
