@@ -1,0 +1,128 @@
+"""The figures of a log: how many turns, answers, calls and approvals it has, what they cost, how long they took."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from reenact.domain.structs import FrozenByName
+
+By: TypeAlias = Literal["day", "model", "image", "tool", "session"]
+"""What figures are told apart by. A day is one of UTC."""
+
+
+class Percentiles(FrozenByName):
+    """How many seconds something took at the most, in half, in 90 % and in 99 % of the cases; None without a case."""
+
+    count: int = 0
+    p50: float | None = None
+    p90: float | None = None
+    p99: float | None = None
+
+
+def percentiles(seconds: Collection[float]) -> Percentiles:
+    """Return the percentiles of these times, each of which is one of them."""
+    if not seconds:
+        return Percentiles()
+    count, ordered = len(seconds), sorted(seconds)
+    p50, p90, p99 = (ordered[-(-count * percent // 100) - 1] for percent in (50, 90, 99))
+    return Percentiles(count=count, p50=p50, p90=p90, p99=p99)
+
+
+class TurnFigures(FrozenByName):
+    """The turns that ended: how, with which types of errors, and how long those took that had begun."""
+
+    count: int
+    outcomes: dict[str, int]
+    errors: dict[str, int]
+    duration: Percentiles
+
+
+class Spending(FrozenByName):
+    """What models were used for: how many answers and summaries, of how many tokens, at which cost.
+
+    `tokens_in` counts all that the models were given, `tokens_cached` those of them that were read from a cache. `cost`
+    is in the currency of the prices, and that of the answers whose cost is known; `unpriced` counts the others.
+    """
+
+    count: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+
+    def __add__(self, other: Spending) -> Spending:
+        """Return what both come to."""
+        return Spending(**{name: getattr(self, name) + getattr(other, name) for name in Spending.__struct_fields__})
+
+
+class CallFigures(FrozenByName):
+    """The calls of tools that ran or that the policies denied: how many failed, what they cost, how long they took."""
+
+    count: int
+    failed: int
+    denied: int
+    cost: float
+    duration: Percentiles
+
+
+class ApprovalFigures(FrozenByName):
+    """What people were asked: how many calls they decided, and how; how long these waited, and how many still wait."""
+
+    count: int
+    decisions: dict[str, int]
+    waited: Percentiles
+    waiting: int
+
+
+class Figures(FrozenByName):
+    """What there is to count of one day, model, image, tool or session, which is the `key`, or of all: None.
+
+    A tool has no turns and no answers. The turns of a model are those whose last answer it gave, its calls and
+    approvals those that its answers asked for; an empty key stands for what no model is known of.
+    """
+
+    key: str | None
+    turns: TurnFigures | None
+    answers: Spending | None
+    first_delta: Percentiles | None
+    calls: CallFigures
+    approvals: ApprovalFigures
+
+    @property
+    def cost(self) -> float:
+        """What answers and calls cost, as far as that is known."""
+        return self.calls.cost + (0.0 if self.answers is None else self.answers.cost)
+
+
+class Statistics(FrozenByName):
+    """The figures of a log, or of a part of it: in all, and in `groups` by what was asked for.
+
+    `position` is how far in the log that is: the position of the last event that is counted. `since` is included,
+    `until` is not.
+    """
+
+    position: int
+    by: By | None
+    since: datetime | None
+    until: datetime | None
+    total: Figures
+    groups: tuple[Figures, ...]
+
+
+class Cost(FrozenByName):
+    """What a day, a model or a tool cost: that of a tool is in its `cost` alone, and `count` counts its calls."""
+
+    key: str
+    spent: Spending
+
+
+class Costs(FrozenByName):
+    """What a log has cost, in all and by day, model and tool; that of the tools is in the days, too."""
+
+    total: Spending
+    days: tuple[Cost, ...]
+    models: tuple[Cost, ...]
+    tools: tuple[Cost, ...]
