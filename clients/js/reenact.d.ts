@@ -26,7 +26,10 @@ export interface Client extends Operations {
    * first; what belongs to no session, or to one not heard of before, is missed then: `subscribe` misses nothing.
    */
   listen(options?: ListenOptions): Events;
-  /** Acknowledge what is dealt with, end subscriptions and the connection, and make requests fail. Idempotent. */
+  /**
+   * Acknowledge what is dealt with, wait at most a second until that is durable, and end subscriptions, requests and the
+   * connection. Idempotent.
+   */
   close(): Promise<void>;
 }
 

@@ -18,6 +18,7 @@ const BLAMES = [1003, 1007, 1008, 1009]; // codes that end a connection over wha
 const BROKEN = 3; // so many connections may end over a request before it is not sent again
 const [FIRST, LONGEST] = [100, 10_000]; // milliseconds of the first pause between two attempts, and of the longest
 const PATIENCE = 10_000; // milliseconds that an attempt may take
+const CLOSING = 1000; // milliseconds that the server has for each of its last words
 const APART = 100; // milliseconds between two acknowledgements for which nobody waits
 const [MOST, MOST_BYTES] = [5000, 4 * 1024 * 1024]; // events, and their JSON, that wait for who iterates
 const SESSIONS = 1000; // of so many sessions a listener remembers how far they were heard
@@ -608,6 +609,9 @@ class Link {
   #timer = /** @type {unknown} */ (null);
   /** @type {Promise<void> | null} */
   #closed = null;
+  /** @type {Promise<void> | null} */
+  #closing = null;
+  #answered = () => {};
   #started = () => {};
   /** @param {unknown} why */
   #refuse = (why) => {};
@@ -694,23 +698,39 @@ class Link {
     for (const stream of this.streams) stream.fail(error);
     const socket = this.#socket;
     this.#socket = null;
-    this.#closed = new Promise((resolve) => {
-      if (!socket || socket.readyState === 3) return resolve();
-      const timer = this.clock.setTimeout(resolve, 1000);
+    this.#closed = this.#within(CLOSING, (done) => {
+      if (!socket || socket.readyState === 3) return done();
       socket.onmessage = null;
-      socket.onclose = socket.onerror = () => {
-        this.clock.clearTimeout(timer);
-        resolve();
-      };
+      socket.onclose = socket.onerror = done;
       socket.close(1000);
     });
     this.#tell();
   }
 
-  async close() {
+  close() {
+    return (this.#closing ??= this.#leave());
+  }
+
+  async #leave() {
     for (const stream of this.streams) stream.leave();
+    if (this.welcome) {
+      // The server answers in order, and to an `unsubscribe` when what was acknowledged before is durable.
+      this.send({ type: "unsubscribe", id: PROBE });
+      await this.#within(CLOSING, (done) => (this.#answered = done));
+    }
     this.end(new ReenactError("runtime_closed", "the client is closed"));
     await this.#closed;
+  }
+
+  /** @param {number} ms @param {(done: () => void) => void} begin @returns {Promise<void>} when it is done, or then */
+  #within(ms, begin) {
+    return new Promise((resolve) => {
+      const timer = this.clock.setTimeout(resolve, ms);
+      begin(() => {
+        this.clock.clearTimeout(timer);
+        resolve();
+      });
+    });
   }
 
   #dial() {
@@ -758,6 +778,7 @@ class Link {
     this.#failures++;
     this.failure = unreachable(`the connection to ${this.address} is lost (${code}${reason && `: ${reason}`})`);
     this.#timer = this.clock.setTimeout(() => this.#dial(), wait);
+    this.#answered();
     this.#tell();
   }
 
@@ -776,6 +797,8 @@ class Link {
       }
     } else if (frame.type === "response") {
       this.#asked.get(frame.id)?.hear(/** @type {Outcome} */ (frame.response).data);
+    } else if (frame.id === PROBE) {
+      this.#answered();
     } else if (frame.id) {
       const asked = frame.type === "error" && this.#asked.get(frame.id);
       if (asked) asked.hear({ error: frame });

@@ -252,7 +252,9 @@ test("close ends everything, once and for all", async () => {
   const server = await Scripted.connected();
   const asked = assert.rejects(server.client.containers.list(), refused("runtime_closed"));
   const next = server.client.subscribe("ses_1").next();
-  await Promise.all([server.client.close(), server.client.close()]);
+  const closing = Promise.all([server.client.close(), server.client.close()]);
+  await server.pass(1000);
+  await closing;
   await asked;
   assert.deepEqual(await next, { done: true, value: undefined });
   assert.equal(server.socket.closedWith, 1000);

@@ -243,16 +243,37 @@ test("who has left can acknowledge what was handed out before", async () => {
   assert.deepEqual(server.sent, [{ type: "unsubscribe", id: again.id }]);
 });
 
-test("close acknowledges what is dealt with", async () => {
+test("close acknowledges what is dealt with, and waits until that is durable", async () => {
   const { server, subscription, id } = await subscribed({ clientId: "ada" });
   server.events(id, event(1));
   await subscription.next();
   const next = subscription.next();
-  const waits = assert.rejects(subscription.ack(), { code: "runtime_closed" });
-  await server.client.close();
-  await waits;
-  assert.deepEqual(server.sent[0], { type: "ack", id, cursor: 1 });
+  let isClosed = false;
+  const closing = server.client.close().then(() => (isClosed = true));
   assert.equal((await next).done, true);
+  const [ack, unsubscribe, probe] = server.sent;
+  assert.deepEqual([ack, unsubscribe], [
+    { type: "ack", id, cursor: 1 },
+    { type: "unsubscribe", id },
+  ]);
+  await settled();
+  assert.equal(isClosed, false);
+  server.socket.say({ type: "error", id: probe.id, code: "subscription_not_found", message: "none" });
+  await closing;
+});
+
+test("close does not wait for who is gone, nor for long", async () => {
+  for (const ends of [(server) => server.socket.drop(), (server) => server.pass(1000)]) {
+    const { server, subscription, id } = await subscribed({ clientId: "ada" });
+    server.events(id, event(1));
+    await subscription.next();
+    const waits = assert.rejects(subscription.ack(), { code: "runtime_closed" });
+    const closing = server.client.close();
+    await ends(server);
+    await Promise.all([waits, closing]);
+    await server.pass(1e6);
+    assert.equal(server.sockets.length, 1);
+  }
 });
 
 for (const [what, text, count] of [
