@@ -218,6 +218,16 @@ class StorageError(ReenactError):
     code = "storage_error"
 
 
+class ReadTooLongError(StorageError, TimeoutError):
+    """Reading the log for one question took longer than it may; ask for less."""
+
+    code = "read_too_long"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"the log was read for more than {seconds:g} seconds for this; ask for less")
+        self.seconds = seconds
+
+
 class StorageFullError(StorageError):
     """No space is left for the log; free some and send the command again."""
 

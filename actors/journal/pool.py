@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Generic, Protocol, TypeVar
 
+from reenact.actors.journal.deadline import must_be_in_time
 from reenact.domain.errors import RuntimeClosedError
 
 _IDLE_LIMIT = 8
@@ -82,9 +83,11 @@ class ReadPool(Generic[ConnectionT]):
         """Return a connection that is to be given back; `connection` does both.
 
         Raises:
+            ReadTooLongError: whoever reads has no time left, see `reading_for`.
             RuntimeClosedError: the pool is closed.
             StorageError: the log cannot be read.
         """
+        must_be_in_time()
         with self._lock:
             if not self._is_open:
                 raise RuntimeClosedError(f"the log {self._name} is closed")

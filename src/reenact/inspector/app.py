@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import secrets
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -21,11 +22,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from reenact.actors.asking import Asking
+from reenact.actors.journal.deadline import reading_for
 from reenact.domain.errors import InvalidInputError, NotFoundError, ReenactError
 from reenact.domain.frames import SUBPROTOCOL
 from reenact.inspector.actions import Actions, Form
 from reenact.inspector.addresses import Address
 from reenact.inspector.pages import ACTS, PAGES
+from reenact.inspector.pages.problem import notice_of, problem_of
 from reenact.inspector.rendering import HERE, Act, File, Page, View, render
 from reenact.inspector.seals import seals_of
 from reenact.inspector.source import Source
@@ -35,6 +38,8 @@ from reenact.server.sockets import Connection
 
 AT_ONCE = 4
 """Pages that are made at the same time."""
+SECONDS = 10.0
+"""So long a page may read the log; each question to the tables has a limit of its own."""
 COOKIE = "reenact_inspect"
 POLICY: Final = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
@@ -48,6 +53,7 @@ _HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+_logger = logging.getLogger("reenact.inspector")
 _OTHER_SITES = frozenset({"cross-site", "same-site"})
 
 
@@ -203,7 +209,7 @@ def _raising(error: ReenactError) -> View:
 
 def _answer_first(source: Source, view: View, address: Address, actions: Actions | None) -> Response:
     """Make the page before the work in the background goes on."""
-    with source.marks.page():
+    with source.marks.page(), reading_for(SECONDS):
         return _answer(source, view, address, actions)
 
 
@@ -213,19 +219,24 @@ def _answer(source: Source, view: View, address: Address, actions: Actions | Non
         page = view(source, address)
     except ReenactError as error:
         status = 404 if isinstance(error, NotFoundError) else 400 if isinstance(error, InvalidInputError) else 503
-        page = Page("problem.html", {"code": error.code, "why": str(error)}, status)
+        page = problem_of(error, status)
+    except Exception as error:
+        _logger.exception("the page %s cannot be made", address.path)
+        page = problem_of(ReenactError(f"{type(error).__name__}: {error}"), 500)
     if isinstance(page, File):
         headers = {"content-disposition": f'attachment; filename="{page.name}"'}
         return PlainTextResponse(page.text, headers=headers)
     now = datetime.now(UTC)
     frame = {"source": source, "address": address, "now": now, "actions": actions, "waiting": _waiting(source)}
+    frame["notice"] = notice_of(source, address)
     frame["seals"] = seals_of(source, address)
     return HTMLResponse(render(page, **frame), page.status)
 
 
 def _waiting(source: Source) -> int:
     """Return how many calls wait for people, as far as that can be said."""
+    tables = source.tables_now
     try:
-        return count(source.tables)[0]
+        return 0 if tables is None else count(tables)[0]
     except ReenactError:
         return 0

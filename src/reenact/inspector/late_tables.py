@@ -52,6 +52,10 @@ class LateTables:
         self._progress = Progress("read model", 0, None)
         self._thread = self._begin()
 
+    def now(self) -> ReaderTables | None:
+        """Return the tables if they are there, None if not."""
+        return self._tables if self._settled.is_set() else None
+
     def get(self) -> ReaderTables:
         """Return the tables.
 

@@ -36,7 +36,7 @@ class Seals(msgspec.Struct, frozen=True):
     chain: Seal
     decisions: Seal
     verified: int
-    """The position up to which the chain was looked at."""
+    """The position up to which what is shown is known to be as it was written, or was looked at, of all sessions."""
 
 
 def seals_of(source: Source, address: Address) -> Seals:
@@ -49,7 +49,8 @@ def seals_of(source: Source, address: Address) -> Seals:
     except ReenactError as error:  # then the page says so as well
         known, head = msgspec.structs.replace(known, problem=str(error)), known.chain.position
     decisions = _decisions(known, head) if not session else _of_session(source.marks, session, head)
-    return Seals(_chain(known, head), decisions, known.chain.position)
+    verified = known.chain.verified_up_to(f"session/{session}") if session else known.chain.position
+    return Seals(_chain(known, head), decisions, verified)
 
 
 def _chain(known: Known, head: int) -> Seal:

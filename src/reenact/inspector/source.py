@@ -75,6 +75,11 @@ class Source:
         """
         return self._tables.get()
 
+    @property
+    def tables_now(self) -> ReaderTables | None:
+        """The tables of the log, None while they are being made, or if they cannot be: nobody waits for these."""
+        return self._tables.now()
+
     def __enter__(self) -> Self:
         return self
 

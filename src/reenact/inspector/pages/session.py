@@ -69,7 +69,7 @@ def session(source: Source, address: Address) -> Page:
             "begun": history.begun.event,
             "began": history.begun.recorded_at,
             "state": state_of(window.own if window.is_end else history.window(size=SIZE // 4).own),
-            "spent": source.tables.model.usage(session_id),
+            "spent": None if source.tables_now is None else source.tables_now.model.usage(session_id),
             "cursor": _heard(source, window.own[-1]),
             "window": window,
             "first": history.row(1).position if window.first > 1 else first.position,

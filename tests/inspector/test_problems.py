@@ -1,0 +1,162 @@
+"""Pages that cannot be made, or not yet, say so, and what to do; the others are there."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from reenact.actors.journal.deadline import reading_for
+from reenact.domain.errors import ReadTooLongError
+from reenact.inspector import Source, app, late_tables
+from reenact.projections.errors import QueryTooLongError
+from reenact.projections.log import Progress
+from reenact.projections.read_model.reader_tables import ReaderTables
+from tests.inspector.browsing import Browser, browsing, words
+from tests.inspector.marking import all_known
+from tests.inspector.test_marks import change
+
+
+def test_while_tables_are_made_pages_say_how_far_and_sessions_are_there(
+    night_log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on = threading.Event()
+
+    class Slow(ReaderTables):
+        def __init__(self, *given: object, progress: object, **others: object) -> None:
+            assert callable(progress)
+            progress(Progress("read model", 40, None))
+            assert may_go_on.wait(30)
+            super().__init__(*given, progress=progress, **others)  # type: ignore[arg-type]  # as they came
+
+    monkeypatch.setattr(late_tables, "ReaderTables", Slow)
+    monkeypatch.setattr(late_tables, "PATIENCE", 0.01)
+    with Source.open(night_log) as source, browsing(source) as browser:
+        page = browser.page("/", 503)
+        assert "40 of 165 events are in them" in words(page.main)
+        assert page.select_one("meta[http-equiv=refresh][content='2']")
+        assert browser.page("/session?id=poem").select("#rail > li")
+
+        may_go_on.set()
+        monkeypatch.setattr(late_tables, "PATIENCE", 30.0)
+
+        assert browser.page("/").select("tbody tr")
+        assert "private tables" in words(browser.page("/").footer)
+
+
+def test_an_inspector_can_be_ended_while_tables_are_made(night_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_made = threading.Event()
+
+    class Endless:
+        def __init__(self, *_: object, progress: object, **__: object) -> None:
+            is_made.set()
+            assert callable(progress)
+            while True:
+                progress(Progress("read model", 40, None))
+                time.sleep(0.001)
+
+    monkeypatch.setattr(late_tables, "ReaderTables", Endless)
+    with Source.open(night_log):
+        assert is_made.wait(30)
+
+
+def test_of_a_damaged_log_is_shown_what_can_be(night_log: Path, tmp_path: Path) -> None:
+    log = Path(shutil.copy(night_log, tmp_path / "night.db"))
+    change(log, "UPDATE steps SET events = x'00' WHERE count > 0 AND number > 8 AND number < 20")
+
+    with Source.open(log) as source, browsing(source) as browser:
+        page = browser.page("/", 503)
+
+        assert "The tables of this log cannot be read" in words(page.main)
+        assert page.select_one(".seals .bad")
+        assert browser.page("/session?id=mail-2026-11-21").select("#rail > li")
+        assert browser.page("/chain").select("tbody tr")
+
+
+def test_tables_that_could_not_be_made_are_tried_again(night_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(late_tables, "AGAIN", 0.0)
+    failing = [OSError("no space left")]
+
+    class Failing(ReaderTables):
+        def __init__(self, *given: object, **others: object) -> None:
+            if failing:
+                raise failing.pop()
+            super().__init__(*given, **others)  # type: ignore[arg-type]  # as they came
+
+    monkeypatch.setattr(late_tables, "ReaderTables", Failing)
+    with Source.open(night_log) as source, browsing(source) as browser:
+        while failing:
+            time.sleep(0.001)
+
+        assert browser.page("/").select("tbody tr")
+
+
+@pytest.mark.parametrize("error", [QueryTooLongError(5), ReadTooLongError(10)])
+def test_a_page_that_takes_too_long_says_so(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(browser.source.log, "find", fail)
+    monkeypatch.setattr(browser.source.log, "select", fail)
+
+    page = browser.page("/session?id=greeting", 503)
+
+    assert "This page would take too long" in words(page.main)
+    assert "ask for less" in words(page.main)
+
+
+def test_a_mistake_of_a_page_becomes_a_page_as_well(
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(browser.source.log, "find", lambda **_: [1])
+
+    assert "This page cannot be shown" in words(browser.page("/session?id=greeting", 500).main)
+    assert "AttributeError" in caplog.text
+
+
+def test_a_page_reads_the_log_for_so_long_and_no_longer(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "SECONDS", 0.0)
+
+    assert "would take too long" in words(browser.page("/session?id=greeting", 503).main)
+
+
+def test_who_has_time_reads_on(browser: Browser) -> None:
+    with reading_for(30):
+        assert browser.source.log.head()
+    with reading_for(0), pytest.raises(ReadTooLongError, match="0 seconds"):
+        browser.source.log.head()
+    assert browser.source.log.head()
+
+
+def test_what_is_not_in_the_log_is_said_plainly(browser: Browser) -> None:
+    page = browser.page("/session?id=nobody", 404)
+
+    assert "There is nothing like that in this log" in words(page.main)
+
+
+def test_tables_that_are_behind_say_so(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    all_known(browser.source)
+    tables = browser.source.tables
+    monkeypatch.setattr(tables, "lag", lambda: 12)
+    monkeypatch.setattr(ReaderTables, "is_private", False)
+
+    assert "12 events behind the log" in words(browser.page("/").select_one("main > .note"))
+    assert browser.page("/chain").select_one("main > .note") is None
+
+
+def test_a_rail_is_dashed_where_nobody_has_looked(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    all_known(browser.source)
+    assert not browser.page("/session?id=greeting").select(".rail .unverified")
+
+    known = browser.source.marks.now()
+    known = type(known)(type(known.chain)(position=4))
+    monkeypatch.setattr(browser.source.marks, "now", lambda: known)
+
+    dashed = [int(one.text) for one in browser.page("/session?id=greeting").select(".rail .unverified > .pos")]
+    assert dashed
+    assert min(dashed) > 4
