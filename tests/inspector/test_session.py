@@ -111,7 +111,7 @@ def test_the_drawing_has_a_bar_for_each_answer_and_each_call_and_folds_idle_time
     assert len(page.select(".lanes .m-turn")) == 5
     assert len(page.select(".lanes .m-tool")) == 3
     assert len(page.select(".lanes .m-fail")) == 1
-    assert texts(page, ".lanes svg text") == ["23 min", "12 min"]
+    assert texts(page, ".lanes svg text") == ["23 min", "12 min", "so far"]
     ends = [float(str(bar["x"])[:-1]) + float(str(bar["width"])[:-1]) for bar in page.select(".lanes [width$='%']")]
     assert max(ends) <= 100.01
 

@@ -43,11 +43,11 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fold(msgspec.Struct, frozen=True):
-    """Folded time, and whether a person was waited for in it."""
+    """Folded time, and whether a person was waited for in it; without a length it is still going on."""
 
     x: float
     width: float
-    seconds: float
+    seconds: float | None
     waits: bool
 
     @property
@@ -74,9 +74,12 @@ class _Scale:
             for at in window.shown[:-1]
         ]
         folded = [gap for gap in gaps if gap[1] > IDLE and not gap[3]]
-        width = min(FOLD, FOLDED / max(1, len(folded)))
+        last = window.shown[-1]
+        is_waiting = window.is_end and story.waiting[last] and not story.busy[last]
+        number = len(folded) + is_waiting
+        width = min(FOLD, FOLDED / max(1, number))
         scaled = sum(gap[1] for gap in gaps) - sum(gap[1] for gap in folded)
-        per_second = (100 - width * len(folded)) / scaled if scaled else 0.0
+        per_second = (100 - width * number) / scaled if scaled else 0.0
         self._times = [rows[window.shown.start].recorded_at]
         self._places = [0.0]
         for at, seconds, waits, is_busy in gaps:
@@ -86,6 +89,8 @@ class _Scale:
                 self.folds.append(Fold(self._places[-1], width, seconds, waits))
             self._times.append(rows[at + 1].recorded_at)
             self._places.append(self._places[-1] + far)
+        if is_waiting:
+            self.folds.append(Fold(self._places[-1], width, None, True))  # noqa: FBT003 - it waits
 
     def at(self, time: int) -> float:
         """Return where the time is; before the first it is at 0."""

@@ -23,13 +23,15 @@ from reenact.inspector.source import Source
 from reenact.inspector.stories import Story
 from reenact.inspector.talks import Speech, talk_of
 from reenact.inspector.timeline import Line, lines_by_call, lines_by_event, work_of
-from reenact.inspector.values import ROOM, Value, room_for, value_of
+from reenact.inspector.values import Value, room_for, value_of
 from reenact.inspector.windows import SIZE, History, Window
 from reenact.projections.explain.entries import fields_of, place_of, session_of
 from reenact.projections.log import Row
 
 State: TypeAlias = Literal["answers", "waits", "failed", "idle", "new", "deleted"]
 
+RECORDS = 50
+"""So many records a page shows as JSON."""
 _CURSOR = """
     SELECT cursor + heard - 1 FROM steps WHERE stream = ? AND count > 0 AND version <= ? ORDER BY version DESC LIMIT 1
 """
@@ -45,10 +47,11 @@ def session(source: Source, address: Address) -> Page:
         return Page("session_news.html", {"count": max(0, history.count - (address.number("last") or 0))})
     at = address.number("at")
     number = None if at is None else history.number_at(at)
-    window = history.window(number)
-    story = Story(window.rows)
     show = address.choice("show", ("calls", "events", "json"), "calls")
     talk_json = address.choice("talk", ("text", "json"), "text") == "json"
+    size = RECORDS if show == "json" or talk_json else SIZE
+    window = history.window(number, size=size)
+    story = Story(window.rows)
     said = talk_of(story, window)
     lines = lines_by_event(story, window) if show == "events" else lines_by_call(story, window)
     all_records = [(record_of(row), row) for row in window.own] if show == "json" else []
@@ -74,15 +77,15 @@ def session(source: Source, address: Address) -> Page:
             "window": window,
             "first": history.row(1).position if window.first > 1 else first.position,
             "last": last.position,
-            "before": history.row(max(1, window.first - SIZE // 2)).position if window.first > 1 else None,
-            "after": None if window.is_end else history.row(min(history.count, window.last + SIZE // 2)).position,
+            "before": history.row(max(1, window.first - size // 2)).position if window.first > 1 else None,
+            "after": None if window.is_end else history.row(min(history.count, window.last + size // 2)).position,
             "said": said,
             "said_records": said_records,
             "talk_json": talk_json,
             "show": show,
             "lines": lines,
             "all_records": all_records,
-            "room": room_for((value.length for value in values), ROOM // 2 if all_records or said_records else ROOM),
+            "room": room_for(value.length for value in values),
             "drawing": drawing,
             "drawn": told_of(drawing),
             "work": work,

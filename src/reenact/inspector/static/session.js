@@ -198,9 +198,9 @@ function replace(page) {
   const list = byId("talk");
   const scrolled = list.scrollTop;
   const isAtEnd = list.scrollHeight - scrolled - list.clientHeight < 40;
-  for (const selector of [".head", "#said-head", "#happened-head", ".lanes", ".pager", "#rail", "#talk"]) {
+  for (const selector of [".title", ".facts", ".head .acts", "#said-head", "#happened-head", ".lanes", ".pager", "#rail", "#talk"]) {
     const [before, after] = [document.querySelector(selector), page.querySelector(selector)];
-    if (before && after) before.replaceWith(after);
+    if (before && after && !(selector === ".head .acts" && before.contains(document.activeElement))) before.replaceWith(after);
     else if (after && selector === ".lanes") byId("rail").before(after);
   }
   document.querySelector("#talk + .empty")?.remove();
