@@ -6,6 +6,7 @@ from typing import Final
 from reenact.inspector.pages.acting import ask_branch, ask_interrupt, branch, interrupt
 from reenact.inspector.pages.branches import branches
 from reenact.inspector.pages.chain import chain, marks
+from reenact.inspector.pages.costs import costs
 from reenact.inspector.pages.event import event
 from reenact.inspector.pages.keys import keys
 from reenact.inspector.pages.session import session
@@ -19,6 +20,7 @@ PAGES: Final[Mapping[str, View]] = {
     "/": list_sessions,
     "/rows": list_changed,
     "/branches": branches,
+    "/costs": costs,
     "/waiting": list_waiting,
     "/interrupt": ask_interrupt,
     "/branch": ask_branch,

@@ -1,0 +1,188 @@
+"""Questions about what was used: by time and model, tool and session, and how long things took.
+
+Sums are made by the database, most of them in the order of an index; times are those of the newest few thousand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+from reenact.projections.read_model.reader_tables import ReaderTables
+from reenact.projections.read_model.rows import DAY, Value, made
+
+HOUR: Final = DAY // 24
+NEWEST: Final = 5000
+"""So many of the newest times are looked at."""
+Timed: TypeAlias = Literal["turn_ends.duration", "answers.first_delta", "call_ends.duration", "decisions.waited"]
+
+
+class Period(msgspec.Struct, frozen=True):
+    """From when on, in microseconds, the beginning of a day of UTC; and of which image. None: all."""
+
+    since: int | None = None
+    image: str | None = None
+
+    def clause(self, at: str = "f.at >= :since") -> tuple[str, dict[str, Value]]:
+        """Return what stands behind the name of a table `f`, and its values."""
+        joined = "" if self.image is None else " JOIN sessions s ON s.position = f.session"
+        conditions = {at: self.since, "s.image_id = :image": self.image}
+        given = {condition: value for condition, value in conditions.items() if value is not None}
+        where = f" WHERE {' AND '.join(given)}" if given else ""
+        return joined + where, {condition.partition(":")[2]: value for condition, value in given.items()}
+
+    def of_answers(self) -> tuple[str, dict[str, Value]]:
+        """Return the same for the answers, which are found by their days."""
+        begin = msgspec.structs.replace(self, since=None if self.since is None else self.since // DAY)
+        return begin.clause("f.day >= :since")
+
+
+class Used(msgspec.Struct):
+    """What was used: answers, their tokens, and what they cost as far as that is known."""
+
+    answers: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+    tokens_cached: int = 0
+    cost: float = 0.0
+    unpriced: int = 0
+
+    def add(self, other: Used) -> None:
+        """Count the other, too."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
+
+class Called(msgspec.Struct, frozen=True):
+    """How often a tool was called, and what came of it."""
+
+    name: str
+    count: int
+    failed: int
+    denied: int
+    cost: float
+
+
+class SessionUsed(msgspec.Struct, frozen=True):
+    """What a session has used."""
+
+    id: str
+    turns: int
+    tokens: int
+    cost: float
+    unpriced: int
+
+
+def span(tables: ReaderTables, period: Period) -> tuple[int, int] | None:
+    """Return when the first and the last answer of the period were recorded, in microseconds; None without one."""
+    clause, values = period.of_answers()
+    found = [
+        tables.query(f"SELECT f.at FROM answers f{clause} ORDER BY f.position {order} LIMIT 1", **values)  # noqa: S608 - ours
+        for order in ("ASC", "DESC")
+    ]
+    times = [at for rows in found for (at,) in rows if isinstance(at, int)]
+    return (min(times), max(times)) if times else None
+
+
+def by_time(tables: ReaderTables, period: Period, step: int) -> dict[tuple[int, str], Used]:
+    """Return what was used in each stretch of so many microseconds, which is known by its number, by each model."""
+    clause, values = period.of_answers()
+    slot = "f.day" if step == DAY else f"f.at / {step}"
+    rows = tables.query(
+        f"""
+        SELECT {slot}, f.model, count(*), CAST(sum(f.tokens_in) AS bigint), CAST(sum(f.tokens_out) AS bigint),
+            CAST(sum(f.tokens_cached) AS bigint), coalesce(sum(f.cost), 0.0), count(*) - count(f.cost)
+        FROM answers f{clause} GROUP BY {slot}, f.model
+        """,  # noqa: S608 - ours
+        **values,
+    )
+    return {(at, str(model)): made(Used, *sums) for at, model, *sums in rows if isinstance(at, int)}
+
+
+def by_tool(tables: ReaderTables, period: Period, limit: int) -> list[Called]:
+    """Return the tools that were called, those first that were called most."""
+    clause, values = period.clause()
+    rows = tables.query(
+        f"""
+        SELECT f.name, count(*), CAST(sum(f.failed) AS bigint), CAST(sum(f.denied) AS bigint),
+            coalesce(sum(f.cost), 0.0)
+        FROM call_ends f{clause} GROUP BY f.name ORDER BY count(*) DESC, f.name LIMIT :limit
+        """,  # noqa: S608 - ours
+        **values,
+        limit=limit,
+    )
+    return [made(Called, *cells) for cells in rows]
+
+
+def by_session(tables: ReaderTables, period: Period, limit: int) -> list[SessionUsed]:
+    """Return the sessions that have cost most; in a period, what they have cost in it."""
+    if period.since is None:
+        where = "" if period.image is None else " AND s.image_id = :image"
+        of_image: dict[str, Value] = {} if period.image is None else {"image": period.image}
+        rows = tables.query(
+            f"""
+            SELECT s.id, a.turns, a.tokens_in + a.tokens_out, a.cost, a.unpriced
+            FROM activity a JOIN sessions s ON s.position = a.session
+            WHERE s.deleted_at IS NULL AND a.tokens_in + a.tokens_out + a.unpriced > 0{where}
+            ORDER BY a.cost DESC, a.session LIMIT :limit
+            """,  # noqa: S608 - ours
+            **of_image,
+            limit=limit,
+        )
+        return [made(SessionUsed, *cells) for cells in rows]
+    clause, values = period.of_answers()
+    used = tables.query(
+        f"""
+        SELECT f.session, count(*), CAST(sum(f.tokens_in + f.tokens_out) AS bigint), coalesce(sum(f.cost), 0.0),
+            count(*) - count(f.cost)
+        FROM answers f{clause} GROUP BY f.session ORDER BY 4 DESC, f.session LIMIT :limit
+        """,  # noqa: S608 - ours
+        **values,
+        limit=limit,
+    )
+    keys = ", ".join(str(key) for key, *_ in used) or "0"
+    rows = tables.query(f"SELECT position, id FROM sessions WHERE position IN ({keys})")  # noqa: S608 - numbers
+    named = {key: str(id_) for key, id_ in rows}
+    return [made(SessionUsed, named[key], *sums) for key, *sums in used]
+
+
+def decided(tables: ReaderTables, period: Period) -> tuple[int, float]:
+    """Return how many calls people decided, and how many seconds these have waited together."""
+    clause, values = period.clause()
+    sums = "count(*), coalesce(sum(f.waited), 0.0)"
+    ((count, waited),) = tables.query(f"SELECT {sums} FROM decisions f{clause}", **values)  # noqa: S608 - ours
+    assert isinstance(count, int)
+    assert isinstance(waited, float)
+    return count, waited
+
+
+def times(tables: ReaderTables, what: Timed, period: Period) -> list[float]:
+    """Return how many seconds the newest took, in order."""
+    table, _, column = what.partition(".")
+    clause, values = period.of_answers() if table == "answers" else period.clause()
+    rows = tables.query(
+        f"SELECT f.{column} FROM {table} f{clause} ORDER BY f.position DESC LIMIT {NEWEST}",  # noqa: S608 - ours
+        **values,
+    )
+    return sorted(seconds for (seconds,) in rows if isinstance(seconds, float))
+
+
+def times_of_tools(tables: ReaderTables, period: Period) -> dict[str, list[float]]:
+    """Return how many seconds the newest calls took, in order, by their tools."""
+    clause, values = period.clause()
+    rows = tables.query(
+        f"SELECT f.name, f.duration FROM call_ends f{clause} ORDER BY f.position DESC LIMIT {2 * NEWEST}",  # noqa: S608 - ours
+        **values,
+    )
+    found: dict[str, list[float]] = {}
+    for name, seconds in rows:
+        if isinstance(seconds, float):
+            found.setdefault(str(name), []).append(seconds)
+    return {name: sorted(some) for name, some in found.items()}
+
+
+def percentile(ordered: Sequence[float], percent: int) -> float | None:
+    """Return one of the times, which so many percent of them do not exceed."""
+    return ordered[-(-len(ordered) * percent // 100) - 1] if ordered else None

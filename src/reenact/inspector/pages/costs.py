@@ -1,0 +1,230 @@
+"""What was used and what it cost: by time, by model, by tool and by session, and how long things took."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
+from typing import Final
+
+import msgspec
+
+from reenact.actors.kernel.timetable import microseconds
+from reenact.domain.messages import EPOCH, instant
+from reenact.inspector.addresses import Address
+from reenact.inspector.rendering import File, Page
+from reenact.inspector.source import Source
+from reenact.inspector.text import cost as as_cost
+from reenact.inspector.text import count as as_count
+from reenact.projections.read_model.rows import DAY
+from reenact.projections.read_model.session_list import images
+from reenact.projections.read_model.spending import (
+    HOUR,
+    NEWEST,
+    Period,
+    Used,
+    by_session,
+    by_time,
+    by_tool,
+    decided,
+    percentile,
+    span,
+    times,
+    times_of_tools,
+)
+
+PERIODS: Final = {"": ("All", 0), "7d": ("7 days", 7), "30d": ("30 days", 30), "90d": ("90 days", 90)}
+BARS: Final = 60
+"""So many bars a chart has at most."""
+TOOLS, SESSIONS, MODELS = 12, 12, 12
+COLOURS: Final = 4
+"""So many models have a colour of their own; the rest share one."""
+HEIGHT: Final = 140
+_LINES = 3
+_LABELS = 6
+_MOST_IMAGES = 100
+
+
+class Bar(msgspec.Struct, frozen=True):
+    """A bar of a chart: where it stands, in percent of the width, and its parts from below: class, top and height."""
+
+    x: float
+    width: float
+    parts: tuple[tuple[str, float, float], ...]
+    title: str
+
+
+class Chart(msgspec.Struct, frozen=True):
+    """Bars, the lines behind them with what these stand for, and the labels below."""
+
+    bars: tuple[Bar, ...]
+    lines: tuple[tuple[float, str], ...]
+    labels: tuple[tuple[float, str], ...]
+
+
+class Slot(msgspec.Struct):
+    """A stretch of time: what was used in it, by model."""
+
+    title: str
+    label: str
+    models: dict[str, Used]
+    total: Used
+
+
+def costs(source: Source, address: Address) -> Page | File:
+    """Return the page of costs, or its days as CSV."""
+    source.tables.refresh()
+    name = address.choice("period", tuple(PERIODS), "")
+    days = PERIODS[name][1]
+    since = (microseconds() // DAY - days + 1) * DAY if days else None
+    period = Period(since, address.query.get("image") or None)
+    known = span(source.tables, period)
+    step = HOUR if known is not None and known[1] - known[0] <= 2 * DAY else DAY
+    used = by_time(source.tables, period, step)
+    slots = _slots(used, step)
+    if address.query.get("csv"):
+        return File("costs.csv", _csv(used, step))
+    models = _by_model(used)
+    total = Used()
+    for one in used.values():
+        total.add(one)
+    colours = {model: f"s{min(number, COLOURS)}" for number, (model, _) in enumerate(models)}
+    tool_times = times_of_tools(source.tables, period)
+    called = by_tool(source.tables, period, TOOLS + 1)
+    known_images = images(source.tables)[:_MOST_IMAGES]
+    return Page(
+        "costs.html",
+        {
+            "periods": {key: title for key, (title, _) in PERIODS.items()},
+            "period": name,
+            "image": period.image,
+            "images": known_images if period.image in (None, *known_images) else [period.image, *known_images],
+            "known": known,
+            "total": total,
+            "turns": _times(times(source.tables, "turn_ends.duration", period)),
+            "first": _times(times(source.tables, "answers.first_delta", period)),
+            "waited": _times(times(source.tables, "decisions.waited", period)),
+            "decided": decided(source.tables, period),
+            "called": called[:TOOLS],
+            "more_tools": len(called) > TOOLS,
+            "tool_times": {name: _times(some) for name, some in tool_times.items()},
+            "models": models[:MODELS],
+            "more_models": len(models) - MODELS,
+            "colours": colours,
+            "sessions": by_session(source.tables, period, SESSIONS),
+            "slots": slots,
+            "per": "hour" if step == HOUR else "day",
+            "spent": _chart(slots, {model: colours[model] for model, _ in models}),
+            "tokens": _tokens(slots),
+            "height": HEIGHT,
+            "newest": NEWEST,
+        },
+    )
+
+
+def _times(ordered: Sequence[float]) -> dict[str, float | None]:
+    return {
+        "p50": percentile(ordered, 50),
+        "p90": percentile(ordered, 90),
+        "longest": ordered[-1] if ordered else None,
+    }
+
+
+def _by_model(used: Mapping[tuple[int, str], Used]) -> list[tuple[str, Used]]:
+    found: dict[str, Used] = {}
+    for (_, model), one in used.items():
+        found.setdefault(model, Used()).add(one)
+    return sorted(found.items(), key=lambda pair: (-pair[1].cost, -pair[1].tokens_in, pair[0]))
+
+
+def _slots(used: Mapping[tuple[int, str], Used], step: int) -> list[Slot]:
+    """Return the stretches from the first to the last, each of so many steps that there are not too many."""
+    if not used:
+        return []
+    first, last = min(at for at, _ in used), max(at for at, _ in used)
+    together = -(-(last - first + 1) // BARS)
+    slots = [_slot(at, step, together) for at in range(first, last + 1, together)]
+    for (at, model), one in used.items():
+        slot = slots[(at - first) // together]
+        slot.models.setdefault(model, Used()).add(one)
+        slot.total.add(one)
+    return slots
+
+
+def _slot(at: int, step: int, together: int) -> Slot:
+    if step == HOUR:
+        time = instant(at * HOUR).astimezone()
+        return Slot(f"{time:%-d %B, %H:%M}", f"{time:%H:%M}", {}, Used())
+    day = EPOCH + timedelta(days=at)
+    title = f"{day:%-d %B %Y}"
+    if together > 1:
+        title += f" to {day + timedelta(days=together - 1):%-d %B}"
+    return Slot(title, f"{day:%-d %b}", {}, Used())
+
+
+def _chart(slots: Sequence[Slot], colours: Mapping[str, str]) -> Chart:
+    def parts(slot: Slot) -> list[tuple[str, float]]:
+        return [(colours[model], slot.models[model].cost) for model in colours if model in slot.models]
+
+    return _drawn(slots, [parts(slot) for slot in slots], lambda slot: as_cost(slot.total.cost), as_cost)
+
+
+def _tokens(slots: Sequence[Slot]) -> Chart:
+    def parts(slot: Slot) -> list[tuple[str, float]]:
+        used = slot.total
+        fresh = max(0, used.tokens_in - used.tokens_cached)
+        return [("cached", used.tokens_cached), ("fresh", fresh), ("out", used.tokens_out)]
+
+    return _drawn(
+        slots,
+        [parts(slot) for slot in slots],
+        lambda slot: f"{as_count(slot.total.tokens_in)} in, {as_count(slot.total.tokens_out)} out",
+        lambda number: as_count(round(number)),
+    )
+
+
+def _drawn(
+    slots: Sequence[Slot],
+    parts: Sequence[Sequence[tuple[str, float]]],
+    say: Callable[[Slot], str],
+    write: Callable[[float], str],
+) -> Chart:
+    top = _even(max((sum(part for _, part in some) for some in parts), default=0.0))
+    width = 100 / max(len(slots), 4)
+    bars: list[Bar] = []
+    for number, (slot, some) in enumerate(zip(slots, parts, strict=True)):
+        below, drawn = 0.0, list[tuple[str, float, float]]()
+        for colour, part in some:
+            height = HEIGHT * part / top
+            if height > 0:
+                drawn.append((colour, HEIGHT - below - height, height))
+            below += height
+        bars.append(Bar(number * width + width * 0.15, width * 0.7, tuple(drawn), f"{slot.title}: {say(slot)}"))
+    every = -(-len(slots) // _LABELS)
+    return Chart(
+        tuple(bars),
+        tuple((HEIGHT * (1 - line / _LINES), write(top * line / _LINES)) for line in range(_LINES + 1)),
+        tuple(((number + 0.5) * width, slots[number].label) for number in range(0, len(slots), max(1, every))),
+    )
+
+
+def _even(largest: float) -> float:
+    """Return a number that is not smaller, of which thirds are short to write."""
+    if largest <= 0:
+        return 3.0
+    size = 10.0 ** math.floor(math.log10(largest))
+    return next(size * step for step in (1.2, 1.5, 3, 6, 9, 12, 15) if size * step >= largest)
+
+
+def _csv(used: Mapping[tuple[int, str], Used], step: int) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out)
+    names = Used.__struct_fields__
+    writer.writerow(["from", "model", *names])
+    for (at, model), one in sorted(used.items()):
+        # What begins like a formula would be one in a spreadsheet.
+        name = f"'{model}" if model[:1] in "=+-@\t\r" else model
+        writer.writerow([instant(at * step).isoformat(), name, *(getattr(one, field) for field in names)])
+    return out.getvalue()

@@ -1,0 +1,122 @@
+"""What was used and what it cost, as the page of costs has it."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+
+import pytest
+from bs4 import BeautifulSoup
+
+from reenact import Runtime
+from reenact.inspector import Source
+from reenact.inspector.pages.costs import _chart, _even, _slots
+from reenact.projections.read_model.rows import DAY
+from reenact.projections.read_model.spending import Used
+from tests.inspector.browsing import Browser, browsing, words
+
+
+def rows(page: BeautifulSoup, heading: str) -> list[list[str]]:
+    """Return the cells of the table under the heading."""
+    section = next(one for one in page.select("section") if words(one.select_one("h2")) == heading)
+    return [[words(cell) for cell in row.select("td")] for row in section.select("tbody tr")]
+
+
+def test_what_models_were_used_for_is_added_up(night: Browser) -> None:
+    page = night.page("/costs")
+
+    tiles = {words(one.select_one("dt")): words(one.select_one("dd")) for one in page.select(".tiles > div")}
+    assert tiles["Cost"].startswith("0.1130 ")
+    assert tiles["Tokens in"] == "47 448 6 100 of them cached"
+    assert tiles["Tokens out"] == "1 637 19 answers"
+    assert tiles["Waited for people"].startswith("3 h 19 min in 5 calls")
+    assert rows(page, "By model") == [
+        ["claude-sonnet-4-5", "8", "31 064", "6 100", "1 172", "0.0943"],
+        ["claude-haiku-4-5", "11", "16 384", "0", "465", "0.0187"],
+    ]
+
+
+def test_the_tables_of_time_and_sessions_add_up_to_the_same(night: Browser) -> None:
+    page = night.page("/costs")
+
+    for heading in ("By hour", "By session"):
+        assert sum(float(row[-1]) for row in rows(page, heading)) == pytest.approx(0.1130, abs=0.0004)
+    assert sum(int(row[1]) for row in rows(page, "By hour")) == 19
+
+
+def test_each_bar_stands_for_a_row_of_the_table(night: Browser) -> None:
+    page = night.page("/costs")
+
+    charts = page.select("figure.chart")
+    table = rows(page, "By hour")
+    for chart in charts:
+        assert [title.get_text().partition(":")[0][:11] for title in chart.select("g > title")] == [
+            row[0][:11] for row in reversed(table)
+        ]
+    assert [title.get_text().rpartition(": ")[2] for title in charts[0].select("title")] == [
+        row[-1] for row in reversed(table)
+    ]
+
+
+def test_tools_say_how_often_they_failed(night: Browser) -> None:
+    (track,) = (row for row in rows(night.page("/costs"), "By tool") if row[0] == "track")
+
+    assert track[1:4] == ["1", "1", "0"]
+
+
+def test_one_image_alone_can_be_asked_for(night: Browser) -> None:
+    page = night.page("/costs?image=poet")
+
+    assert {row[0] for row in rows(page, "By model")} == {"claude-haiku-4-5"}
+    assert len(rows(page, "By session")) == 3
+    night.page("/costs?period=1y", 400)
+
+
+def test_the_figures_can_be_saved(night: Browser) -> None:
+    response = night.client.get("/costs?csv=1")
+
+    found = list(csv.DictReader(io.StringIO(response.text)))
+    assert "costs.csv" in response.headers["content-disposition"]
+    assert sum(int(row["answers"]) for row in found) == 19
+    assert sum(float(row["cost"]) for row in found) == pytest.approx(0.1130, abs=0.0001)
+
+
+def test_a_log_in_which_nothing_was_used_says_so(runtime: Runtime, log: str) -> None:
+    with Source.open(log) as source, browsing(source) as browser:
+        assert "Nothing was used" in words(browser.page("/costs"))
+
+
+@pytest.fixture
+def recent(runtime: Runtime, log: str) -> Iterator[Browser]:
+    runtime.ask("Hello", session=runtime.sessions.create(runtime.containers.create().id, "chat").id)
+    with Source.open(log) as source, browsing(source) as browser:
+        yield browser
+
+
+def test_what_has_no_price_is_unknown_and_not_free(recent: Browser) -> None:
+    for query in ("", "?period=7d"):
+        page = recent.page(f"/costs{query}")
+
+        assert words(page.select_one(".tiles dd")).startswith("unknown 1 answer without a price")
+        assert rows(page, "By session")[0][-1] == "unknown"
+
+
+def test_many_days_are_drawn_as_few_bars() -> None:
+    used = {(day, "m"): Used(answers=1, cost=1.0) for day in range(20_000, 20_400)}
+
+    slots = _slots(used, DAY)
+
+    assert len(slots) == 58
+    assert sum(slot.total.answers for slot in slots) == 400
+    assert slots[0].title == "4 October 2024 to 10 October"
+    chart = _chart(slots, {"m": "s0"})
+    assert all(bar.x >= 0 and bar.x + bar.width <= 100 for bar in chart.bars)
+    assert len(chart.labels) <= 6
+
+
+@pytest.mark.parametrize(
+    ("largest", "even"), [(0, 3), (0.1, 0.12), (0.0625, 0.09), (1, 1.2), (22_725, 30_000), (13, 15)]
+)
+def test_the_top_of_a_chart_is_an_even_number(largest: float, even: float) -> None:
+    assert _even(largest) == pytest.approx(even)
