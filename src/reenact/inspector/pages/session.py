@@ -15,8 +15,6 @@ from reenact.domain.agent import (
     RulesRecorded,
     TurnCompleted,
 )
-from reenact.domain.errors import StorageError
-from reenact.domain.history import UsageInfo
 from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
 from reenact.inspector.addresses import Address
 from reenact.inspector.lanes import Lanes, lanes_of
@@ -74,11 +72,7 @@ def session(source: Source, address: Address) -> Page:
             "begun": history.begun.event,
             "began": history.begun.recorded_at,
             "state": state_of(window.own if window.is_end else history.window(size=SIZE // 4).own),
-<<<<<<< HEAD
             "spent": None if source.tables_now is None else source.tables_now.model.usage(session_id),
-=======
-            "spent": _spent(source, session_id),
->>>>>>> b6ea1107 (The page of a session needs no tables, and says that a person is waited for still)
             "cursor": _heard(source, window.own[-1]),
             "window": window,
             "first": history.row(1).position if window.first > 1 else first.position,
@@ -133,14 +127,6 @@ def state_of(rows: Iterable[Row]) -> State:
             case _:
                 pass
     return "new"
-
-
-def _spent(source: Source, session_id: str) -> UsageInfo | None:
-    """Return what the session has used, None while there are no tables that say it."""
-    try:
-        return source.tables.model.usage(session_id)
-    except StorageError:
-        return None
 
 
 def _heard(source: Source, row: Row) -> int:
