@@ -12,6 +12,7 @@ from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from reenact.domain.errors import InvalidInputError
 from reenact.domain.messages import EPOCH
 from reenact.projections.read_model.rows import DAY, Value
 from reenact.projections.statistics.figures import (
@@ -50,6 +51,12 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     container_id: str | None = None
     image_id: str | None = None
     session_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raise `InvalidInputError` if a time is that of nowhere."""
+        for name, time in (("since", self.since), ("until", self.until)):
+            if time is not None and time.tzinfo is None:
+                raise InvalidInputError(f"`{name}` needs a time zone: datetime(…, tzinfo=UTC)")
 
     def values(self) -> dict[str, Value]:
         """Return what is given, by its name in the conditions."""
@@ -96,9 +103,11 @@ def costs_of(tables: Tables, selection: Selection = ALL) -> Costs:
         spent = _spending(sums)
         days[_key(day)] += spent
         models[_key(model)] += spent
-    for day, tool, count, cost in _select(tables, selection, "call_ends", "f.day, f.name", "count(*), sum(f.cost)"):
+    called = "count(*), sum(f.cost), count(f.cost)"
+    for day, tool, count, cost, priced in _select(tables, selection, "call_ends", "f.day, f.name", called):
         days[_key(day)] += Spending(cost=_amount(cost))
-        tools[_key(tool)] += Spending(count=_whole(count), cost=_amount(cost))
+        unpriced = _whole(count) - _whole(priced)
+        tools[_key(tool)] += Spending(count=_whole(count), cost=_amount(cost), unpriced=unpriced)
     total = sum(days.values(), Spending())
     return Costs(total=total, days=_costs(days), models=_costs(models), tools=_costs(tools))
 
@@ -164,6 +173,7 @@ class _Counting:
 
     def count(self) -> None:
         """Look at every table."""
+        self._count_calls()
         for found, (outcome, error, count) in self._rows("turn_ends", "f.outcome, f.error", "count(*)"):
             for one in found:
                 one.outcomes[str(outcome)] += _whole(count)
@@ -172,21 +182,24 @@ class _Counting:
         for found, sums in self._rows("answers", "", _SPENT):
             for one in found:
                 one.answers += _spending(sums)
-        for found, (count, failed, denied, cost) in self._rows("call_ends", "", _CALLED):
-            for one in found:
-                one.calls.update(count=_whole(count), failed=_whole(failed), denied=_whole(denied))
-                one.cost += _amount(cost)
         for found, (decision, count) in self._rows("decisions", "f.decision", "count(*)"):
             for one in found:
                 one.decisions[str(decision)] += _whole(count)
-        is_waiting = "f.stage = 'waiting'", "s.deleted_at IS NULL"
-        for found, (count,) in self._rows("calls", "", "count(*)", *is_waiting):
-            for one in found:
-                one.waiting += _whole(count)
         for table, column in _TIMES:
             for found, (seconds,) in self._rows(table, f"f.{column}", "", f"f.{column} IS NOT NULL"):
                 for one in found:
                     one.times[f"{table}.{column}"].append(_amount(seconds))
+
+    def _count_calls(self) -> None:
+        for found, (count, failed, denied, cost) in self._rows("call_ends", "", _CALLED):
+            for one in found:
+                one.calls.update(count=_whole(count), failed=_whole(failed), denied=_whole(denied))
+                if cost is not None:
+                    one.cost = (one.cost or 0.0) + _amount(cost)
+        is_waiting = "f.stage = 'waiting'", "s.deleted_at IS NULL"
+        for found, (count,) in self._rows("calls", "", "count(*)", *is_waiting):
+            for one in found:
+                one.waiting += _whole(count)
 
     def _rows(
         self, table: _Table, columns: str, sums: str, *conditions: str
@@ -209,7 +222,7 @@ class _Gathered:
         self.errors = Counter[str]()
         self.answers = Spending()
         self.calls = Counter[str]()
-        self.cost = 0.0
+        self.cost: float | None = None
         self.decisions = Counter[str]()
         self.waiting = 0
         self.times = defaultdict[str, list[float]](list)

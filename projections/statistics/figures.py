@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -33,10 +33,10 @@ def percentiles(seconds: Collection[float]) -> Percentiles:
 class TurnFigures(FrozenByName):
     """The turns that ended: how, with which types of errors, and how long those took that had begun."""
 
-    count: int
-    outcomes: dict[str, int]
-    errors: dict[str, int]
-    duration: Percentiles
+    count: int = 0
+    outcomes: Mapping[str, int] = {}
+    errors: Mapping[str, int] = {}
+    duration: Percentiles = Percentiles()
 
 
 class Spending(FrozenByName):
@@ -59,22 +59,25 @@ class Spending(FrozenByName):
 
 
 class CallFigures(FrozenByName):
-    """The calls of tools that ran or that the policies denied: how many failed, what they cost, how long they took."""
+    """The calls of tools that ran or that the policies denied: how many failed, what they cost, how long they took.
 
-    count: int
-    failed: int
-    denied: int
-    cost: float
-    duration: Percentiles
+    `cost` is that of the calls whose cost is known, None if there are none.
+    """
+
+    count: int = 0
+    failed: int = 0
+    denied: int = 0
+    cost: float | None = None
+    duration: Percentiles = Percentiles()
 
 
 class ApprovalFigures(FrozenByName):
     """What people were asked: how many calls they decided, and how; how long these waited, and how many still wait."""
 
-    count: int
-    decisions: dict[str, int]
-    waited: Percentiles
-    waiting: int
+    count: int = 0
+    decisions: Mapping[str, int] = {}
+    waited: Percentiles = Percentiles()
+    waiting: int = 0
 
 
 class Figures(FrozenByName):
@@ -84,17 +87,17 @@ class Figures(FrozenByName):
     approvals those that its answers asked for; an empty key stands for what no model is known of.
     """
 
-    key: str | None
-    turns: TurnFigures | None
-    answers: Spending | None
-    first_delta: Percentiles | None
-    calls: CallFigures
-    approvals: ApprovalFigures
+    key: str | None = None
+    turns: TurnFigures | None = TurnFigures()
+    answers: Spending | None = Spending()
+    first_delta: Percentiles | None = Percentiles()
+    calls: CallFigures = CallFigures()
+    approvals: ApprovalFigures = ApprovalFigures()
 
     @property
     def cost(self) -> float:
         """What answers and calls cost, as far as that is known."""
-        return self.calls.cost + (0.0 if self.answers is None else self.answers.cost)
+        return (self.calls.cost or 0.0) + (0.0 if self.answers is None else self.answers.cost)
 
 
 class Statistics(FrozenByName):
@@ -113,14 +116,14 @@ class Statistics(FrozenByName):
 
 
 class Cost(FrozenByName):
-    """What a day, a model or a tool cost: that of a tool is in its `cost` alone, and `count` counts its calls."""
+    """What a day, a model or a tool cost; of a tool, `count` counts its calls, and it has no tokens."""
 
     key: str
     spent: Spending
 
 
 class Costs(FrozenByName):
-    """What a log has cost, in all and by day, model and tool; that of the tools is in the days, too."""
+    """What a log has cost, in all and by day, model and tool; the costs of tools are in the days, too."""
 
     total: Spending
     days: tuple[Cost, ...]

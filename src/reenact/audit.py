@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Self
 
 from msgspec import UNSET, UnsetType
@@ -25,6 +26,9 @@ from reenact.projections.explain.history import Moment, moment_of
 from reenact.projections.explain.history_view import Shown, shown
 from reenact.projections.explain.why import Why, why
 from reenact.projections.log import OnProgress
+from reenact.projections.read_model.reader_tables import ReaderTables
+from reenact.projections.statistics.counting import Selection, statistics_of
+from reenact.projections.statistics.figures import By, Statistics
 from reenact.projections.transfer.exporting import Exported
 from reenact.projections.transfer.policy import Redaction, ToolRedaction, read_redaction
 from reenact.projections.verification.replay import Parting, Retraced, retrace
@@ -46,6 +50,7 @@ __all__ = [
     "Retraced",
     "Ruling",
     "Shown",
+    "Statistics",
     "ToolRedaction",
     "Verdict",
     "Why",
@@ -58,6 +63,8 @@ __all__ = [
 ]
 
 _ANY = Filter()
+_PATIENCE = 600.0
+"""Seconds after which a question to the tables of a very large log is ended."""
 
 
 class Audit:
@@ -189,6 +196,43 @@ class Audit:
         if given == Supposed():
             return retrace(self._log, session_id, progress=progress)
         return what_if(self._log, given, session_id, progress=progress)
+
+    def stats(
+        self,
+        by: By | None = None,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        container_id: str | None = None,
+        image_id: str | None = None,
+        session_id: str | None = None,
+        progress: OnProgress | None = None,
+    ) -> Statistics:
+        """Return how many turns, answers, calls and approvals there were, what they cost, and how long they took.
+
+        Figures are those of the tables beside the log, a second behind it at the most while somebody writes it. Where
+        there are none, they are made for the purpose, which takes a while for a large log.
+
+        Args:
+            by: what is told apart: "day" (of UTC), "model", "image", "tool" or "session"; None: nothing.
+            since: only what was recorded from then on.
+            until: only what was recorded before.
+            container_id: only the sessions in this container.
+            image_id: only those of this image.
+            session_id: only this one.
+            progress: told of progress while tables are made.
+
+        Raises:
+            InvalidInputError: a time has no zone.
+            ProjectionFailedError: the log holds an event that cannot be projected.
+            StorageError: the log, or what follows from it, cannot be read.
+        """
+        selection = Selection(
+            since=since, until=until, container_id=container_id, image_id=image_id, session_id=session_id
+        )
+        place, has_writer = self._location.url, self._location.has_writer
+        with ReaderTables(place, self._log, has_writer, seconds=_PATIENCE, progress=progress) as tables:
+            return statistics_of(tables, by, selection)
 
     def export(
         self,

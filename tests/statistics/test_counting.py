@@ -85,7 +85,7 @@ def test_days_are_told_apart() -> None:
     assert tuesday.turns is not None
     assert tuesday.turns.errors == {"overloaded_error": 1}
     assert tuesday.answers == Spending(count=3, tokens_in=1010, tokens_out=104, cost=0.0625, unpriced=2)
-    assert tuesday.calls == CallFigures(count=1, failed=0, denied=1, cost=0.0, duration=NEVER)
+    assert tuesday.calls == CallFigures(count=1, failed=0, denied=1, duration=NEVER)
 
 
 def test_what_a_model_asked_for_is_its_own() -> None:
@@ -106,8 +106,8 @@ def test_tools_have_calls_and_approvals_alone() -> None:
 
     assert [one.key for one in (drop, pay, search, send)] == ["drop", "pay", "search", "send"]
     assert {(one.turns, one.answers, one.first_delta) for one in (drop, pay, search, send)} == {(None, None, None)}
-    assert drop.calls == CallFigures(count=1, failed=0, denied=1, cost=0.0, duration=NEVER)
-    assert pay.calls == CallFigures(count=1, failed=1, denied=0, cost=0.0, duration=once(4.0))
+    assert drop.calls == CallFigures(count=1, failed=0, denied=1, duration=NEVER)
+    assert pay.calls == CallFigures(count=1, failed=1, denied=0, duration=once(4.0))
     assert pay.approvals == ApprovalFigures(count=1, decisions={"approved": 1}, waited=once(90.0), waiting=1)
     assert (search.calls.cost, search.cost) == (0.125, 0.125)
     assert send.calls.count == 0
@@ -157,10 +157,10 @@ def test_costs_are_those_of_days_models_and_tools() -> None:
         ("2026-01-06", 0.0625, 2),
     ]
     assert [(one.key, one.spent.cost) for one in costs.models] == [("haiku", 0.0625), ("llama", 0.0), ("opus", 0.75)]
-    assert [(one.key, one.spent.count, one.spent.cost) for one in costs.tools] == [
-        ("drop", 1, 0.0),
-        ("pay", 1, 0.0),
-        ("search", 1, 0.125),
+    assert [(one.key, one.spent.count, one.spent.cost, one.spent.unpriced) for one in costs.tools] == [
+        ("drop", 1, 0.0, 1),
+        ("pay", 1, 0.0, 1),
+        ("search", 1, 0.125, 0),
     ]
     assert costs.total == Spending(count=5, tokens_in=1170, tokens_out=129, tokens_cached=50, cost=0.9375, unpriced=2)
 

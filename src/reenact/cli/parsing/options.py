@@ -615,6 +615,49 @@ class CheckpointOptions(Paged, frozen=True):
     output: Annotated[str | None, option("Where to; standard output without it.", "FILE")] = None
 
 
+class StatisticsFormat(StrEnum):
+    """How statistics are printed."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+
+
+class Grouping(StrEnum):
+    """What statistics are told apart by."""
+
+    DAY = "day"
+    MODEL = "model"
+    IMAGE = "image"
+    TOOL = "tool"
+    SESSION = "session"
+
+
+class StatsOptions(OfLog, frozen=True):
+    """Count turns, tokens, costs, errors, calls and approvals, and how long they took.
+
+    A branch counts only what is its own. A cost that is unknown is no 0: it is counted as such. Days are those of UTC.
+
+    $ reenact stats --since 7d --by day
+    $ reenact stats --by model --output-format csv
+    $ reenact stats --by day --plot costs.svg  # for a browser
+    """
+
+    by: Annotated[Grouping | None, option("A line for each of these.", "day|model|image|tool|session")] = None
+    since: Annotated[str | None, option("Only from then on: 2026-11-21T08:30, or 15m, 2h, 7d.", "TIME")] = None
+    until: Annotated[str | None, option("Only up to then.", "TIME")] = None
+    container: Annotated[str | None, option("Only the sessions in this one.", "ID")] = None
+    image: Annotated[str | None, option("Only those of this one.", "ID")] = None
+    session: Annotated[str | None, option("Only this one.", "ID")] = None
+    plot: Annotated[
+        str | None, option("Draw it, too, by day unless --by says otherwise.", "FILE.svg", group=OUTPUT)
+    ] = None
+    output_format: Annotated[
+        StatisticsFormat,
+        option("Text for people, one JSON object, or CSV.", "text|json|csv", group=OUTPUT),
+    ] = StatisticsFormat.TEXT
+
+
 class TraceOptions(Paged, frozen=True):
     """Send the turns in the log to a collector of OpenTelemetry, as spans, also while the log is written.
 
@@ -732,6 +775,7 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
     "rebuild": (RebuildOptions, "commands.projections:rebuild"),
     "replay": (ReplayOptions, "commands.audit:replay"),
     "show": (ShowOptions, "commands.audit:show"),
+    "stats": (StatsOptions, "commands.stats:stats"),
     "trace": (TraceOptions, "commands.trace:trace"),
     "verify": (VerifyOptions, "commands.audit:verify"),
     "extensions": (ExtensionsOptions, "extensions.page:extensions"),
