@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from reenact.domain.decision_replay import DecisionReplay
+from reenact.domain.session import evolve
 from reenact.inspector import Source
+from reenact.inspector.evidence import link_of
 from reenact.projections.log import name_of
 from tests.inspector.browsing import Browser, attribute, browsing, texts
 from tests.inspector.demo import write_demo
@@ -108,3 +111,23 @@ def test_in_a_long_session_a_step_is_decided_anew_when_somebody_asks(
 
     assert "Not decided anew yet" in page.get_text()
     assert texts(decided, ".chain .k-good") == ["agrees", "agrees"]
+
+
+def test_a_step_that_today_s_code_decides_otherwise_is_named(night: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DecisionReplay.__init__, "__kwdefaults__", {"decide": lambda *_: (), "evolve": evolve})
+    branched, *_ = night.source.log.find(names=["message-accepted"])
+
+    page = night.page(f"/event?at={branched.position}")
+
+    assert texts(page, ".chain .k-fail") == ["decided otherwise"]
+    assert "message-accepted was recorded, and today's code decides nothing more" in page.get_text()
+
+
+def test_a_record_whose_cells_are_none_of_ours_is_no_link(tmp_path: Path) -> None:
+    path = tmp_path / "changed.db"
+    write_demo(path)
+    with sqlite3.connect(path) as log:
+        log.execute("UPDATE steps SET digest = 7 WHERE stream = 'session/poem' AND version = 1")
+    with Source.open(path) as source:
+        assert link_of(source.log, "session/poem", 1) is None
+        assert link_of(source.log, "session/nobody", 1) is None

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reenact import Runtime
+from reenact.projections.errors import ReadModelError
+from reenact.projections.read_model.queries import ReadModel
 from tests.inspector.browsing import Browser, attribute, texts
 
 MAIL = "/session?id=mail-2026-11-21"
@@ -194,3 +196,23 @@ def test_the_window_around_a_position_has_that_position_in_it(long: Browser) -> 
     page = long.page("/session?id=long&at=1500&show=events")
 
     assert page.select_one("#p1500") is not None
+
+
+def test_how_many_events_have_come_since_is_told_in_a_few_bytes(long: Browser) -> None:
+    count = int(attribute(long.page("/session?id=long").select_one("#session"), "data-last"))
+
+    news = long.page(f"/session?id=long&part=news&last={count - 7}")
+
+    assert attribute(news.select_one("#events"), "data-count") == "7"
+    assert len(str(news)) < 100
+
+
+def test_a_page_of_a_session_needs_no_tables(night: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreadable(*_: object) -> None:
+        raise ReadModelError("somebody has deleted them")
+
+    monkeypatch.setattr(ReadModel, "usage", unreadable)
+    page = night.page(MAIL)
+
+    assert texts(page, "h1") == ["mail-2026-11-21"]
+    assert not [fact for fact in texts(page, ".facts span") if "tokens" in fact]

@@ -34,13 +34,12 @@ def link_of(log: StoredJournal, stream: str, version: int) -> Link | None:
     found = log.select(_AT, (stream, version))
     if not found:
         return None
-    try:
-        record = Record(*found[0])
-        before = log.select(_BEFORE, (stream, record.version, record.cursor))
-        digest = bytes(before[0][0]) if before else GENESIS
-        return Link(digest.hex(), bytes(record.digest).hex(), record.follows(digest), not before)
-    except (TypeError, ValueError):  # a file can hold anything in its cells
-        return None
+    record = Record(*found[0])
+    earlier = log.select(_BEFORE, (stream, record.version, record.cursor))
+    before: object = earlier[0][0] if earlier else GENESIS
+    if type(before) is not bytes or type(record.digest) is not bytes:
+        return None  # a file can hold anything in its cells
+    return Link(before.hex(), record.digest.hex(), record.follows(before), not earlier)
 
 
 def broken_at(log: StoredJournal, history: History) -> int | None:
