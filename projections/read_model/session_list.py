@@ -328,13 +328,12 @@ def _lines(tables: ReaderTables, condition: str, values: Mapping[str, Value]) ->
 
 def _add_failures(tables: ReaderTables, failed: Sequence[SessionLine]) -> None:
     if failed:
-        which = ", ".join(f"({line.turn}, {line.key})" for line in failed)
-        rows = tables.query(f"SELECT session, failure FROM turns WHERE (position, session) IN (VALUES {which})")  # noqa: S608 - numbers
+        turns = _listed([line.turn for line in failed if line.turn is not None]) or "0"
+        rows = tables.query(f"SELECT session, failure FROM turns WHERE position IN ({turns})")  # noqa: S608 - numbers
         by_key = {line.key: line for line in failed}
         for key, told in rows:
-            assert isinstance(key, int)
-            line = by_key[key]
-            line.failure = _failure(told) if isinstance(told, bytes) else None
+            if isinstance(key, int) and key in by_key and isinstance(told, bytes):
+                by_key[key].failure = _failure(told)
 
 
 def _waiting(tables: ReaderTables, keys: Collection[int]) -> Iterator[tuple[int, str, int]]:

@@ -27,11 +27,13 @@ class Period(msgspec.Struct, frozen=True):
 
     def clause(self, at: str = "f.at >= :since") -> tuple[str, dict[str, Value]]:
         """Return what stands behind the name of a table `f`, and its values."""
-        joined = "" if self.image is None else " JOIN sessions s ON s.position = f.session"
-        conditions = {at: self.since, "s.image_id = :image": self.image}
+        conditions = {
+            at: self.since,
+            "f.session IN (SELECT position FROM sessions WHERE image_id = :image)": self.image,
+        }
         given = {condition: value for condition, value in conditions.items() if value is not None}
         where = f" WHERE {' AND '.join(given)}" if given else ""
-        return joined + where, {condition.partition(":")[2]: value for condition, value in given.items()}
+        return where, {condition.partition(":")[2].rstrip(")"): value for condition, value in given.items()}
 
     def of_answers(self) -> tuple[str, dict[str, Value]]:
         """Return the same for the answers, which are found by their days."""

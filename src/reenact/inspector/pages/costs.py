@@ -24,6 +24,7 @@ from reenact.projections.read_model.spending import (
     HOUR,
     NEWEST,
     Period,
+    Timed,
     Used,
     by_session,
     by_time,
@@ -82,7 +83,7 @@ def costs(source: Source, address: Address) -> Page | File:
     period = Period(since, address.query.get("image") or None)
     known = span(source.tables, period)
     step = HOUR if known is not None and known[1] - known[0] <= 2 * DAY else DAY
-    used = by_time(source.tables, period, step)
+    used = by_time(source.tables, period, step) if known is not None else {}
     slots = _slots(used, step)
     if address.query.get("csv"):
         return File("costs.csv", _csv(used, step))
@@ -91,8 +92,9 @@ def costs(source: Source, address: Address) -> Page | File:
     for one in used.values():
         total.add(one)
     colours = {model: f"s{min(number, COLOURS)}" for number, (model, _) in enumerate(models)}
-    tool_times = times_of_tools(source.tables, period)
-    called = by_tool(source.tables, period, TOOLS + 1)
+    is_empty = known is None
+    tool_times = {} if is_empty else times_of_tools(source.tables, period)
+    called = [] if is_empty else by_tool(source.tables, period, TOOLS + 1)
     known_images = images(source.tables)[:_MOST_IMAGES]
     return Page(
         "costs.html",
@@ -103,17 +105,17 @@ def costs(source: Source, address: Address) -> Page | File:
             "images": known_images if period.image in (None, *known_images) else [period.image, *known_images],
             "known": known,
             "total": total,
-            "turns": _times(times(source.tables, "turn_ends.duration", period)),
-            "first": _times(times(source.tables, "answers.first_delta", period)),
-            "waited": _times(times(source.tables, "decisions.waited", period)),
+            "turns": _times(source, "turn_ends.duration", period),
+            "first": _times(source, "answers.first_delta", period),
+            "waited": _times(source, "decisions.waited", period),
             "decided": decided(source.tables, period),
             "called": called[:TOOLS],
             "more_tools": len(called) > TOOLS,
-            "tool_times": {name: _times(some) for name, some in tool_times.items()},
+            "tool_times": {name: _percentiles(some) for name, some in tool_times.items()},
             "models": models[:MODELS],
             "more_models": len(models) - MODELS,
             "colours": colours,
-            "sessions": by_session(source.tables, period, SESSIONS),
+            "sessions": [] if is_empty else by_session(source.tables, period, SESSIONS),
             "slots": slots,
             "per": "hour" if step == HOUR else "day",
             "spent": _chart(slots, {model: colours[model] for model, _ in models}),
@@ -124,7 +126,11 @@ def costs(source: Source, address: Address) -> Page | File:
     )
 
 
-def _times(ordered: Sequence[float]) -> dict[str, float | None]:
+def _times(source: Source, what: Timed, period: Period) -> dict[str, float | None]:
+    return _percentiles(times(source.tables, what, period))
+
+
+def _percentiles(ordered: Sequence[float]) -> dict[str, float | None]:
     return {
         "p50": percentile(ordered, 50),
         "p90": percentile(ordered, 90),
