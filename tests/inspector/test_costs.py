@@ -32,8 +32,8 @@ def test_what_models_were_used_for_is_added_up(night: Browser) -> None:
     assert tiles["Tokens out"] == "1 637 19 answers"
     assert tiles["Waited for people"].startswith("3 h 19 min in 5 calls")
     assert rows(page, "By model") == [
-        ["claude-sonnet-4-5", "8", "31 064", "6 100", "1 172", "0.0943"],
-        ["claude-haiku-4-5", "11", "16 384", "0", "465", "0.0187"],
+        ["claude-sonnet-4-5", "8", "31.1 k", "6 100", "1 172", "0.0943"],
+        ["claude-haiku-4-5", "11", "16.4 k", "0", "465", "0.0187"],
     ]
 
 

@@ -14,6 +14,8 @@ from reenact.projections.read_model.session_list import Turn
 
 WIDTH: Final = 200
 _TICK: Final = 3
+_FEW: Final = 40
+"""Of so many turns each is a bar, of more only those that took long enough; the others are lines."""
 _LABELS: Final = 4
 _SECOND: Final = 1_000_000
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
@@ -82,15 +84,16 @@ def strip_of(turns: Sequence[Turn], axis: Axis, until: int, *, waits_until: int 
     failed = [turn for turn in turns if turn.outcome == "failed"]
     gaps = pairwise(turns)
     waited = [
-        (before.ended_at, after.started_at)
+        (axis.place(before.ended_at), axis.place(after.started_at))
         for before, after in gaps
         if before.outcome == "waiting" and before.ended_at is not None
     ]
     since = turns[-1].ended_at if turns and waits_until is not None else None
+    least = _TICK if len(turns) <= _FEW else 0
     return Strip(
-        turns=_bars((_span(turn, axis, until) for turn in turns if turn.outcome != "failed"), 4, 12),
-        failed=_bars((_span(turn, axis, until) for turn in failed), 4, 12),
-        waited=_bars(((axis.place(start), axis.place(end)) for start, end in waited), 8, 4, least=0),
+        turns=_bars((_span(turn, axis, until) for turn in turns if turn.outcome != "failed"), 4, 12, least),
+        failed=_bars((_span(turn, axis, until) for turn in failed), 4, 12, _TICK),
+        waited=_bars(((begin, end) for begin, end in waited if end - begin >= 1), 8, 4, 1),
         waits=""
         if since is None or waits_until is None
         else f"M{axis.place(since):.0f} 10H{axis.place(waits_until):.0f}",
@@ -102,9 +105,10 @@ def _span(turn: Turn, axis: Axis, until: int) -> tuple[float, float]:
     return axis.place(turn.started_at), axis.place(turn.ended_at or until)
 
 
-def _bars(spans: Iterable[tuple[float, float]], top: int, height: int, least: int = _TICK) -> str:
+def _bars(spans: Iterable[tuple[float, float]], top: int, height: int, least: int) -> str:
     return "".join(
-        f"M{begin} {top}h{end - begin}v{height}h-{end - begin}z" for begin, end in _joined(spans, least) if end > begin
+        f"M{begin} {top}h{end - begin}v{height}h-{end - begin}z" if end > begin else f"M{begin} {top}v{height}"
+        for begin, end in _joined(spans, least)
     )
 
 

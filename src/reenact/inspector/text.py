@@ -18,7 +18,7 @@ _PLAIN = re.compile(r"[\n\t -~]*")
 _NARROW = "\u202f"
 _DASH = "\u2013"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
-_SMALLEST = 0.0001
+_SMALLEST, _LARGE = 0.0001, 100
 _SHORT = 20
 
 
@@ -71,10 +71,21 @@ def count(number: int | None) -> str:
     return _DASH if number is None else f"{number:,}".replace(",", _NARROW)
 
 
+def brief_count(number: float) -> Markup:
+    """Return a large number in few characters, with all of it beside it."""
+    for unit, factor in (("M", 1_000_000), ("k", 1_000)):
+        if number >= 10 * factor:
+            whole = f"{number / factor:.1f}".removesuffix(".0")
+            return Markup('<span title="{}">{}{}{}</span>').format(count(round(number)), whole, _NARROW, unit)
+    return Markup("{}").format(count(round(number)))
+
+
 def cost(amount: float | None) -> str:
     """Return an amount with as many digits as say something; what is unknown is never 0."""
     if amount is None:
         return "unknown"
+    if abs(amount) >= _LARGE:
+        return f"{amount:.2f}"
     return f"{amount:.4f}" if amount == 0 or abs(amount) >= _SMALLEST else f"{amount:.2g}"
 
 
@@ -155,6 +166,7 @@ FILTERS = {
     "visible": visible,
     "line": line,
     "json": as_json,
+    "brief_count": brief_count,
     "count": count,
     "cost": cost,
     "size": size,

@@ -16,6 +16,7 @@ from reenact.domain.messages import EPOCH, instant
 from reenact.inspector.addresses import Address
 from reenact.inspector.rendering import File, Page
 from reenact.inspector.source import Source
+from reenact.inspector.text import brief_count
 from reenact.inspector.text import cost as as_cost
 from reenact.inspector.text import count as as_count
 from reenact.projections.read_model.rows import DAY
@@ -174,7 +175,7 @@ def _chart(slots: Sequence[Slot], colours: Mapping[str, str]) -> Chart:
     def parts(slot: Slot) -> list[tuple[str, float]]:
         return [(colours[model], slot.models[model].cost) for model in colours if model in slot.models]
 
-    return _drawn(slots, [parts(slot) for slot in slots], lambda slot: as_cost(slot.total.cost), as_cost)
+    return _drawn(slots, [parts(slot) for slot in slots], lambda slot: as_cost(slot.total.cost), _short)
 
 
 def _tokens(slots: Sequence[Slot]) -> Chart:
@@ -187,7 +188,7 @@ def _tokens(slots: Sequence[Slot]) -> Chart:
         slots,
         [parts(slot) for slot in slots],
         lambda slot: f"{as_count(slot.total.tokens_in)} in, {as_count(slot.total.tokens_out)} out",
-        lambda number: as_count(round(number)),
+        lambda number: str(brief_count(number).striptags()),
     )
 
 
@@ -214,6 +215,10 @@ def _drawn(
         tuple((HEIGHT * (1 - line / _LINES), write(top * line / _LINES)) for line in range(_LINES + 1)),
         tuple(((number + 0.5) * width, slots[number].label) for number in range(0, len(slots), max(1, every))),
     )
+
+
+def _short(amount: float) -> str:
+    return f"{amount:.4f}".rstrip("0").rstrip(".")
 
 
 def _even(largest: float) -> float:
