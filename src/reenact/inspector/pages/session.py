@@ -15,6 +15,8 @@ from reenact.domain.agent import (
     RulesRecorded,
     TurnCompleted,
 )
+from reenact.domain.errors import StorageError
+from reenact.domain.history import UsageInfo
 from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
 from reenact.inspector.addresses import Address
 from reenact.inspector.lanes import Lanes, lanes_of
@@ -72,7 +74,7 @@ def session(source: Source, address: Address) -> Page:
             "begun": history.begun.event,
             "began": history.begun.recorded_at,
             "state": state_of(window.own if window.is_end else history.window(size=SIZE // 4).own),
-            "spent": None if source.tables_now is None else source.tables_now.model.usage(session_id),
+            "spent": _spent(source, session_id),
             "cursor": _heard(source, window.own[-1]),
             "window": window,
             "first": history.row(1).position if window.first > 1 else first.position,
@@ -127,6 +129,15 @@ def state_of(rows: Iterable[Row]) -> State:
             case _:
                 pass
     return "new"
+
+
+def _spent(source: Source, session_id: str) -> UsageInfo | None:
+    """Return what the session has used, None while there are no tables that say it."""
+    tables = source.tables_now
+    try:
+        return None if tables is None else tables.model.usage(session_id)
+    except StorageError:
+        return None
 
 
 def _heard(source: Source, row: Row) -> int:

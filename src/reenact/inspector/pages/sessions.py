@@ -133,7 +133,8 @@ def _filters(address: Address) -> Filters:
 
 
 def _text(address: Address) -> str:
-    return address.text("text")[:_MOST_TEXT]
+    """Return the words that are looked for, without what nobody sees, which is in no field to be edited either."""
+    return "".join(filter(str.isprintable, address.text("text")))[:_MOST_TEXT]
 
 
 def _keys(address: Address) -> list[int]:
