@@ -110,7 +110,7 @@ class ReaderTables:
         """Whether the tables are private ones."""
         return self._private is not None
 
-    def query(self, statement: str, **values: Value) -> list[tuple[Value, ...]]:
+    def query(self, statement: str, /, **values: Value) -> list[tuple[Value, ...]]:
         """Return the rows of a statement in SQL that SQLite and PostgreSQL have in common; `:name` stands for a value.
 
         Raises:
