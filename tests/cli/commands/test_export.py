@@ -132,12 +132,15 @@ def test_without_a_name_the_log_is_the_users_own(run: Run) -> None:
 def test_a_session_goes_into_a_page_for_people(run: Run, talked: list[str], tmp_path: Path) -> None:
     told = run("export", "talk.html", "--html", talked[1], "--db", "here.db")
     again = run("export", "-", "--html", talked[1], "--db", "here.db")
+    named = run("export", "--html", talked[1], "--db", "here.db")
 
     page = (tmp_path / "talk.html").read_text()
     assert told.out == f"talk.html: session {talked[1]}, {len(page.encode())} bytes\n"
     assert page.startswith("<!doctype html>")
     assert "Hello from mock!" in page
     assert again.out.startswith("<!doctype html>")
+    assert named.out.startswith(f"{talked[1]}.html: ")
+    assert (tmp_path / f"{talked[1]}.html").read_text().startswith("<!doctype html>")
 
 
 def test_a_page_is_of_one_session_as_it_is(run: Run, talked: list[str], tmp_path: Path) -> None:

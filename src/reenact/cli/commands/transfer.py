@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import BinaryIO, TextIO
@@ -22,6 +23,9 @@ from reenact.cli.settings.environment import database_of
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import harmless
 
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]|^\.")
+"""What of a session's id does not go into the name of a file."""
+
 
 def export(options: ExportOptions, console: Console) -> int:
     """Write the file, and say what it holds.
@@ -30,9 +34,11 @@ def export(options: ExportOptions, console: Console) -> int:
         ReenactError: it cannot be written; nothing is there under its name.
     """
     log = database_of(options.database, console.environ)
-    is_output = options.file == "-"
     if options.html is not None:
         return _export_page(options, options.html, log, console)
+    if options.file is None:
+        raise typer.TyperException("Missing argument 'FILE'.")
+    is_output = options.file == "-"
     if options.hash_key is not None and options.redact is None and not options.redact_secrets:
         raise typer.TyperException("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
     if is_output and options.output_format is ListFormat.JSON:
@@ -64,15 +70,16 @@ def _export_page(options: ExportOptions, session_id: str, log: str, console: Con
     location = location_of(log)
     with location.open(codec(), read_only=True) as journal:
         page = page_of(journal, location.name, session_id, datetime.now(UTC)).encode()
-    if options.file == "-":
+    name = f"{_UNSAFE.sub('_', session_id)}.html" if options.file is None else options.file
+    if name == "-":
         out = _binary(console.out)
         out.write(page)
         out.flush()
     else:
-        with replacing(Path(options.file)) as file:
+        with replacing(Path(name)) as file:
             file.write(page)
-        value = {"file": options.file, "session": session_id, "bytes": len(page)}
-        console.show(value, options.output_format, harmless(f"{options.file}: session {session_id}, {len(page)} bytes"))
+        value = {"file": name, "session": session_id, "bytes": len(page)}
+        console.show(value, options.output_format, harmless(f"{name}: session {session_id}, {len(page)} bytes"))
     return ExitCode.SUCCESS
 
 

@@ -485,10 +485,12 @@ class ExportOptions(Paged, frozen=True, kw_only=True):
 
     $ reenact export log.jsonl
     $ reenact export shared.jsonl --session ses_1 --redact-secrets
-    $ reenact export talk.html --html ses_1  # a page for people, which needs nothing else
+    $ reenact export --html ses_1  # a page for people, which needs nothing else
     """
 
-    file: Annotated[str, argument("FILE", "Where it goes; - is standard output.")]
+    file: Annotated[
+        str | None, argument("FILE", "Where it goes; - is standard output. A page is named after its session.")
+    ] = None
     html: Annotated[
         str | None, option("A page with this session, instead: what was said, and what happened.", "ID", "--html")
     ] = None
