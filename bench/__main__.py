@@ -16,6 +16,7 @@ from bench import (
     branching,
     cli,
     delivery,
+    figures,
     gil,
     imports,
     journal,
@@ -75,6 +76,7 @@ GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "rebuilding": rebuilding.workloads,
     "audit": audit,
     "scale": scale.workloads,
+    "statistics": figures.workloads,
     "delivery": delivery.workloads,
     "nodes": nodes.workloads,
     "cli": cli.workloads,
@@ -84,7 +86,7 @@ GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "terminal": terminal.workloads,
 }
 
-ONCE: Final = frozenset({"scale"})
+ONCE: Final = frozenset({"scale", "statistics"})
 """Groups that run one round unless told otherwise: a round takes minutes."""
 
 
@@ -92,7 +94,9 @@ def main() -> None:
     """Run the groups."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"some of {', '.join(GROUPS)}; by default all")
-    parser.add_argument("--rounds", type=int, default=None, help=f"by default {ROUNDS}, for the group scale 1")
+    parser.add_argument(
+        "--rounds", type=int, default=None, help=f"by default {ROUNDS}, for {' and '.join(sorted(ONCE))} 1"
+    )
     parser.add_argument("--quick", action="store_true", help="a tenth of the size")
     parser.add_argument("--only", default="", help="workloads whose name contains this")
     parser.add_argument("--dir", default=None, help="where the files go; by default the directory for temporary files")

@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import psycopg
@@ -34,13 +34,23 @@ from reenact.projections.read_model.postgres_store import (
 )
 from reenact.projections.read_model.projection import Projection
 from reenact.projections.read_model.queries import KeptReadModel, ReadModel
+from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.tables import METADATA
+from reenact.projections.statistics.counting import Selection, costs_of, statistics_of
+from reenact.projections.statistics.figures import By
 from tests.examples import examples
 from tests.journal.server import Server
 from tests.projections.applying import words_of
 from tests.projections.histories import ListLog, Step, World, play, steps
 from tests.projections.opened import change_at, numbers_at, set_version
 from tests.projections.test_rows import rows_from_zero
+from tests.statistics.counted import MONDAY, TUESDAY, at_utc, small_log, tables_of
+
+PARTS = (
+    Selection(),
+    Selection(since=at_utc(MONDAY + 1), until=at_utc(TUESDAY + 1)),
+    Selection(container_id="lab", image_id="scout", session_id="two"),
+)
 
 Rows = dict[str, list[tuple[Any, ...]]]
 
@@ -546,3 +556,14 @@ def test_a_connection_that_cannot_be_used_is_closed(store: PostgresStore, monkey
 
 def _fail(*_arguments: object) -> None:
     raise psycopg.OperationalError
+
+
+def test_figures_are_those_of_sqlite(url: str) -> None:
+    log = small_log()
+    with closing(open_read_model(url, log)) as kept, kept.model, ReaderTables(url, log, lambda: True) as tables:
+        assert not tables.is_private
+        with tables_of(log) as others:
+            assert costs_of(tables) == costs_of(others)
+            for by in (None, *get_args(By)):
+                for part in PARTS:
+                    assert statistics_of(tables, by, part) == statistics_of(others, by, part)

@@ -1,0 +1,44 @@
+"""The figures of a large log: how long the costs by day, model and tool take, and all there is to count."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from bench.large_log import SESSIONS, TURNS, write_large_log
+from bench.measure import Line, Sample, Workload, at_most, must
+from reenact import Runtime
+from reenact._tables import open_tables
+from reenact.projections.statistics.counting import costs_of, statistics_of
+
+
+def workloads(*, quick: bool) -> list[Workload]:
+    """Return what is measured."""
+    sessions = SESSIONS // 50 if quick else SESSIONS
+    events = "20,000" if quick else "a million"
+    lines = (
+        Line(f"{events} events: costs by day, model and tool", "ms", goal=at_most(100)),
+        Line(f"{events} events: all figures by day", "ms"),
+    )
+
+    def measure(directory: Path, _number: int) -> Sequence[Sample]:
+        path = str(directory / "log.db")
+        write_large_log(path, sessions, TURNS)
+        with Runtime.open(path):  # the tables catch up with the log
+            pass
+        with open_tables(path, seconds=60) as tables:
+            must(not tables.is_private, "the runtime's tables are read")
+            return (
+                Sample(_milliseconds(lambda: costs_of(tables).total.count)),
+                Sample(_milliseconds(lambda: len(statistics_of(tables, "day").groups))),
+            )
+
+    return [Workload(lines, measure)]
+
+
+def _milliseconds(count: Callable[[], int]) -> float:
+    must(count() > 0, "there is something to count")
+    begun = time.perf_counter()
+    count()
+    return (time.perf_counter() - begun) * 1000
