@@ -34,7 +34,7 @@ _Table: TypeAlias = Literal["answers", "turn_ends", "call_ends", "decisions", "c
 class Tables(Protocol):
     """The read model's tables, open for reading."""
 
-    def query(self, statement: str, **values: Value) -> list[tuple[Value, ...]]:
+    def query(self, statement: str, /, **values: Value) -> list[tuple[Value, ...]]:
         """Return the rows of a statement."""
         ...
 

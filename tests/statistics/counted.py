@@ -72,7 +72,7 @@ class Held:
         self.model = model
         self._log = log
 
-    def query(self, statement: str, **values: Value) -> list[tuple[Value, ...]]:
+    def query(self, statement: str, /, **values: Value) -> list[tuple[Value, ...]]:
         return self.model.select(statement, values)
 
     def position(self) -> int:
