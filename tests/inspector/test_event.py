@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from reenact import Image, Runtime
 from reenact.domain.decision_replay import DecisionReplay
 from reenact.domain.session import evolve
 from reenact.inspector import Source
@@ -15,6 +16,7 @@ from reenact.inspector.evidence import link_of
 from reenact.projections.log import name_of
 from tests.inspector.browsing import Browser, attribute, browsing, texts
 from tests.inspector.demo import write_demo
+from tests.inspector.talking import Talker
 
 
 @pytest.fixture
@@ -131,3 +133,22 @@ def test_a_record_whose_cells_are_none_of_ours_is_no_link(tmp_path: Path) -> Non
     with Source.open(path) as source:
         assert link_of(source.log, "session/poem", 1) is None
         assert link_of(source.log, "session/nobody", 1) is None
+
+
+def test_a_step_is_decided_as_a_whole_however_long_it_is(log: str) -> None:
+    with (
+        Runtime.open(log, llm_provider=Talker(), default_image=Image(id="chat"), synchronous="OFF") as runtime,
+        Source.open(log) as source,
+        browsing(source) as browser,
+    ):
+        runtime.containers.create(container_id="default")
+        runtime.sessions.create("default", "chat", session_id="talk")
+        agent = runtime.sessions.run("talk")
+        for number in range(120):
+            runtime.agents.receive(agent, f"Message {number}")
+        runtime.sessions.delete("talk")
+        (deleted,) = source.log.find(names=["session-deleted"])
+
+        page = browser.page(f"/event?at={deleted.position}")
+
+    assert texts(page, ".chain .k-good") == ["agrees", "agrees"]

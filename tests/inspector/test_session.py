@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 
 from reenact import Runtime
-from reenact.projections.errors import ReadModelError
-from reenact.projections.read_model.queries import ReadModel
 from tests.inspector.browsing import Browser, attribute, texts
 
 MAIL = "/session?id=mail-2026-11-21"
@@ -208,10 +206,7 @@ def test_how_many_events_have_come_since_is_told_in_a_few_bytes(long: Browser) -
 
 
 def test_a_page_of_a_session_needs_no_tables(night: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    def unreadable(*_: object) -> None:
-        raise ReadModelError("somebody has deleted them")
-
-    monkeypatch.setattr(ReadModel, "usage", unreadable)
+    monkeypatch.setattr(type(night.source), "tables_now", None)
     page = night.page(MAIL)
 
     assert texts(page, "h1") == ["mail-2026-11-21"]

@@ -126,3 +126,14 @@ def test_an_answer_that_was_cut_short_says_so() -> None:
 )
 def test_the_last_events_tell_what_a_session_is_at(events: tuple[object, ...], state: str) -> None:
     assert state_of(log_of(*events).read("session/talk")) == state
+
+
+def test_of_a_message_of_very_many_parts_the_first_are_shown() -> None:
+    blocks = tuple(TextBlock(f"Part {number}. ") for number in range(100))
+    history = History(log_of(CREATED, *[msgspec.structs.replace(ASKED, content=blocks)] * 9), "talk")
+    window = history.window()
+
+    said = talk_of(Story(window.rows), window)
+
+    assert [len(one.parts) for one in said] == [40, 40, 40, 40, 1, 1, 1, 1, 1]
+    assert said[0].note == "and 60 more parts, in the timeline and in the record"

@@ -11,6 +11,7 @@ from reenact.domain.decision_replay import DecisionReplay, Divergence
 from reenact.inspector.states import States, whole
 from reenact.inspector.windows import AROUND, History
 from reenact.projections.explain.history import event_of, steps_of
+from reenact.projections.log import Row
 
 _COLUMNS = ", ".join(Record.__struct_fields__)
 _AT = f"SELECT {_COLUMNS} FROM steps WHERE stream = ? AND count > 0 AND version <= ? ORDER BY version DESC LIMIT 1"  # noqa: S608 - ours
@@ -65,8 +66,7 @@ def decided_anew(states: States, history: History, number: int) -> Divergence | 
     Raises:
         LogUnusableError: the log holds what cannot have happened.
     """
-    first = max(1, number - AROUND)
-    rows = history.rows(first, min(history.count, number + AROUND))
+    first, rows = _with_whole_step(history, number)
     place = first
     for step in steps_of(rows):
         if place <= number < place + len(step):
@@ -78,3 +78,16 @@ def decided_anew(states: States, history: History, number: int) -> Divergence | 
             return DecisionReplay(whole(history, place - 1)).follow(step[0].cause, events)
         place += len(step)
     return None
+
+
+def _with_whole_step(history: History, number: int) -> tuple[int, list[Row]]:
+    """Return events in which the step of this one is whole, and the number of the first of them."""
+    reach = AROUND
+    while True:
+        first, last = max(1, number - reach), min(history.count, number + reach)
+        rows = history.rows(first, last)
+        here = number - first + 1
+        begins = first == 1 or any(row.cause is not None for row in rows[:here])
+        if begins and (last == history.count or any(row.cause is not None for row in rows[here:])):
+            return first, rows
+        reach *= 10

@@ -16,6 +16,11 @@ from reenact.inspector.windows import Window
 from reenact.projections.explain.history import event_of
 from reenact.projections.log import Row
 
+PARTS = 160
+"""So many parts of what was said a page shows."""
+OF_ONE = 40
+"""So many of one message or answer."""
+
 PartKind: TypeAlias = Literal["text", "thought", "call", "other"]
 
 
@@ -45,11 +50,23 @@ class Speech(msgspec.Struct, frozen=True, kw_only=True):
 def talk_of(story: Story, window: Window) -> list[Speech]:
     """Return what was said in the window, in the order of the log."""
     speeches: list[Speech] = []
+    room = PARTS
     for place in window.shown:
         speech = _speech(story, place, _gap(story, window, place) if speeches else None)
         if speech is not None:
-            speeches.append(speech)
+            speeches.append(_shortened(speech, max(1, min(OF_ONE, room))))
+            room -= len(speeches[-1].parts)
     return speeches
+
+
+def _shortened(speech: Speech, room: int) -> Speech:
+    """Return the speech with so many of its parts, and how many there are besides."""
+    more = len(speech.parts) - room
+    if more <= 0:
+        return speech
+    note = f"{speech.note}, and" if speech.note else "and"
+    note = f"{note} {more} more part{'' if more == 1 else 's'}, in the timeline and in the record"
+    return msgspec.structs.replace(speech, parts=speech.parts[:room], note=note)
 
 
 def _speech(story: Story, place: int, gap: float | None) -> Speech | None:

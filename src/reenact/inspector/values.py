@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.plain import is_mapping, is_sequence
-from reenact.inspector.text import CUT
+from reenact.inspector.text import CUT, visible
 
 Pieces: TypeAlias = Sequence[tuple[str, str]]
 """Names and texts; the name is empty where a text stands for itself."""
@@ -19,6 +19,7 @@ ROOM = 40_000
 """So many characters of values a page shows."""
 LEAST = 140
 """So many of each, at the least."""
+_SAMPLE = 512
 _SUMMARY = 400
 _FEW = 20
 
@@ -71,15 +72,26 @@ def inside(fields: object, path: str) -> object:
     return value
 
 
-def room_for(lengths: Iterable[int], room: int = ROOM) -> int:
+def room_for(lengths: Iterable[int], room: int = ROOM, least: int = LEAST) -> int:
     """Return how many characters of each value a page shows, so that the short ones are whole and all have room."""
     waiting = sorted(lengths)
     for number, length in enumerate(waiting):
         share = room // (len(waiting) - number)
         if length > share:
-            return min(max(share, LEAST), CUT)
+            return min(max(share, least), CUT)
         room -= length
-    return min(max(waiting, default=LEAST), CUT)
+    return min(max(waiting, default=least), CUT)
+
+
+def room_of(values: Sequence[Value], room: int = ROOM) -> int:
+    """Return how many characters of each of the values a page shows, as `room_for` does.
+
+    What must be written as escapes takes more room; how much more, the beginnings tell.
+    """
+    beginnings = [text[:_SAMPLE] for value in values for _, text in value.pieces[:1]]
+    written = sum(len(visible(text)) for text in beginnings)
+    share = sum(map(len, beginnings)) / written if written else 1.0
+    return room_for((value.length for value in values), int(room * share), int(LEAST * share))
 
 
 def on_one_line(value: object) -> str:

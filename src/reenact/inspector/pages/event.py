@@ -17,7 +17,7 @@ from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
 from reenact.inspector.stories import Call, Story
 from reenact.inspector.timeline import Line, colour_of, is_bookkeeping
-from reenact.inspector.values import ROOM, Value, room_for, value_of
+from reenact.inspector.values import ROOM, Value, room_of, value_of
 from reenact.inspector.windows import History
 from reenact.projections.explain.entries import fields_of, row_at, session_of
 from reenact.projections.explain.history import event_of
@@ -53,7 +53,7 @@ def event(source: Source, address: Address) -> Page:
         "causes": [],
         "effects": [],
         "values": [],
-        "room": room_for([record.length], ROOM // 2),
+        "room": room_of([record], ROOM // 2),
         "far": (0, 0),
         "all": (0, 0),
         "decided": "never",
@@ -73,7 +73,6 @@ def event(source: Source, address: Address) -> Page:
     decide = address.text("anew") == "yes" or source.states.ahead(history, number) <= SOON
     divergence = decided_anew(source.states, history, number) if decide else None
     agent = source.states.at(history, number).agent if decide else None
-    lengths = [record.length, *(value.length for _, value in values)]
     frame |= {
         "line": line,
         "causes": causes[-NEAREST:],
@@ -81,7 +80,7 @@ def event(source: Source, address: Address) -> Page:
         "far": (max(0, len(causes) - NEAREST), max(0, len(effects) - NEAREST)),
         "all": (len(causes), len(effects)),
         "values": values,
-        "room": room_for(lengths),
+        "room": room_of([record, *(value for _, value in values)]),
         "agent": None if agent is None else agent.id,
         "decided": "no" if not decide else "same" if divergence is None else "otherwise",
         "divergence": divergence,

@@ -25,7 +25,7 @@ from reenact.inspector.source import Source
 from reenact.inspector.stories import Story
 from reenact.inspector.talks import Speech, talk_of
 from reenact.inspector.timeline import Line, lines_by_call, lines_by_event, work_of
-from reenact.inspector.values import Value, room_for, value_of
+from reenact.inspector.values import Value, room_of, value_of
 from reenact.inspector.windows import SIZE, History, Window
 from reenact.projections.explain.entries import fields_of, place_of, session_of
 from reenact.projections.log import Row
@@ -34,6 +34,8 @@ State: TypeAlias = Literal["answers", "waits", "failed", "idle", "new", "deleted
 
 RECORDS = 50
 """So many records a page shows as JSON."""
+CROWDED = SIZE // 2
+"""So many events a page shows if more calls are among them, since each takes much room."""
 _CURSOR = """
     SELECT cursor + heard - 1 FROM steps WHERE stream = ? AND count > 0 AND version <= ? ORDER BY version DESC LIMIT 1
 """
@@ -53,7 +55,11 @@ def session(source: Source, address: Address) -> Page:
     talk_json = address.choice("talk", ("text", "json"), "text") == "json"
     size = RECORDS if show == "json" or talk_json else SIZE
     window = history.window(number, size=size)
+    step = CROWDED // 2 if show == "calls" else size // 2  # the next window may be a crowded one
     story = Story(window.rows)
+    if show == "calls" and sum(line.kind == "call" for line in lines_by_call(story, window)) > CROWDED:
+        window = history.window(number, size=CROWDED)
+        story = Story(window.rows)
     said = talk_of(story, window)
     lines = lines_by_event(story, window) if show == "events" else lines_by_call(story, window)
     all_records = [(record_of(row), row) for row in window.own] if show == "json" else []
@@ -79,15 +85,15 @@ def session(source: Source, address: Address) -> Page:
             "window": window,
             "first": history.row(1).position if window.first > 1 else first.position,
             "last": last.position,
-            "before": history.row(max(1, window.first - size // 2)).position if window.first > 1 else None,
-            "after": None if window.is_end else history.row(min(history.count, window.last + size // 2)).position,
+            "before": history.row(max(1, window.first - step)).position if window.first > 1 else None,
+            "after": None if window.is_end else history.row(min(history.count, window.last + step)).position,
             "said": said,
             "said_records": said_records,
             "talk_json": talk_json,
             "show": show,
             "lines": lines,
             "all_records": all_records,
-            "room": room_for(value.length for value in values),
+            "room": room_of(values),
             "drawing": drawing,
             "drawn": told_of(drawing),
             "work": work,

@@ -15,7 +15,7 @@ from reenact.inspector.source import Source
 from reenact.inspector.stories import Story
 from reenact.inspector.talks import Speech, talk_of
 from reenact.inspector.timeline import Colour, colour_of
-from reenact.inspector.values import ROOM, room_for, value_of
+from reenact.inspector.values import ROOM, room_of, value_of
 from reenact.inspector.windows import AROUND, SIZE, History, Window
 from reenact.projections.explain.entries import fields_of
 from reenact.projections.explain.history import event_of
@@ -65,7 +65,6 @@ def state(source: Source, address: Address) -> Page:
     groups = changes_between(before, after, added, has_calls=is_near)
     rules = None if here.session.rules is None else value_of(0, "", fields_of(here.session.rules))
     pending = here.pending
-    lengths = [value.length for value in values_of_talk(said)]
     return Page(
         "state_part.html" if address.choice("part", ("page", "moment"), "page") == "moment" else "state.html",
         {
@@ -94,7 +93,7 @@ def state(source: Source, address: Address) -> Page:
             "events_between": high - low,
             "is_near": is_near,
             "compared": "left" in address.query or "right" in address.query,
-            "room": room_for(lengths, ROOM // 2),
+            "room": room_of(values_of_talk(said), ROOM // 2),
         },
     )
 
