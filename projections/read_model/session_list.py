@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from reenact.domain.agent import Failure
+from reenact.domain.errors import ImageNotFoundError
 from reenact.domain.messages import Block, TextBlock
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.rows import ActivityState, Value, made
@@ -26,7 +27,7 @@ MESSAGES: Final = 2000
 TURNS: Final = 500
 """Turns of a session that are read for its strip, the newest."""
 _AT_ONCE = 128
-_MOST_IMAGES = 500
+_MOST_IMAGES = 100
 
 _content = msgspec.msgpack.Decoder(tuple[Block, ...]).decode
 _failure = msgspec.msgpack.Decoder(Failure).decode
@@ -177,10 +178,19 @@ def lines_of(tables: ReaderTables, keys: Collection[int]) -> list[SessionLine]:
     return _lines(tables, f"s.position IN ({_listed(keys)}) ORDER BY s.position DESC", {}) if keys else []
 
 
-def images(tables: ReaderTables) -> list[str]:
-    """Return the ids of the images, the newest first."""
+def images(tables: ReaderTables, chosen: str | None) -> list[str]:
+    """Return the ids of the newest images, and that of the chosen one.
+
+    Raises:
+        ImageNotFoundError: there is no such image.
+    """
     rows = tables.query("SELECT id FROM images ORDER BY position DESC LIMIT :most", most=_MOST_IMAGES)
-    return [str(id_) for (id_,) in rows]
+    found = [str(id_) for (id_,) in rows]
+    if chosen is None or chosen in found:
+        return found
+    if not tables.query("SELECT id FROM images WHERE id = :id", id=chosen):
+        raise ImageNotFoundError(chosen)
+    return [chosen, *found]
 
 
 def turns_of(tables: ReaderTables, key: int) -> list[Turn]:

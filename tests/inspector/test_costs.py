@@ -71,6 +71,7 @@ def test_one_image_alone_can_be_asked_for(night: Browser) -> None:
     assert {row[0] for row in rows(page, "By model")} == {"claude-haiku-4-5"}
     assert len(rows(page, "By session")) == 3
     night.page("/costs?period=1y", 400)
+    night.page("/costs?image=nobody", 404)
 
 
 def test_the_figures_can_be_saved(night: Browser) -> None:

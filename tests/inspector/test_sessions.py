@@ -112,6 +112,10 @@ def test_a_filter_that_makes_no_sense_is_said(night: Browser, query: str) -> Non
     assert "This page cannot be shown" in words(page)
 
 
+def test_there_is_no_list_of_an_image_that_is_not_there(night: Browser) -> None:
+    night.page("/?image=nobody", 404)
+
+
 def test_an_empty_log_says_so(runtime: Runtime, log: str) -> None:
     with Source.open(log) as source, browsing(source) as browser:
         assert "Nothing has happened yet" in words(browser.page("/"))

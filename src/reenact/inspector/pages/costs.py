@@ -46,7 +46,6 @@ COLOURS: Final = 4
 HEIGHT: Final = 140
 _LINES = 3
 _LABELS = 6
-_MOST_IMAGES = 100
 
 
 class Bar(msgspec.Struct, frozen=True):
@@ -96,14 +95,13 @@ def costs(source: Source, address: Address) -> Page | File:
     is_empty = known is None
     tool_times = {} if is_empty else times_of_tools(source.tables, period)
     called = [] if is_empty else by_tool(source.tables, period, TOOLS + 1)
-    known_images = images(source.tables)[:_MOST_IMAGES]
     return Page(
         "costs.html",
         {
             "periods": {key: title for key, (title, _) in PERIODS.items()},
             "period": name,
             "image": period.image,
-            "images": known_images if period.image in (None, *known_images) else [period.image, *known_images],
+            "images": images(source.tables, period.image),
             "known": known,
             "total": total,
             "turns": _times(source, "turn_ends.duration", period),

@@ -42,7 +42,6 @@ SINCE: Final = {
     "30d": ("Last 30 days", 30 * 24),
 }
 _MOST_TEXT = 200
-_MOST_IMAGES = 100
 _HOUR = 3_600_000_000
 
 
@@ -68,7 +67,7 @@ def list_sessions(source: Source, address: Address) -> Page:
             "states": STATES,
             "outcomes": OUTCOMES,
             "periods": {name: title for name, (title, _) in SINCE.items()},
-            "images": _images(source, filters),
+            "images": images(source.tables, filters.image),
             "text": text,
             "found": found,
             "is_filtered": bool(text) or filters != Filters(),
@@ -142,8 +141,3 @@ def _keys(address: Address) -> list[int]:
     if len(words) > SIZE or not all(word.isascii() and word.isdecimal() and len(word) < 19 for word in words):  # noqa: PLR2004 - 64 bits
         raise InvalidInputError(f"keys are at most {SIZE} numbers with commas between them")
     return [int(word) for word in words]
-
-
-def _images(source: Source, filters: Filters) -> list[str]:
-    known = images(source.tables)[:_MOST_IMAGES]
-    return known if filters.image is None or filters.image in known else [filters.image, *known]
