@@ -125,11 +125,15 @@ _FROM = "FROM sessions s JOIN activity a ON a.session = s.position LEFT JOIN ses
 def totals(tables: ReaderTables, filters: Filters) -> Totals:
     """Return how many sessions are in each state, whatever state is asked for, and the sums of those asked for."""
     condition, values = msgspec.structs.replace(filters, state=None).condition()
+    if filters.image is None:  # then nothing of the sessions themselves is asked
+        joined, condition = "", condition.replace("s.deleted_at IS NULL", "a.state <> 'deleted'")
+    else:
+        joined = "JOIN sessions s ON s.position = a.session"
     rows = tables.query(
         f"""
         SELECT a.state, count(*), CAST(sum(a.events) AS bigint), CAST(sum(a.tokens_in) AS bigint),
             CAST(sum(a.tokens_out) AS bigint), sum(a.cost), CAST(sum(a.unpriced) AS bigint), max(a.last_at)
-        FROM sessions s JOIN activity a ON a.session = s.position WHERE {condition} GROUP BY a.state
+        FROM activity a {joined} WHERE {condition} GROUP BY a.state
         """,  # noqa: S608 - names of columns, and of values
         **values,
     )
