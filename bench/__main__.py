@@ -19,6 +19,7 @@ from bench import (
     figures,
     gil,
     imports,
+    inspecting,
     journal,
     kernel,
     nodes,
@@ -84,6 +85,7 @@ GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "imports": imports.workloads,
     "gil": gil.workloads,
     "terminal": terminal.workloads,
+    "inspector": inspecting.workloads,
 }
 
 ONCE: Final = frozenset({"scale", "statistics"})

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from reenact import Image, Runtime, ToolOutcome, ask_user, tool
+from reenact.domain.plain import JsonObject
 from reenact.inspector.text import CUT
 from reenact.loop import Policies, Policy
 from reenact.testing import ManualClock
@@ -57,7 +58,7 @@ def write_hostile(path: Path) -> None:
         runtime.images.register(Image(id=NAME, model=HARM, system_prompt=HARM, tools=tools, policies=policies))
         for name in ("", "many", "asks"):
             runtime.sessions.create(NAME, NAME, session_id=NAME + name)
-        calls = [
+        calls: list[tuple[str, JsonObject]] = [
             ("shout", {"words": HARM}),
             ("fail", {"why": WITH_NUL}),
             (HARM, {HARM: {HARM: [HARM] * 3}}),
@@ -70,7 +71,11 @@ def write_hostile(path: Path) -> None:
         runtime.ask(HARM, session=NAME)
         model.will_say(Answer(HARM, 1.0, calls=[("fail", {"why": HARM})] * MANY))
         runtime.ask("y" * 5 * CUT, session=NAME + "many")
-        asked = [("pay", {"to": HARM}), ("ask_user", {"prompt": HARM, "options": [HARM, "no"]}), ("pay", {"to": "you"})]
+        asked: list[tuple[str, JsonObject]] = [
+            ("pay", {"to": HARM}),
+            ("ask_user", {"prompt": HARM, "options": [HARM, "no"]}),
+            ("pay", {"to": "you"}),
+        ]
         model.will_say(Answer(HARM, 1.0, calls=asked))
         runtime.ask(HARM, session=NAME + "asks")
         *_, last = runtime.agents.pending()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
+import sys
 import threading
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import msgspec
@@ -20,6 +22,8 @@ from reenact.inspector.pace import EndedError, Pace
 
 LOOK: Final = 0.5
 """Seconds between two looks at a log in which nothing happens."""
+NICE: Final = 10
+"""What the thread leaves to others where processors are scarce, as `nice` has it: most of all, to whoever writes."""
 FAILED: Final = 2.0
 """The same while it cannot be read."""
 _SLICE = 0.25
@@ -78,6 +82,9 @@ class Marks:
         self._log.close()
 
     def _run(self) -> None:
+        if sys.platform == "linux":  # elsewhere a thread has no priority of its own
+            with suppress(OSError):
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
         try:
             while True:
                 is_busy = self._turn()
