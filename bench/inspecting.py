@@ -36,7 +36,7 @@ class Served(NamedTuple):
 
 def workloads(*, quick: bool) -> Sequence[Workload]:
     """Return what is measured of the inspector."""
-    turns = 50 if quick else 500
+    turns = 500 if quick else 5_000
     return [
         Workload(
             (

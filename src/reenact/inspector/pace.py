@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from typing import Final
 
 STROKE: Final = 0.004
-"""Seconds of work after which it rests as long as it has worked."""
+"""Seconds of work after which it rests."""
+SHARE: Final = 3
+"""It rests so many times as long as it has worked: a quarter of a processor at most is left to it."""
 PATIENCE: Final = 1.0
 """Seconds that it waits for pages at most: a page that takes long must not stop it for good."""
 
@@ -49,7 +51,7 @@ class Pace:
         if worked < STROKE:
             return
         with self._changed:
-            self._changed.wait_for(lambda: self._is_ended, min(worked, PATIENCE))
+            self._changed.wait_for(lambda: self._is_ended, min(SHARE * worked, PATIENCE))
             self._changed.wait_for(lambda: self._is_ended or not self._pages, PATIENCE)
             self._must_go_on()
         self._since = time.monotonic()

@@ -80,7 +80,7 @@ def costs(source: Source, address: Address) -> Page | File:
     name = address.choice("period", tuple(PERIODS), "")
     days = PERIODS[name][1]
     since = (microseconds() // DAY - days + 1) * DAY if days else None
-    period = Period(since, address.query.get("image") or None)
+    period = Period(since, "".join(filter(str.isprintable, address.query.get("image", ""))) or None)
     known = span(source.tables, period)
     step = HOUR if known is not None and known[1] - known[0] <= 2 * DAY else DAY
     used = by_time(source.tables, period, step) if known is not None else {}
