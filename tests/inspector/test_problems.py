@@ -16,7 +16,7 @@ from reenact.projections.errors import QueryTooLongError
 from reenact.projections.log import Progress
 from reenact.projections.read_model.reader_tables import ReaderTables
 from tests.inspector.browsing import Browser, browsing, words
-from tests.inspector.marking import all_known
+from tests.inspector.marking import all_known, known
 from tests.inspector.test_marks import change
 
 
@@ -68,6 +68,7 @@ def test_of_a_damaged_log_is_shown_what_can_be(night_log: Path, tmp_path: Path) 
     change(log, "UPDATE steps SET events = x'00' WHERE count > 0 AND number > 8 AND number < 20")
 
     with Source.open(log) as source, browsing(source) as browser:
+        known(source, lambda now: now.chain.findings)
         page = browser.page("/", 503)
 
         assert "The tables of this log cannot be read" in words(page.main)
