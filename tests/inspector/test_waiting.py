@@ -13,6 +13,7 @@ from bs4.element import Tag
 from reenact import Runtime
 from reenact.inspector import Source
 from reenact.testing import wait_until
+from tests.browsers import Tab
 from tests.inspector.browsing import Browser, browsing, words
 from tests.inspector.demo import demo
 from tests.logs import log_at
@@ -269,3 +270,18 @@ def test_what_cannot_be_done_is_said(shift: Browser) -> None:
     assert form is not None
     sent = shift.client.post("/branch", data={**fields(page, form), "do": "as it is", "at": "999999"})
     assert "the log ends at" in words(parsed(sent, 400))
+
+
+def test_a_key_leads_to_a_button_and_does_not_press_it(shift: Browser, runtime: Runtime, tab: Tab) -> None:
+    tab(lambda page: page.goto(shift.inspector.address))
+    tab(lambda page: page.goto(f"{shift.inspector.url}/waiting"))
+
+    tab(lambda page: page.keyboard.press("x"))
+    assert tab(lambda page: page.evaluate("document.activeElement.value")) == "reject"
+    tab(lambda page: page.keyboard.press("a"))
+    assert tab(lambda page: page.evaluate("document.activeElement.value")) == "approve"
+    assert len(runtime.agents.pending()) == 3
+
+    tab(lambda page: page.keyboard.press("Enter"))
+    tab(lambda page: page.wait_for_selector(".note.done"))
+    assert len(runtime.agents.pending()) == 2
