@@ -15,11 +15,8 @@ FOLDER = Path("src/reenact/inspector/static/vendor")
 DIGESTS = {
     "htmx-4.0.1.min.js": "a0abb04f2f45a1f89d1d4844023245537e5e6014c87b144553e0607b4cc32130",
     "htmx-LICENSE.txt": "d3d2456f76414f2456104660ebd65aff1c04cd7966b942bdabd63f3cdb316a38",
-    "uplot-1.6.32.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
-    "uplot-1.6.32.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
-    "uplot-LICENSE.txt": "8f989229699b4fe2f1a0432d0e9edc338a8a911e250e2d1b01ecd770a5f5b1bd",
 }
-"""SHA-256 of each file, as it is in the packages htmx.org 4.0.1 and uplot 1.6.32 of npm's registry."""
+"""SHA-256 of each file, as it is in the package htmx.org 4.0.1 of npm's registry."""
 
 
 def test_the_folder_holds_exactly_the_published_files() -> None:
