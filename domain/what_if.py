@@ -130,7 +130,7 @@ class WhatIf:
         """How many of them nobody can make again from the log alone, which says too little of what they depended on."""
         self._instead = instead
         self._says_limits = instead.says_limits
-        self._in_force = _BY_DEFAULT
+        self._in_force: RulesRecorded = _BY_DEFAULT
         self._recorded = rules_held(_BY_DEFAULT.rules)
         self._limits = instead.limits(self._recorded)
         self._more = 0.0

@@ -14,6 +14,7 @@ import msgspec
 from reenact.domain.agent import Failure
 from reenact.domain.errors import ImageNotFoundError
 from reenact.domain.messages import Block, TextBlock
+from reenact.domain.tools import is_array, is_object
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.rows import ActivityState, Value, made
 from reenact.projections.read_model.tables import BEFORE_ALL, BEHIND_ALL
@@ -396,9 +397,9 @@ def _has(value: object, needle: str) -> bool:
     match value:
         case str():
             return needle in value.casefold()
-        case list():
+        case _ if is_array(value):
             return any(_has(one, needle) for one in value)
-        case dict():
+        case _ if is_object(value):
             return any(_has(one, needle) for name, one in value.items() if name not in _OURS)
         case _:
             return needle == str(value).casefold()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import sqlite3
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import quote
 
 import msgspec
@@ -18,6 +18,9 @@ from reenact.projections.generations import BUSY_TIMEOUT, NAME, Generations, con
 from reenact.projections.log import Row
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.rows import Changes, Connection, Value, write
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsLenAndGetItem
 
 _NOT_OF_THE_EVENTS = (sqlite3.OperationalError, sqlite3.DatabaseError)
 """Locked, full, damaged: these types themselves. What derives from the second is about what was to be written."""
@@ -152,7 +155,9 @@ class _Limited(sqlite3.Connection):
         self._seconds = seconds
         self.set_progress_handler(lambda: time.monotonic() > self._until, _STEPS)
 
-    def execute(self, statement: str, values: Sequence[object] | Mapping[str, Value] = (), /) -> sqlite3.Cursor:  # type: ignore[override]
+    def execute(
+        self, statement: str, values: SupportsLenAndGetItem[object] | Mapping[str, object] = (), /
+    ) -> sqlite3.Cursor:
         """Execute a statement; the time that its rows take counts, too."""
         self._until = time.monotonic() + self._seconds
         return super().execute(statement, values)

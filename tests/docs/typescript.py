@@ -167,6 +167,8 @@ def _interface(name: str, fields: Iterable[tuple[str, str, str]]) -> str:
 
 
 def _type(shape: object) -> str:
+    if not is_mapping(shape):
+        return "unknown"
     match shape:
         case {"$ref": str(reference)}:
             return reference.rpartition("/")[2]

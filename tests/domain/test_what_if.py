@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -485,12 +485,17 @@ def fact(events: Sequence[SessionEvent], call_id: str) -> str:
 
 
 modes = st.sampled_from(["never", "first", "required", "always"])
+
+
+def with_rules_of_pay(tools: Mapping[str, Policy], deny: tuple[str, ...], amount: int) -> Policies:
+    pay = Policy("required", (Rule({"amount": amount}, "deny"), Rule({}, "never")))
+    return Policies(tools={**tools, "pay": pay}, deny=deny)
+
+
 random_policies = st.one_of(
     st.sampled_from(EACH),
     st.builds(
-        lambda tools, deny, amount: Policies(
-            tools={**tools, "pay": Policy("required", (Rule({"amount": amount}, "deny"), Rule({}, "never")))}, deny=deny
-        ),
+        with_rules_of_pay,
         st.dictionaries(st.sampled_from(["send", "search"]), st.builds(Policy, modes)),
         st.sampled_from([(), ("search",), ("ask_user", "s*")]),
         st.sampled_from([3, 4]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -92,7 +92,7 @@ class Receiver:
 
 
 @contextmanager
-def receiving(port: int = 0) -> Iterator[Receiver]:
+def receiving(port: int = 0) -> Generator[Receiver]:
     """Run a collector, by default on any port that is free."""
     receiver = Receiver(port)
     try:
@@ -101,9 +101,9 @@ def receiving(port: int = 0) -> Iterator[Receiver]:
         receiver.close()
 
 
-def attributes(values: object) -> dict[str, object]:
+def attributes(values: Iterable[KeyValue]) -> dict[str, object]:
     """Return attributes as Python has them."""
-    return {one.key: _value(one.value) for one in values if isinstance(one, KeyValue)}  # type: ignore[attr-defined]
+    return {one.key: _value(one.value) for one in values}
 
 
 def _value(value: AnyValue) -> object:

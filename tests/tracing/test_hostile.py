@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 from opentelemetry.sdk.trace import ReadableSpan
@@ -18,6 +20,7 @@ from reenact.tracing.collector import Collector
 from reenact.tracing.content import LARGEST
 from reenact.tracing.log_spans import LogSpans
 from reenact.tracing.spans import Context, Span
+from tests.jsons import array_at
 from tests.projections.audited import AuditedList
 from tests.projections.histories import World
 from tests.tracing.receiver import Receiver, attributes
@@ -62,7 +65,8 @@ def test_any_text_arrives_and_lists_of_messages_stay_json(world: World, receiver
     found = sent(world, receiver)
 
     assert all(nul not in str(value) for of in found.values() for value in of.values() for nul in ("\0", "\\u0000"))
-    assert [one["type"] for one in messages(found["invoke_agent"]["gen_ai.output.messages"])[0]["parts"]] == [  # type: ignore[index]
+    answer = messages(found["invoke_agent"]["gen_ai.output.messages"])
+    assert [one["type"] for one in array_at(answer, 0, "parts")] == [
         "reasoning",
         "text",
         "image",
@@ -119,8 +123,8 @@ class Counting(SpanExporter):
     def __init__(self) -> None:
         self.counts: list[int] = []
 
-    def export(self, spans: object) -> SpanExportResult:
-        self.counts.append(len(list(spans)) if isinstance(spans, list) else -1)
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        self.counts.append(len(spans))
         return SpanExportResult.SUCCESS
 
 

@@ -22,6 +22,7 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from reenact import AsyncRuntime, ConfigurationError, Image, ProjectionsLockedError, Runtime, RuntimeClosedError
+from reenact.domain.plain import made
 from reenact.testing import MockEnvironmentFactory, wait_until
 from reenact.tracing import CollectorRefusedError, CollectorUnreachableError, Tracing, sending
 from tests.logs import log_at
@@ -331,10 +332,10 @@ def test_there_is_one_collector_at_an_address(mock: MockEnvironmentFactory) -> N
             ({"endpoint": "http://user:secret@:x/"}, "http://localhost:4318"),
         ):
             with pytest.raises(ConfigurationError, match=what) as caught:
-                Tracing(runtime, **given)
+                made(Tracing, runtime, **given)
             assert "secret" not in str(caught.value)
         with pytest.raises(ConfigurationError, match="runtime of this process"):
-            Tracing(object(), exporter=exporter)  # type: ignore[arg-type]
+            made(Tracing, object(), exporter=exporter)
 
 
 def test_a_process_that_is_killed_while_it_sends_goes_on_and_loses_nothing(

@@ -160,7 +160,7 @@ def test_of_a_stream_alone_nothing_else_is_sent(
     ):
         sending.catch_up()
 
-    assert {(span.attributes or {})["session.id"] for span in exporter.get_finished_spans()} == {"b"}
+    assert {str((span.attributes or {})["session.id"]) for span in exporter.get_finished_spans()} == {"b"}
 
 
 def test_of_two_processes_on_a_server_the_second_goes_on_where_the_first_was(

@@ -10,7 +10,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 from importlib import metadata
-from typing import Self
+from typing import Protocol, Self
 from urllib.parse import SplitResult, urlsplit
 
 import requests
@@ -84,6 +84,14 @@ class Heard:
             _log.warning("the collector %s has left out %d: %s", self._name, part.rejected_spans, why)
 
 
+class _TakesMetrics(Protocol):
+    """What is used of a `MetricExporter`, which types less of itself."""
+
+    def export(self, metrics_data: MetricsData, /) -> MetricExportResult: ...
+
+    def shutdown(self) -> None: ...
+
+
 class Collector:
     """Takes spans and histograms. Used by one thread at a time, but for `close`."""
 
@@ -92,7 +100,7 @@ class Collector:
     ) -> None:
         """Take exporters, which are shut down with this; `heard` knows what was answered to them, if anybody does."""
         self._spans = spans
-        self._metrics = metrics
+        self._metrics: _TakesMetrics | None = metrics
         self.name = name or type(spans).__name__
         self._heard = heard or Heard(self.name)
         self._resource: Resource | None = None

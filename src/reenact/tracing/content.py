@@ -10,7 +10,8 @@ import msgspec
 from reenact.domain.image import Definition
 from reenact.domain.loop.calls import content_of
 from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.tools import is_array, is_object
+from reenact.domain.plain import is_sequence
+from reenact.domain.tools import is_object
 
 LONGEST = 20_000
 """Characters of one text; of a longer one the middle is left out."""
@@ -112,7 +113,7 @@ def _shortened(value: object) -> object:
         return _short(value)
     if is_object(value):
         return {name: _shortened(one) for name, one in value.items()}
-    if is_array(value) or isinstance(value, tuple):
+    if is_sequence(value):
         return [_shortened(one) for one in value]
     return value
 

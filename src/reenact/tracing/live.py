@@ -61,7 +61,7 @@ class Tracing:
             ProjectionsLockedError: somebody else sends from there.
             ReadModelError: what it remembers cannot be read or written.
         """
-        if not isinstance(runtime, Runtime | AsyncRuntime):
+        if not isinstance(runtime, Runtime | AsyncRuntime):  # pyright: ignore[reportUnnecessaryIsInstance] - who calls may not be typed
             raise ConfigurationError("Tracing follows a log: give it a runtime of this process, where the log is")
         opened = runtime.open_log
         self._journal = opened.journal

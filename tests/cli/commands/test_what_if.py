@@ -153,7 +153,7 @@ def test_what_cannot_be_read_fails_the_command(run: Run, log: Path, tmp_path: Pa
             {"images": {"i": {"add": "sometimes"}}},
             "images.i: policies.add.mode is one of never, required, first, always",
         ),
-        ({"add": {"rules": [{"when": {}}]}}, "policies.add.rules[0] has no mode"),
+        ({"add": {"rules": [{"when": dict[str, object]()}]}}, "policies.add.rules[0] has no mode"),
     ],
 )
 def test_a_file_that_cannot_be_policies_is_said_with_the_place(
