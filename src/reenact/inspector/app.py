@@ -189,7 +189,7 @@ def _address(request: Request) -> Address:
 def _done(source: Source, carry_out: Act, address: Address, actions: Actions | None, form: Form) -> Response:
     """Do what the form asks for, and lead to where that is seen."""
     if actions is None:
-        return _answer(source, lambda *_: Page("looking.html", {}, 403), address, actions)
+        return _answer(source, _showing(Page("looking.html", {}, 403)), address, actions)
     try:
         actions.check(form)
         led = carry_out(source, address, actions, form)
@@ -197,7 +197,11 @@ def _done(source: Source, carry_out: Act, address: Address, actions: Actions | N
         return _answer(source, _raising(error), address, actions)
     if isinstance(led, str):
         return RedirectResponse(led, 303)
-    return _answer(source, lambda *_: led, address, actions)
+    return _answer(source, _showing(led), address, actions)
+
+
+def _showing(page: Page) -> View:
+    return lambda _source, _address: page
 
 
 def _raising(error: ReenactError) -> View:
@@ -227,7 +231,8 @@ def _answer(source: Source, view: View, address: Address, actions: Actions | Non
         headers = {"content-disposition": f'attachment; filename="{page.name}"'}
         return PlainTextResponse(page.text, headers=headers)
     now = datetime.now(UTC)
-    frame = {"source": source, "address": address, "now": now, "actions": actions, "waiting": _waiting(source)}
+    frame: dict[str, object] = {"source": source, "address": address, "now": now, "actions": actions}
+    frame["waiting"] = _waiting(source)
     frame["notice"] = notice_of(source, address)
     frame["seals"] = seals_of(source, address)
     return HTMLResponse(render(page, **frame), page.status)

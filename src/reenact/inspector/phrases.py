@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from markupsafe import Markup
 
-from reenact.domain.explanation import sentence
+from reenact.domain.explanation import AnyEvent, sentence
 from reenact.domain.messages import instant
 from reenact.inspector.stories import Call
 from reenact.inspector.text import count, duration, line
@@ -22,6 +22,11 @@ _CACHED = "cache_read_input_tokens"
 def with_short_ids(text: str) -> str:
     """Return the sentence with ids of ours shortened to what tells them apart."""
     return _ID.sub(r"\1_…\2", text)
+
+
+def said_of(event: AnyEvent) -> str:
+    """Return what the event says."""
+    return with_short_ids(sentence(event))
 
 
 def tokens_in(usage: Mapping[str, object]) -> int:
@@ -76,8 +81,8 @@ def _number(value: object) -> int:
     return value if type(value) is int else 0
 
 
-PHRASES = {
-    "sentence": lambda event: with_short_ids(sentence(event)),
+PHRASES: Mapping[str, Callable[..., object]] = {
+    "sentence": said_of,
     "tokens_in": tokens_in,
     "used": used,
     "outcome": outcome,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
@@ -159,7 +160,7 @@ def short(text: str) -> str:
     return text if len(text) <= _SHORT else f"{text[:8]}…{text[-4:]}"
 
 
-FILTERS = {
+FILTERS: Mapping[str, Callable[..., object]] = {
     "ago": ago,
     "lately": lately,
     "short": short,

@@ -50,6 +50,7 @@ def branches(source: Source, address: Address) -> Page:
     """Return a page of families, or of one of them."""
     source.tables.refresh()
     of, before, first = address.text("id"), address.number("before"), address.number("from") or 0
+    shown: list[Family] = []
     older: int | None = None
     if of:
         root = root_of(source.tables, of)
@@ -57,10 +58,10 @@ def branches(source: Source, address: Address) -> Page:
             raise SessionNotFoundError(of)
         members = family(source.tables, root)
         first = first if "from" in address.query else _place_of(source, members, of)
-        shown = [_drawn(source, members, first)]
+        shown.append(_drawn(source, members, first))
     else:
         keys = roots(source.tables, before, FAMILIES + 1)
-        shown, room = [], ROWS
+        room = ROWS
         for key in keys[:FAMILIES]:
             members = family(source.tables, key)
             if shown and len(members) > room:
