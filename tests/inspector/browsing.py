@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 import httpx2
@@ -41,7 +41,7 @@ def attribute(tag: Tag | None, name: str) -> str:
 
 
 @contextmanager
-def browsing(source: Source, owner: Asking | None = None, by: str = "") -> Iterator[Browser]:
+def browsing(source: Source, owner: Asking | None = None, by: str = "") -> Generator[Browser]:
     """Serve the pages of the source to a browser, where people may act if there is an owner."""
     with Inspector(source, owner=owner, by=by) as inspector:
         browser = Browser(inspector, source)

@@ -150,8 +150,15 @@ class Shop:
             self._tracked.set()
 
     def tools(self) -> list[object]:
-        made = (self.read_mail, self.track, self.search_docs, self.send_mail, self.look_up, self.refund, self.run_query)
-        return [tool(function) for function in made]
+        return [
+            tool(self.read_mail),
+            tool(self.track),
+            tool(self.search_docs),
+            tool(self.send_mail),
+            tool(self.look_up),
+            tool(self.refund),
+            tool(self.run_query),
+        ]
 
     async def read_mail(self, folder: str) -> list[dict[str, object]]:
         """Read the mail that nobody has read."""
@@ -186,14 +193,15 @@ class Shop:
         """Search the handbook. It answers a moment after the carrier."""
         assert await asyncio.to_thread(self._tracked.wait, PATIENCE)
         self._clock.advance(0.035)
-        return [
+        found: list[dict[str, object]] = [
             {
                 "page": "returns/lost-parcels",
                 "score": 0.91,
                 "text": "A parcel that is late by ten days is treated as lost. Offer a new one first, money second.",
             },
             {"page": "returns/amounts", "score": 0.64, "text": "Refunds above 500 need a second person."},
-        ][:limit]
+        ]
+        return found[:limit]
 
     async def send_mail(self, to: str, subject: str, body: str) -> str:
         """Send a mail."""

@@ -173,10 +173,14 @@ def test_a_seal_is_not_green_before_all_that_is_shown_was_looked_at(
         assert now.chain.position == seals.verified == 165
 
 
+def unknown(_session: str) -> None:
+    return None
+
+
 def test_nothing_is_green_that_nobody_has_looked_at(night_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with Source.open(night_log) as source:
         monkeypatch.setattr(source.marks, "now", lambda: Known(ChainMark(position=40)))
-        monkeypatch.setattr(source.marks, "session", lambda _: None)
+        monkeypatch.setattr(source.marks, "session", unknown)
 
         seals = seals_of(source, ROOT)
 

@@ -6,14 +6,16 @@ import shutil
 import threading
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from reenact.actors.journal.deadline import reading_for
 from reenact.domain.errors import ReadTooLongError
+from reenact.domain.plain import made
 from reenact.inspector import Source, app, late_tables
 from reenact.projections.errors import QueryTooLongError
-from reenact.projections.log import Progress
+from reenact.projections.log import OnProgress, Progress
 from reenact.projections.read_model.reader_tables import ReaderTables
 from tests.inspector.browsing import Browser, browsing, words
 from tests.inspector.marking import all_known, known
@@ -25,14 +27,12 @@ def test_while_tables_are_made_pages_say_how_far_and_sessions_are_there(
 ) -> None:
     may_go_on = threading.Event()
 
-    class Slow(ReaderTables):
-        def __init__(self, *given: object, progress: object, **others: object) -> None:
-            assert callable(progress)
-            progress(Progress("read model", 40, None))
-            assert may_go_on.wait(30)
-            super().__init__(*given, progress=progress, **others)  # type: ignore[arg-type]  # as they came
+    def slow(*given: object, progress: OnProgress) -> ReaderTables:
+        progress(Progress("read model", 40, None))
+        assert may_go_on.wait(30)
+        return made(ReaderTables, *given, progress=progress)
 
-    monkeypatch.setattr(late_tables, "ReaderTables", Slow)
+    monkeypatch.setattr(late_tables, "ReaderTables", slow)
     monkeypatch.setattr(late_tables, "PATIENCE", 0.01)
     with Source.open(night_log) as source, browsing(source) as browser:
         page = browser.page("/", 503)
@@ -50,15 +50,13 @@ def test_while_tables_are_made_pages_say_how_far_and_sessions_are_there(
 def test_an_inspector_can_be_ended_while_tables_are_made(night_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     is_made = threading.Event()
 
-    class Endless:
-        def __init__(self, *_: object, progress: object, **__: object) -> None:
-            is_made.set()
-            assert callable(progress)
-            while True:
-                progress(Progress("read model", 40, None))
-                time.sleep(0.001)
+    def endless(*_: object, progress: OnProgress) -> NoReturn:
+        is_made.set()
+        while True:
+            progress(Progress("read model", 40, None))
+            time.sleep(0.001)
 
-    monkeypatch.setattr(late_tables, "ReaderTables", Endless)
+    monkeypatch.setattr(late_tables, "ReaderTables", endless)
     with Source.open(night_log):
         assert is_made.wait(30)
 
@@ -81,13 +79,12 @@ def test_tables_that_could_not_be_made_are_tried_again(night_log: Path, monkeypa
     monkeypatch.setattr(late_tables, "AGAIN", 0.0)
     failing = [OSError("no space left")]
 
-    class Failing(ReaderTables):
-        def __init__(self, *given: object, **others: object) -> None:
-            if failing:
-                raise failing.pop()
-            super().__init__(*given, **others)  # type: ignore[arg-type]  # as they came
+    def fail_once(*given: object, progress: OnProgress) -> ReaderTables:
+        if failing:
+            raise failing.pop()
+        return made(ReaderTables, *given, progress=progress)
 
-    monkeypatch.setattr(late_tables, "ReaderTables", Failing)
+    monkeypatch.setattr(late_tables, "ReaderTables", fail_once)
     with Source.open(night_log) as source, browsing(source) as browser:
         while failing:
             time.sleep(0.001)
@@ -114,7 +111,10 @@ def test_a_page_that_takes_too_long_says_so(
 def test_a_mistake_of_a_page_becomes_a_page_as_well(
     browser: Browser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(browser.source.log, "find", lambda **_: [1])
+    def find(**_: object) -> list[int]:
+        return [1]
+
+    monkeypatch.setattr(browser.source.log, "find", find)
 
     assert "This page cannot be shown" in words(browser.page("/session?id=greeting", 500).main)
     assert "AttributeError" in caplog.text

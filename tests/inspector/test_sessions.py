@@ -23,7 +23,7 @@ def ids(page: BeautifulSoup) -> list[str]:
 
 
 def row(page: BeautifulSoup, id_: str) -> Tag:
-    return next(one for one in page.select(".sessions tbody tr") if one.select_one(".name").get_text() == id_)  # type: ignore[union-attr]
+    return next(one for one in page.select(".sessions tbody tr") if words(one.select_one(".name")) == id_)
 
 
 def test_all_sessions_are_listed_the_newest_first_with_what_they_have_used(night: Browser) -> None:
@@ -76,9 +76,9 @@ def test_what_strangers_have_written_is_text(night: Browser) -> None:
         ("text=NEWSLETTER", {"newsletter"}),
         ("text=fourth+quarter", {"q4-forecast"}),
         ("text=group+by+day", {"refund-report"}),
-        ("text=tool_use", set()),
-        ("state=failed&text=quarter", set()),
-        ("since=1h&state=failed", set()),
+        ("text=tool_use", set[str]()),
+        ("state=failed&text=quarter", set[str]()),
+        ("since=1h&state=failed", set[str]()),
     ],
 )
 def test_filters_and_words_say_which_sessions_are_listed(night: Browser, query: str, expected: set[str]) -> None:
