@@ -221,7 +221,7 @@ class StorageError(ReenactError):
 class ReadTooLongError(StorageError, TimeoutError):
     """Reading the log for one question took longer than it may; ask for less."""
 
-    code = "read_too_long"
+    code = "log_read_too_long"
 
     def __init__(self, seconds: float) -> None:
         super().__init__(f"the log was read for more than {seconds:g} seconds for this; ask for less")

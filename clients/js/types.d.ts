@@ -21,6 +21,7 @@ export type ErrorCode =
   | "llm_error"
   | "log_access_denied"
   | "log_locked"
+  | "log_read_too_long"
   | "log_too_new"
   | "log_unreachable"
   | "log_unusable"
