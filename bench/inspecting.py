@@ -82,7 +82,8 @@ def _pages(directory: Path, _: int, *, sessions: int) -> Sequence[Sample]:
         took = time.perf_counter() - begun
         must(first.status_code == 200, "the first page is there")
         addresses = _addresses(first.text, head)
-        times, sizes = [], [len(first.content)]
+        times: list[float] = []
+        sizes = [len(first.content)]
         for address in addresses * 3:
             begun = time.perf_counter()
             page = client.get(address)

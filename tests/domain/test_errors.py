@@ -140,6 +140,7 @@ def takes_a_message(kind: type[ReenactError]) -> bool:
 ONE_OF_EACH: list[ReenactError] = [
     *(kind("it went wrong") for kind in kinds(ReenactError) if takes_a_message(kind)),
     ContainerNotFoundError("x"),
+    errors.ReadTooLongError(10),
     SessionNotFoundError("\0😀"),
     AlreadyExistsError("session", "s"),
     CallNotPendingError("a", "it is over"),

@@ -91,6 +91,7 @@ def test_a_log_in_which_nothing_was_used_says_so(runtime: Runtime, log: str) -> 
 @pytest.fixture
 def recent(runtime: Runtime, log: str) -> Iterator[Browser]:
     runtime.ask("Hello", session=runtime.sessions.create(runtime.containers.create().id, "chat").id)
+    runtime.sessions.list()  # so the tables have all of it
     with Source.open(log) as source, browsing(source) as browser:
         yield browser
 

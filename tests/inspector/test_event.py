@@ -116,7 +116,10 @@ def test_in_a_long_session_a_step_is_decided_anew_when_somebody_asks(
 
 
 def test_a_step_that_today_s_code_decides_otherwise_is_named(night: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(DecisionReplay.__init__, "__kwdefaults__", {"decide": lambda *_: (), "evolve": evolve})
+    def nothing(*_: object) -> tuple[()]:
+        return ()
+
+    monkeypatch.setattr(DecisionReplay.__init__, "__kwdefaults__", {"decide": nothing, "evolve": evolve})
     branched, *_ = night.source.log.find(names=["message-accepted"])
 
     page = night.page(f"/event?at={branched.position}")

@@ -464,7 +464,8 @@ def test_nothing_acknowledged_is_lost_and_nothing_else_is_believed_whenever_the_
     home: Nursery, seed: int
 ) -> None:
     """Each step adds a number of its own, so that the state says which of them are believed."""
-    person = home.system.actor(home.person(supervision=RESTART), "a")
+    often = Supervision(max_restarts=40, within=1000.0, min_backoff=1.0, max_backoff=8.0)
+    person = home.system.actor(home.person(supervision=often), "a")
     futures: list[PooledFuture[int]] = []
     for number in range(40):
         if (number + seed) % 7 == 3:
@@ -475,7 +476,7 @@ def test_nothing_acknowledged_is_lost_and_nothing_else_is_believed_whenever_the_
     audit = person.ask_future(Look())
 
     while not audit.done():
-        home.clock.advance(400)  # so that failures are forgotten before there are too many
+        home.clock.advance(400)  # so that nobody waits to begin again
         threading.Event().wait(0.001)
 
     acknowledged = sum(2**number for number, future in enumerate(futures) if not future.failed())

@@ -53,7 +53,7 @@ DIFFERENCES: dict[str, dict[str, str]] = {
     "AsyncRuntime": {
         **dict.fromkeys(("open", "in_memory", "connect"), SETTINGS),
         **SUBSCRIBING,
-        **dict.fromkeys(("events.register", "feed", "default_image", "asker"), INTERNAL),
+        **dict.fromkeys(("events.register", "feed", "default_image", "asker", "projections.on_close"), INTERNAL),
         **dict.fromkeys(
             ("projections.open", "projections.open_beside"), "opens tables on a log that no runtime writes"
         ),
