@@ -19,8 +19,6 @@ from reenact.projections.statistics.figures import (
     ApprovalFigures,
     By,
     CallFigures,
-    Cost,
-    Costs,
     Figures,
     Spending,
     Statistics,
@@ -88,28 +86,6 @@ def statistics_of(tables: Tables, by: By | None = None, selection: Selection = A
         total=counting.total.figures(None),
         groups=tuple(one.figures(_named(key), is_of_tool=by == "tool") for key, one in _in_order(counting.groups)),
     )
-
-
-def costs_of(tables: Tables, selection: Selection = ALL) -> Costs:
-    """Return what was spent by day, model and tool: in two queries, the larger of which is in the order of an index.
-
-    Raises:
-        ReadModelError: the tables cannot be read.
-    """
-    days = defaultdict[_Key, Spending](Spending)
-    models = defaultdict[_Key, Spending](Spending)
-    tools = defaultdict[_Key, Spending](Spending)
-    for day, model, *sums in _select(tables, selection, "answers", "f.day, f.model", _SPENT):
-        spent = _spending(sums)
-        days[_key(day)] += spent
-        models[_key(model)] += spent
-    called = "count(*), sum(f.cost), count(f.cost)"
-    for day, tool, count, cost, priced in _select(tables, selection, "call_ends", "f.day, f.name", called):
-        days[_key(day)] += Spending(cost=_amount(cost))
-        unpriced = _whole(count) - _whole(priced)
-        tools[_key(tool)] += Spending(count=_whole(count), cost=_amount(cost), unpriced=unpriced)
-    total = sum(days.values(), Spending())
-    return Costs(total=total, days=_costs(days), models=_costs(models), tools=_costs(tools))
 
 
 _Key: TypeAlias = int | str
@@ -275,10 +251,6 @@ def _spending(sums: Sequence[Value]) -> Spending:
         cost=_amount(cost),
         unpriced=_whole(count) - _whole(priced),
     )
-
-
-def _costs(spent: Mapping[_Key, Spending]) -> tuple[Cost, ...]:
-    return tuple(Cost(key=_named(key), spent=one) for key, one in _in_order(spent))
 
 
 def _in_order(found: Mapping[_Key, _T]) -> list[tuple[_Key, _T]]:

@@ -113,19 +113,3 @@ class Statistics(FrozenByName):
     until: datetime | None
     total: Figures
     groups: tuple[Figures, ...]
-
-
-class Cost(FrozenByName):
-    """What a day, a model or a tool cost; of a tool, `count` counts its calls, and it has no tokens."""
-
-    key: str
-    spent: Spending
-
-
-class Costs(FrozenByName):
-    """What a log has cost, in all and by day, model and tool; the costs of tools are in the days, too."""
-
-    total: Spending
-    days: tuple[Cost, ...]
-    models: tuple[Cost, ...]
-    tools: tuple[Cost, ...]

@@ -1,7 +1,6 @@
 """Draws figures as SVG: bars that are stacked, and times as ranges from the median to the slowest of a hundred.
 
-A chart says what is what by classes, so that a page gives the colours; a file brings a style of its own. Whoever
-cannot see it hears its title, and each bar's.
+Whoever cannot see a chart hears its title, and each bar's.
 """
 
 from __future__ import annotations
@@ -47,31 +46,27 @@ class Bar(msgspec.Struct, frozen=True):
     unknown: str = ""
 
 
-def bar_chart(
-    title: str, parts: Sequence[str], bars: Sequence[Bar], *, width: int = WIDTH, height: int = HEIGHT
-) -> str:
+def bar_chart(title: str, parts: Sequence[str], bars: Sequence[Bar]) -> str:
     """Return a chart of bars, whose `parts` have these names."""
-    frame = _Frame(title, max((sum(bar.parts) for bar in bars), default=0.0), [bar.name for bar in bars], width, height)
+    frame = _Frame(title, max((sum(bar.parts) for bar in bars), default=0.0), [bar.name for bar in bars])
     return frame.drawn(parts if len(parts) > 1 else (), _bars(frame, parts, bars))
 
 
-def range_chart(
-    title: str, ranges: Sequence[tuple[str, Percentiles]], *, width: int = WIDTH, height: int = HEIGHT
-) -> str:
+def range_chart(title: str, ranges: Sequence[tuple[str, Percentiles]]) -> str:
     """Return a chart of times: each range goes from p50 to p99 seconds, with a line at p50 and one at p90."""
     most = max((times.p99 for _, times in ranges if times.p99 is not None), default=0.0)
-    frame = _Frame(title, most, [name for name, _ in ranges], width, height)
+    frame = _Frame(title, most, [name for name, _ in ranges])
     return frame.drawn((), _ranges(frame, ranges))
 
 
-def drawing(charts: Sequence[str], *, title: str, width: int = WIDTH, height: int = HEIGHT) -> str:
+def drawing(charts: Sequence[str], *, title: str) -> str:
     """Return a file with the charts below each other, in colours for white paper."""
     placed = "".join(
-        f'<g transform="translate(0 {number * height})">{chart}</g>' for number, chart in enumerate(charts)
+        f'<g transform="translate(0 {number * HEIGHT})">{chart}</g>' for number, chart in enumerate(charts)
     )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height * len(charts)}" '
-        f'viewBox="0 0 {width} {height * len(charts)}"><title>{_text(title)}</title><style>{_STYLE}</style>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT * len(charts)}" '
+        f'viewBox="0 0 {WIDTH} {HEIGHT * len(charts)}"><title>{_text(title)}</title><style>{_STYLE}</style>'
         f'<rect width="100%" height="100%" fill="white"/>{placed}</svg>\n'
     )
 
@@ -129,13 +124,12 @@ def _unpriced(figures: Figures) -> str:
 class _Frame:
     """A chart without what is drawn in it: title, axes, and where a value and a name stand."""
 
-    def __init__(self, title: str, most: float, names: Sequence[str], width: int, height: int) -> None:
+    def __init__(self, title: str, most: float, names: Sequence[str]) -> None:
         self.title = title
         self._names = names
-        self._width, self._height = width, height
         self._step = _nice(most / _TICKS)
         self._top = self._step * max(1, math.ceil(most / self._step - 1e-9))
-        self.slot = (width - _LEFT - _RIGHT) / max(1, len(names))
+        self.slot = (WIDTH - _LEFT - _RIGHT) / max(1, len(names))
 
     def x(self, number: int) -> float:
         """Return where the room of a bar begins."""
@@ -143,16 +137,14 @@ class _Frame:
 
     def y(self, value: float) -> float:
         """Return how far down the value stands."""
-        return self._height - _BOTTOM - (self._height - _TOP - _BOTTOM) * value / self._top
+        return HEIGHT - _BOTTOM - (HEIGHT - _TOP - _BOTTOM) * value / self._top
 
     def drawn(self, parts: Sequence[str], shapes: Iterable[str]) -> str:
         """Return the chart with these shapes, and with the names of the parts if there are any."""
-        inside = (
-            "".join(shapes) if self._names else _label(self._width / 2, self._height / 2, "nothing to show", "middle")
-        )
+        inside = "".join(shapes) if self._names else _label(WIDTH / 2, HEIGHT / 2, "nothing to show", "middle")
         return (
-            f'<svg class="chart" role="img" width="{self._width}" height="{self._height}" '
-            f'viewBox="0 0 {self._width} {self._height}"><title>{_text(self.title)}</title>'
+            f'<svg class="chart" role="img" width="{WIDTH}" height="{HEIGHT}" '
+            f'viewBox="0 0 {WIDTH} {HEIGHT}"><title>{_text(self.title)}</title>'
             f'<text class="title" x="{_LEFT}" y="18">{_text(self.title)}</text>'
             f"{''.join(self._legend(parts))}{''.join(self._axes())}{inside}</svg>"
         )
@@ -162,17 +154,17 @@ class _Frame:
             value = tick * self._step
             y = self.y(value)
             kind = "grid" if tick else "axis"
-            yield f'<line class="{kind}" x1="{_LEFT}" y1="{y:.1f}" x2="{self._width - _RIGHT}" y2="{y:.1f}"/>'
+            yield f'<line class="{kind}" x1="{_LEFT}" y1="{y:.1f}" x2="{WIDTH - _RIGHT}" y2="{y:.1f}"/>'
             yield _label(_LEFT - 6, y + 4, _short(value), "end")
         every = math.ceil(len(self._names) / _LABELS) or 1
         for number, name in enumerate(self._names):
             if number % every == 0:
                 shown = name if len(name) <= _LONGEST else f"{name[: _LONGEST - 1]}…"
-                yield _label(self.x(number) + self.slot / 2, self._height - 12, shown, "middle")
+                yield _label(self.x(number) + self.slot / 2, HEIGHT - 12, shown, "middle")
 
     def _legend(self, parts: Sequence[str]) -> Iterator[str]:
         for number, part in enumerate(parts, 1):
-            x = self._width - _RIGHT - 80 * (len(parts) - number + 1)
+            x = WIDTH - _RIGHT - 80 * (len(parts) - number + 1)
             yield f'<rect class="part-{number}" x="{x}" y="9" width="10" height="10"/>'
             yield _label(x + 14, 18, part, "start")
 

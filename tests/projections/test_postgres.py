@@ -36,7 +36,7 @@ from reenact.projections.read_model.projection import Projection
 from reenact.projections.read_model.queries import KeptReadModel, ReadModel
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.tables import METADATA
-from reenact.projections.statistics.counting import Selection, costs_of, statistics_of
+from reenact.projections.statistics.counting import Selection, statistics_of
 from reenact.projections.statistics.figures import By
 from tests.examples import examples
 from tests.journal.server import Server
@@ -563,7 +563,6 @@ def test_figures_are_those_of_sqlite(url: str) -> None:
     with closing(open_read_model(url, log)) as kept, kept.model, ReaderTables(url, log, lambda: True) as tables:
         assert not tables.is_private
         with tables_of(log) as others:
-            assert costs_of(tables) == costs_of(others)
             for by in (None, *get_args(By)):
                 for part in PARTS:
                     assert statistics_of(tables, by, part) == statistics_of(others, by, part)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.domain.messages import EPOCH, instant
-from reenact.projections.statistics.counting import ALL, Selection, costs_of, statistics_of
+from reenact.projections.statistics.counting import ALL, Selection, statistics_of
 from reenact.projections.statistics.figures import (
     ApprovalFigures,
     By,
@@ -146,23 +146,6 @@ def test_parts_of_a_log_can_be_counted(
     assert total.turns is not None
     assert total.answers is not None
     assert (total.turns.count, total.answers.count, total.approvals.waiting) == (turns, answers, waiting)
-
-
-def test_costs_are_those_of_days_models_and_tools() -> None:
-    with tables_of(small_log()) as tables:
-        costs = costs_of(tables)
-
-    assert [(one.key, one.spent.cost, one.spent.unpriced) for one in costs.days] == [
-        ("2026-01-05", 0.875, 0),
-        ("2026-01-06", 0.0625, 2),
-    ]
-    assert [(one.key, one.spent.cost) for one in costs.models] == [("haiku", 0.0625), ("llama", 0.0), ("opus", 0.75)]
-    assert [(one.key, one.spent.count, one.spent.cost, one.spent.unpriced) for one in costs.tools] == [
-        ("drop", 1, 0.0, 1),
-        ("pay", 1, 0.0, 1),
-        ("search", 1, 0.125, 0),
-    ]
-    assert costs.total == Spending(count=5, tokens_in=1170, tokens_out=129, tokens_cached=50, cost=0.9375, unpriced=2)
 
 
 @given(st.lists(st.floats(0, 1e6), max_size=250))
