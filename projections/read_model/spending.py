@@ -38,7 +38,7 @@ class Period(msgspec.Struct, frozen=True):
     def of_answers(self) -> tuple[str, dict[str, Value]]:
         """Return the same for the answers, which are found by their days."""
         begin = msgspec.structs.replace(self, since=None if self.since is None else self.since // DAY)
-        return begin.clause("f.day >= :since")
+        return begin.clause("f.day >= :day")
 
 
 class Used(msgspec.Struct):
@@ -68,7 +68,7 @@ class Called(msgspec.Struct, frozen=True):
 
 
 class SessionUsed(msgspec.Struct, frozen=True):
-    """What a session has used."""
+    """What a session has used, in so many turns, or in a period: so many answers."""
 
     id: str
     turns: int
@@ -119,7 +119,7 @@ def by_tool(tables: ReaderTables, period: Period, limit: int) -> list[Called]:
 
 
 def by_session(tables: ReaderTables, period: Period, limit: int) -> list[SessionUsed]:
-    """Return the sessions that have cost most; in a period, what they have cost in it."""
+    """Return the sessions that are not deleted and have cost most, with tools; in a period, only what is of it."""
     if period.since is None:
         where = "" if period.image is None else " AND s.image_id = :image"
         of_image: dict[str, Value] = {} if period.image is None else {"image": period.image}
@@ -134,20 +134,25 @@ def by_session(tables: ReaderTables, period: Period, limit: int) -> list[Session
             limit=limit,
         )
         return [made(SessionUsed, *cells) for cells in rows]
-    clause, values = period.of_answers()
-    used = tables.query(
+    answers, values = period.of_answers()
+    calls, more = period.clause()
+    rows = tables.query(
         f"""
-        SELECT f.session, count(*), CAST(sum(f.tokens_in + f.tokens_out) AS bigint), coalesce(sum(f.cost), 0.0),
-            count(*) - count(f.cost)
-        FROM answers f{clause} GROUP BY f.session ORDER BY 4 DESC, f.session LIMIT :limit
+        SELECT s.id, CAST(sum(u.answers) AS bigint), CAST(sum(u.tokens) AS bigint), sum(u.cost),
+            CAST(sum(u.unpriced) AS bigint)
+        FROM (
+            SELECT f.session AS session, count(*) AS answers, CAST(sum(f.tokens_in + f.tokens_out) AS bigint) AS tokens,
+                coalesce(sum(f.cost), 0.0) AS cost, count(*) - count(f.cost) AS unpriced
+            FROM answers f{answers} GROUP BY f.session
+            UNION ALL
+            SELECT f.session, 0, 0, sum(f.cost), 0 FROM call_ends f{calls} GROUP BY f.session HAVING sum(f.cost) > 0
+        ) u JOIN sessions s ON s.position = u.session
+        WHERE s.deleted_at IS NULL GROUP BY u.session, s.id ORDER BY 4 DESC, u.session LIMIT :limit
         """,  # noqa: S608 - ours
-        **values,
+        **(values | more),
         limit=limit,
     )
-    keys = ", ".join(str(key) for key, *_ in used) or "0"
-    rows = tables.query(f"SELECT position, id FROM sessions WHERE position IN ({keys})")  # noqa: S608 - numbers
-    named = {key: str(id_) for key, id_ in rows}
-    return [made(SessionUsed, named[key], *sums) for key, *sums in used]
+    return [made(SessionUsed, *cells) for cells in rows]
 
 
 def decided(tables: ReaderTables, period: Period) -> tuple[int, float]:
