@@ -16,6 +16,14 @@ def test_the_address_with_the_token_opens_the_pages_and_takes_the_token_out_of_t
     assert response.status_code == 200
 
 
+def test_the_token_leads_to_no_other_host(browser: Browser) -> None:
+    response = browser.client.get(
+        f"{browser.inspector.url}//evil.example/?token={browser.inspector.token}", follow_redirects=False
+    )
+
+    assert response.headers["location"] == "/evil.example/"
+
+
 @pytest.mark.parametrize("path", ["/", "/?token=guessed", "/head", "/static/style.css", "/nothing"])
 def test_nothing_is_served_without_the_token(browser: Browser, path: str) -> None:
     browser.client.cookies.clear()

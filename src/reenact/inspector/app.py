@@ -96,7 +96,8 @@ class Guard:
         query = QueryParams(scope["query_string"])
         if scope["type"] == "http" and self._is_token(query.get("token")):
             rest = [(name, value) for name, value in query.multi_items() if name != "token"]
-            target = f"{scope['path']}{f'?{QueryParams(rest)}' if rest else ''}"
+            here = f"/{scope['path'].lstrip('/')}"  # two slashes would lead to another host
+            target = f"{here}{f'?{QueryParams(rest)}' if rest else ''}"
             response = RedirectResponse(target, 303)
             path = f"{scope.get('root_path', '')}/"
             response.set_cookie(COOKIE, self._token, path=path, httponly=True, samesite="lax")
