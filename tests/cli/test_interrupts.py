@@ -68,19 +68,55 @@ def test_only_the_first_of_many_signals_stops_what_is_ending_already(monkeypatch
     monkeypatch.setattr("reenact.cli.interrupts._over", set[object]())
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
     before = {number: signal.getsignal(number) for number in numbers}
-    stopped: list[None] = []
 
     try:
-        with stopping(lambda: stopped.append(None)):
+        with stopping() as is_asked:
+            asked_at_first = is_asked(0)
             signal.raise_signal(signal.SIGTERM)
             within = {signal.getsignal(number) for number in numbers}
             signal.raise_signal(signal.SIGINT)
+            asked = [is_asked(0), is_asked(0)]
         behind = {signal.getsignal(number) for number in numbers}
     finally:
         for number, act in before.items():
             signal.signal(number, act)
 
-    assert (len(stopped), within, behind) == (1, {signal.SIG_IGN}, {signal.SIG_IGN})
+    assert (asked_at_first, asked, within, behind) == (False, [True, False], {signal.SIG_IGN}, {signal.SIG_IGN})
+
+
+def test_a_request_to_end_is_heard_at_any_moment_of_the_waiting() -> None:
+    program = f"""
+import os, signal, sys
+from reenact.cli.interrupts import stopping
+
+def asks_behind(lines):
+    def trace(frame, event, argument):
+        nonlocal lines
+        lines -= event == "line"
+        if event == "line" and lines == 0:
+            signal.raise_signal(signal.SIGTERM)
+        return trace
+    return trace
+
+def waits(lines):
+    signal.alarm({PATIENCE:.0f})
+    with stopping() as is_asked:
+        sys.settrace(asks_behind(lines))
+        heard = is_asked(0.001)
+        sys.settrace(None)
+        signal.raise_signal(signal.SIGTERM)
+        return heard or is_asked(0)
+
+for lines in range(1, 30):
+    child = os.fork()
+    if not child:
+        os._exit(0 if waits(lines) else 1)
+    assert os.waitpid(child, 0)[1] == 0, lines
+"""
+
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, timeout=2 * PATIENCE)
+
+    assert done.returncode == 0, done.stderr
 
 
 def test_signals_are_handled_as_before_when_all_is_over() -> None:

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Final
 
@@ -106,20 +107,30 @@ def leaving_first(leave: Callable[[], object]) -> Generator[None]:
 
 
 @contextmanager
-def stopping(stop: Callable[[], object]) -> Generator[None]:
-    """Let the first of Ctrl+C and the requests to end call `stop`; later ones are ignored, to the end of the process.
+def stopping() -> Generator[Callable[[float], bool]]:
+    """Yield what waits so many seconds for the first of Ctrl+C and the requests to end, and returns whether one came.
 
-    They may come faster than a handler ends, which would be interrupted by the next one, and so on.
+    Later ones are ignored, to the end of the process: they may come faster than a handler ends, which would be
+    interrupted by the next one, and so on.
     """
+    # A handler may run while this very thread waits. The lock of an `Event` would be held then; this queue has none.
+    asked: SimpleQueue[None] = SimpleQueue()
 
     def end(_signal: int, _frame: FrameType | None) -> None:
         _over.update(_ALL)
         for number in _ALL:
             signal.signal(number, signal.SIG_IGN)
-        stop()
+        asked.put(None)
+
+    def is_asked(seconds: float) -> bool:
+        try:
+            asked.get(timeout=seconds)
+        except Empty:
+            return False
+        return True
 
     with _handling(end, *_ALL):
-        yield
+        yield is_asked
 
 
 @contextmanager

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import socket
-import threading
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -71,9 +70,8 @@ def serve(options: ServeOptions, console: Console) -> int:
         except BaseException:
             answerer.dispose()
             raise
-        stop = threading.Event()
         with (
-            stopping(stop.set),
+            stopping() as is_asked_to_stop,
             runtime,
             inspected(options, database, runtime) as pages,
             Server(
@@ -94,7 +92,7 @@ def serve(options: ServeOptions, console: Console) -> int:
             if pages is not None:
                 console.write(f"open {server.url}/inspect/?token={pages.token}\n")
             _tell_supervisor(console.environ)
-            while not stop.wait(LOOK_AROUND):
+            while not is_asked_to_stop(LOOK_AROUND):
                 if server.wait(0):
                     raise ServerEndedError("the server has ended by itself")
     return ExitCode.SUCCESS

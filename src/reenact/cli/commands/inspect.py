@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -34,16 +33,15 @@ def inspect(options: InspectOptions, console: Console) -> int:
     database = log_to_read(options.database, console)
     if database is None:
         return ExitCode.SUCCESS
-    stop = threading.Event()
     with (
-        stopping(stop.set),
+        stopping() as is_asked_to_stop,
         connected(options) as owner,
         Source.open(database) as source,
         Inspector(source, port=options.port, owner=owner, by=options.by or user_name() or "somebody") as inspector,
     ):
         check_same_log(owner, source)
         console.write(f"open {inspector.address}\n")
-        while not stop.wait(LOOK_AROUND):
+        while not is_asked_to_stop(LOOK_AROUND):
             if inspector.wait(0):
                 raise ServerEndedError("the inspector has ended by itself")
     return ExitCode.SUCCESS
