@@ -291,6 +291,12 @@ def test_requirement_2_5_esc_interrupts_the_answer_and_does_not_count_for_leavin
     assert shown(screen).endswith("upstairsInterrupted.>")
 
 
+def _has(said: int) -> Callable[[Screen], bool]:
+    """Return whether so much of the poem can be seen, but for its last word, which may go on."""
+    last = squeezed(POEM[said - 1].rpartition(" ")[0])
+    return lambda screen: last in shown(screen)
+
+
 @everywhere
 def test_what_is_typed_while_an_answer_streams_is_seen_and_found_by_the_prompt(
     talk: At, paced: Paced, view: View
@@ -303,9 +309,10 @@ def test_what_is_typed_while_an_answer_streams_is_seen_and_found_by_the_prompt(
     terminal.wait_for("somewhere")
     terminal.write("And fox\x7f\x7f\x7fthen?")
     terminal.wait_until(is_below("> And then?"), what="what is typed, below the answer")
-    for columns in (view.columns - 7, view.columns + 7, view.columns):
+    for said, columns in enumerate((view.columns - 7, view.columns + 7, view.columns), start=4):
         terminal.resize(columns, view.rows)
         pace.say(1)
+        terminal.wait_until(_has(said), what="the next words")  # no terminal can change its size within a drawing
     pace.end()
     terminal.wait_for("it.")
     waiting = terminal.wait_until(
