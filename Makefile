@@ -25,7 +25,8 @@ TSC := $(VENV)/node_modules/.bin/tsc
 SOAK ?= 10
 
 OLDEST := $(VENV)/oldest
-ON_POSTGRESQL = tests/features tests/runtime tests/crashes tests/server tests/client tests/cli/commands
+ON_POSTGRESQL = tests/features tests/runtime tests/crashes tests/server tests/client tests/cli/commands \
+	tests/inspector tests/statistics tests/tracing
 OF_TABLES = tests/projections tests/views $(wildcard tests/*/test_projections.py)
 
 # The longest first: two run at a time.

@@ -14,7 +14,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ("actors", "domain", "projections")
-LINKS = tuple(Path("src/reenact") / name for name in CORE)
+CLIENT = Path("clients/js/reenact.js")
+LINKS = (*(Path("src/reenact") / name for name in CORE), Path("src/reenact/inspector/static/reenact.js"))
 
 
 class PackagingError(Exception):
@@ -67,6 +68,8 @@ def _copy_without_links(target: Path) -> Path:
     target.mkdir()
     for name in (*CORE, "src"):
         shutil.copytree(ROOT / name, target / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+    (target / CLIENT).parent.mkdir(parents=True)
+    shutil.copy2(ROOT / CLIENT, target / CLIENT)
     for path in ROOT.iterdir():
         if path.is_file():
             shutil.copy2(path, target)

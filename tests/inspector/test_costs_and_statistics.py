@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -99,7 +100,7 @@ def said(spent: Spending | None) -> Used:
     return Used(spent.count, spent.tokens_in, spent.tokens_out, spent.tokens_cached, spent.cost, spent.unpriced)
 
 
-def exact(used: Used) -> dict[str, object]:
+def exact(used: Used) -> Mapping[str, object]:
     return msgspec.structs.asdict(used) | {"cost": pytest.approx(used.cost)}
 
 
