@@ -8,6 +8,7 @@ import sys
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -81,7 +82,8 @@ def test_a_server_lets_people_act_through_the_runtime_that_it_serves(shop: Runti
 def test_the_socket_of_the_pages_carries_out_no_requests(shop: Runtime, tmp_path: Path) -> None:
     with inspecting(shop, log_at(tmp_path / "night.db"), allow_actions=True) as (server, token):
         address = f"{server.url.replace('http', 'ws', 1)}/inspect/ws"
-        with connect(address, additional_headers={"Cookie": f"reenact_inspect={token}"}) as socket:
+        cookie = f"reenact_inspect_{urlsplit(server.url).port}={token}"
+        with connect(address, additional_headers={"Cookie": cookie}) as socket:
             socket.send('{"type": "hello", "protocol": 1}')
             socket.recv()
             socket.send('{"type": "request", "id": "1", "request": "session_list_request", "data": {}}')

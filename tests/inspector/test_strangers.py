@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from reenact.inspector import Inspector
 from reenact.inspector.pages import ACTS
 from tests.inspector.browsing import Browser
 
@@ -33,6 +34,13 @@ def test_no_other_page_can_send_a_form(browser: Browser, path: str, headers: dic
 
     assert browser.client.post(path, data={"do": "approve"}, headers=headers).status_code == 403
     assert browser.source.log.head() == head
+
+
+def test_two_inspectors_stay_open_in_one_browser(browser: Browser) -> None:
+    with Inspector(browser.source) as other:
+        shown = browser.client.get(other.address)
+
+        assert (shown.status_code, browser.client.get("/").status_code) == (200, 200)
 
 
 @pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}])

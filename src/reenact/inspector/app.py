@@ -100,9 +100,9 @@ class Guard:
             target = f"{here}{f'?{QueryParams(rest)}' if rest else ''}"
             response = RedirectResponse(target, 303)
             path = f"{scope.get('root_path', '')}/"
-            response.set_cookie(COOKIE, self._token, path=path, httponly=True, samesite="lax")
+            response.set_cookie(_cookie_at(host), self._token, path=path, httponly=True, samesite="lax")
             return response
-        if not self._is_token(_cookie(headers)):
+        if not self._is_token(_cookie(headers, _cookie_at(host))):
             return _stranger(scope, "", 401)
         return None
 
@@ -110,9 +110,15 @@ class Guard:
         return given is not None and hmac.compare_digest(given.encode(), self._token.encode())
 
 
-def _cookie(headers: Headers) -> str | None:
+def _cookie_at(host: str) -> str:
+    """Return the name of the cookie: browsers send those of one port to all, and each inspector has a token."""
+    port = host.rpartition(":")[2]
+    return f"{COOKIE}_{port}" if port.isdecimal() else COOKIE
+
+
+def _cookie(headers: Headers, name: str) -> str | None:
     try:
-        found = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        found = SimpleCookie(headers.get("cookie", "")).get(name)
     except CookieError:
         return None
     return None if found is None else found.value
