@@ -137,7 +137,7 @@ def claude(api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch) -> Mapping[str
     def at_once(_attempt: int, _wait: float | None, _chance: float) -> float:
         return 0.0
 
-    monkeypatch.setattr("reenact.actors.environment.claude.environment.backoff", at_once)
+    monkeypatch.setattr("reenact.actors.environment.wire.driver.backoff", at_once)
     return {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": api.url}
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from reenact.actors.environment.claude.messages import api_messages
+from reenact.actors.environment.wire.messages import api_messages
 from reenact.domain.agent import (
     AgentStarted,
     AnswerRecorded,

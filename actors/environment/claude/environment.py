@@ -9,24 +9,22 @@ import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
 
 import msgspec
 
-from reenact.actors.environment.api import EnvironmentConfig, Interruptible, LLMConfig, OnEvent
-from reenact.actors.environment.claude.client import ClaudeClient, Fault, backoff
-from reenact.actors.environment.claude.decode import PAUSED, MessageDecoder
-from reenact.actors.environment.claude.messages import api_blocks
+from reenact.actors.environment.api import EnvironmentConfig, LLMConfig
+from reenact.actors.environment.claude.client import ClaudeClient
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
-from reenact.actors.environment.claude.request import Question, count_request, left_out, message_request
-from reenact.actors.environment.failures import RETRYABLE, failure
+from reenact.actors.environment.claude.request import count_request, left_out, message_request
+from reenact.actors.environment.failures import RETRYABLE
 from reenact.actors.environment.model import ModelEnvironment
-from reenact.domain.conversation import Conversation
+from reenact.actors.environment.wire.decode import PAUSED, MessageDecoder
+from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver, read
+from reenact.actors.environment.wire.faults import Fault
+from reenact.actors.environment.wire.messages import api_blocks
 from reenact.domain.errors import LLMError
 from reenact.domain.messages import Said
 from reenact.domain.plain import is_sequence
-
-T = TypeVar("T")
 
 MAX_CONTINUATIONS = 16
 """How often a message that the API pauses is continued."""
@@ -34,7 +32,7 @@ MAX_CONTINUATIONS = 16
 _log = logging.getLogger(__name__)
 
 
-class ClaudeDriver(Interruptible):
+class ClaudeDriver(StreamingDriver):
     """Lets Claude answer, streaming; sends a request again while nothing of its answer has been reported.
 
     `sleep` is what waits before another attempt, `chance` draws how long, from 0 to 1, and `now` tells the time.
@@ -55,33 +53,9 @@ class ClaudeDriver(Interruptible):
     ) -> None:
         self._config = config
         self._client = client or ClaudeClient(config)
-        self._shares_client = client is not None
-        self._sleep = sleep
-        self._chance = chance
+        super().__init__(self._client, Patience(config.max_retries, sleep, chance), shares_client=client is not None)
         self._now = now
         self._warned = False
-
-    async def send_message(
-        self,
-        *,
-        messages: Sequence[Said],
-        system: str | None = None,
-        model: str | None = None,
-        max_tokens: int | None = None,
-        tools: Sequence[Mapping[str, object]] = (),
-        on_event: OnEvent,
-    ) -> None:
-        """Send the conversation and report the answer, which ends with a `message_stop` or an `error`."""
-        question = Question(messages=messages, system=system, model=model, max_tokens=max_tokens, tools=tools)
-        message = MessageDecoder(on_event)
-        self._warn(question)
-        with self.working():
-            try:
-                await _read(messages)
-                await self._answer(question, message)
-            except Fault as fault:
-                message.break_off()
-                on_event(failure(fault.error_type, self._client.without_key(fault.message)))
 
     async def count_tokens(
         self,
@@ -97,33 +71,15 @@ class ClaudeDriver(Interruptible):
             LLMError: the API did not count them.
         """
         question = Question(messages=messages, system=system, model=model, tools=tools)
-        await _read(messages)
+        await read(messages)
         request = count_request(question, self._config, now=self._now())
         try:
-            return await self._retried(lambda: self._client.count(request))
+            return await self._patience.retried(lambda: self._client.count(request))
         except Fault as fault:
             told = self._client.without_key(fault.message)
             raise LLMError(fault.error_type, told, retryable=fault.error_type in RETRYABLE) from None
 
-    async def aclose(self) -> None:
-        """Close the connections, unless they are shared."""
-        if not self._shares_client:
-            self._client.dispose()
-
-    async def _answer(self, question: Question, message: MessageDecoder) -> None:
-        try:
-            await self._converse(self._request(question), message)
-        except Fault as fault:
-            if message.announced or not fault.is_about_thoughts:
-                raise
-            _log.info("the API does not accept the thoughts of the conversation any more; it is sent without them")
-            message.start_over()
-            await self._converse(self._request(question, thoughts=False), message)
-
-    def _request(self, question: Question, *, thoughts: bool = True) -> dict[str, object]:
-        return message_request(question, self._config, now=self._now(), thoughts=thoughts)
-
-    def _warn(self, question: Question) -> None:
+    def warn(self, question: Question) -> None:
         """Log once what of the configuration is not sent."""
         names = left_out(question, self._config)
         if names and not self._warned:
@@ -132,12 +88,13 @@ class ClaudeDriver(Interruptible):
             what = ", ".join(names)
             _log.warning("not sent, because %s does not take them: %s; remove them from LLMConfig", model, what)
 
-    async def _converse(self, request: dict[str, object], message: MessageDecoder) -> None:
-        """Send the request, and as long as the API pauses, what it has said so far for it to go on."""
+    async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:
+        """Send the question, and as long as the API pauses, what it has said so far for it to go on."""
+        request = message_request(question, self._config, now=self._now(), thoughts=thoughts)
         asked = request["messages"]
         assert is_sequence(asked)  # as `message_request` makes it
         for _ in range(MAX_CONTINUATIONS):
-            await self._retried(functools.partial(self._client.stream, request, message), message)
+            await self._patience.retried(functools.partial(self._client.stream, request, message), message)
             if message.stop_reason != PAUSED:
                 return
             message.proceed()
@@ -146,22 +103,9 @@ class ClaudeDriver(Interruptible):
                 request["container"] = message.container["id"]
         message.end(PAUSED)
 
-    async def _retried(self, send: Callable[[], Awaitable[T]], message: MessageDecoder | None = None) -> T:
-        """Send a request until it is answered, or has failed so often, or in such a way, that it is given up."""
-        attempt = 0
-        while True:
-            try:
-                return await send()
-            except Fault as fault:
-                published = message is not None and message.published
-                if published or not fault.again or attempt >= self._config.max_retries:
-                    raise
-                seconds = backoff(attempt, fault.wait, self._chance())
-            _log.info("the request failed and is sent again in %.1f s", seconds)
-            await self._sleep(seconds)
-            if message is not None:
-                message.start_over()
-            attempt += 1
+    def is_about_thoughts(self, fault: Fault) -> bool:
+        """Return whether it is the thoughts in the conversation that the API does not accept."""
+        return fault.error_type == "invalid_request_error" and "`thinking`" in fault.message
 
 
 class ClaudeEnvironment(ModelEnvironment):
@@ -198,9 +142,3 @@ class ClaudeEnvironmentFactory:
     def dispose(self) -> None:
         """Close the connections. Idempotent; they are opened again if an environment still needs them."""
         self._client.dispose()
-
-
-async def _read(messages: Sequence[Said]) -> None:
-    """Have what is still in the log read beside the event loop."""
-    if isinstance(messages, Conversation) and not messages.is_read:
-        await asyncio.to_thread(list, messages)

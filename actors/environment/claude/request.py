@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Literal
@@ -10,9 +10,10 @@ from typing import Literal
 import msgspec
 
 from reenact.actors.environment.api import LLMConfig
-from reenact.actors.environment.claude.messages import THOUGHTS, ApiBlock, ApiMessage, api_messages, container_of
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_prefill, takes_sampling, takes_thinking_budget
-from reenact.actors.environment.claude.stream import is_json_object
+from reenact.actors.environment.wire.driver import Question
+from reenact.actors.environment.wire.messages import THOUGHTS, ApiBlock, ApiMessage, api_messages, container_of
+from reenact.actors.environment.wire.stream import is_json_object
 from reenact.domain.messages import Said
 
 SAMPLING = ("temperature", "top_p", "top_k")
@@ -25,16 +26,6 @@ _COUNTED = ("model", "messages", "system", "tools", "tool_choice", "thinking", "
 _LEAST_BUDGET = 1024
 _INTERLEAVED = "interleaved-thinking"
 _MARGIN = timedelta(seconds=10)
-
-
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model is asked; what is None or empty is as the configuration has it."""
-
-    messages: Sequence[Said]
-    system: str | None = None
-    model: str | None = None
-    max_tokens: int | None = None
-    tools: Sequence[Mapping[str, object]] = ()
 
 
 def message_request(

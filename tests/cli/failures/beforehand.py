@@ -31,12 +31,12 @@ def replace(module: ModuleType, name: str, value: object) -> None:
 
 def at_once() -> None:
     """Ask again without a pause."""
-    claude = importlib.import_module("reenact.actors.environment.claude.environment")
+    driver = importlib.import_module("reenact.actors.environment.wire.driver")
 
     def none(*_: object) -> float:
         return 0.0
 
-    replace(claude, "backoff", none)
+    replace(driver, "backoff", none)
 
 
 def impatient() -> None:

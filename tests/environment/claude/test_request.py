@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.actors.environment.api import RESERVED, LLMConfig
-from reenact.actors.environment.claude.messages import GO_ON
 from reenact.actors.environment.claude.models import (
     CONTEXT_WINDOW,
     DEFAULT_MODEL,
@@ -22,14 +21,16 @@ from reenact.actors.environment.claude.models import (
     takes_prefill,
     takes_thinking_budget,
 )
-from reenact.actors.environment.claude.request import MOST_MARKS, Question, count_request, message_request
+from reenact.actors.environment.claude.request import MOST_MARKS, count_request, message_request
+from reenact.actors.environment.wire.driver import Question
+from reenact.actors.environment.wire.messages import GO_ON
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from reenact.domain.plain import JsonObject, is_mapping, is_sequence
 from reenact.testing.fake_rules import refusal
-from tests.environment.claude.test_messages import ends_of_requests
 from tests.environment.histories import histories, plain_histories
 from tests.environment.support import HELLO
+from tests.environment.wire.test_messages import ends_of_requests
 
 BUDGETED = "claude-sonnet-4-5"
 """A model that is told in tokens how much to think."""

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.actors.environment.claude.stream import SseDecoder
+from reenact.actors.environment.wire.stream import SseDecoder
 
 STREAM = (
     ": hello\n\nevent: one\ndata: {}\n\ndata:no space\ndata: two lines ü😀\nid: 7\n\nevent: empty\n\n\n\ndata\n\n"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.actors.environment.claude.messages import (
+from reenact.actors.environment.wire.messages import (
     FAILED,
     GO_ON,
     NO_RESULT,
@@ -61,11 +61,11 @@ def found(call_id: str) -> OpaqueBlock:
     return OpaqueBlock({"type": "web_search_tool_result", "tool_use_id": call_id, "content": []})
 
 
-def sent(*conversation: Said, **how: bool) -> list[tuple[str, list[object]]]:
-    return [
-        (message["role"], [block["type"] for block in message["content"]])
-        for message in api_messages(conversation, **how)
-    ]
+def sent(
+    *conversation: Said, prefill: bool = False, resumable: bool = True, thoughts: bool = True
+) -> list[tuple[str, list[object]]]:
+    messages = api_messages(conversation, prefill=prefill, resumable=resumable, thoughts=thoughts)
+    return [(message["role"], [block["type"] for block in message["content"]]) for message in messages]
 
 
 def complaint(messages: list[ApiMessage], model: str = "m", *, container: bool = True) -> str | None:

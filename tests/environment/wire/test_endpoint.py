@@ -8,14 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import ConfigurationError
-from reenact.actors.environment.claude.client import (
-    DEFAULT_BASE_URL,
-    checked_key,
-    checked_url,
-    disconnection,
-    shown,
-    silence,
-)
+from reenact.actors.environment.claude.client import CLAUDE
+from reenact.actors.environment.wire.endpoint import checked_key, checked_url, disconnection, shown, silence
 
 SECRET = "sk-ant-secret"  # noqa: S105 - it opens nothing
 
@@ -23,7 +17,7 @@ SECRET = "sk-ant-secret"  # noqa: S105 - it opens nothing
 @pytest.mark.parametrize("wrong", ["\n", "\t", "é", "\x00", "\x7f", "\u200b", "“"])
 def test_a_key_that_no_header_takes_is_refused_and_not_told(wrong: str) -> None:
     with pytest.raises(ConfigurationError, match="at place 14 of 17") as refused:
-        checked_key(f"{SECRET}{wrong}abc")
+        checked_key(f"{SECRET}{wrong}abc", CLAUDE)
 
     assert SECRET not in str(refused.value)
 
@@ -31,29 +25,29 @@ def test_a_key_that_no_header_takes_is_refused_and_not_told(wrong: str) -> None:
 @pytest.mark.parametrize("key", [f" {SECRET}", f"{SECRET} "])
 def test_a_key_neither_begins_nor_ends_with_a_blank(key: str) -> None:
     with pytest.raises(ConfigurationError, match="has a blank"):
-        checked_key(key)
+        checked_key(key, CLAUDE)
 
 
 @pytest.mark.parametrize("none", [None, "", " \t"])
 def test_no_key_is_none(none: str | None) -> None:
     with pytest.raises(ConfigurationError, match="needs an API key"):
-        checked_key(none)
+        checked_key(none, CLAUDE)
 
 
 @given(st.text(st.characters(min_codepoint=0x21, max_codepoint=0x7E), min_size=1))
 def test_any_key_of_ascii_is_taken_as_it_is(key: str) -> None:
-    assert checked_key(key) == key
+    assert checked_key(key, CLAUDE) == key
 
 
 @pytest.mark.parametrize(
     "url", ["https://api.example", "http://localhost:8080/v1", "http://[::1]:80", "http://me:it@h/"]
 )
 def test_an_address_is_taken_as_it_is(url: str) -> None:
-    assert checked_url(url) == url
+    assert checked_url(url, CLAUDE) == url
 
 
 def test_no_address_is_that_of_anthropic() -> None:
-    assert checked_url(None) == DEFAULT_BASE_URL
+    assert checked_url(None, CLAUDE) == CLAUDE.url
 
 
 @pytest.mark.parametrize(
@@ -62,7 +56,7 @@ def test_no_address_is_that_of_anthropic() -> None:
 )
 def test_an_address_at_which_nothing_can_be_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="the API cannot be at"):
-        checked_url(url)
+        checked_url(url, CLAUDE)
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,13 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 from itertools import chain, compress
 from typing import TypeAlias, TypedDict
 
 import msgspec
 
-from reenact.actors.environment.claude.stream import is_json_object
+from reenact.actors.environment.wire.stream import is_json_object
 from reenact.domain.messages import (
     Block,
     OpaqueBlock,
@@ -49,7 +50,19 @@ _OF_THE_MODEL = frozenset({"tool_use", "server_tool_use", "mcp_tool_use", "compa
 _BESIDE_THE_MESSAGE = "container"
 
 
+FOREIGN = "openai:"
+"""How the signature of a thought begins that was had behind an API of OpenAI's; the rest says how it goes back."""
 ApiBlock: TypeAlias = Mapping[str, object]
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """The most characters that an API takes of the id of a call (None: any number), and of a tool's name."""
+
+    call_id: int | None = None
+    name: int = 128
+
+
+MESSAGES_API = Limits()
 
 
 class ApiMessage(TypedDict):
@@ -60,14 +73,20 @@ class ApiMessage(TypedDict):
 
 
 def api_messages(
-    conversation: Sequence[Said], *, prefill: bool = False, resumable: bool = True, thoughts: bool = True
+    conversation: Sequence[Said],
+    *,
+    prefill: bool = False,
+    resumable: bool = True,
+    thoughts: bool = True,
+    limits: Limits = MESSAGES_API,
 ) -> list[ApiMessage]:
     """Return the `messages` of a request: what was said, without what would make the API refuse all of it.
 
     With `prefill` an answer that stands last is left there for the model to go on with. Where code that calls tools
     is not `resumable`, since its container is gone, it is left out with its calls. Without `thoughts` there are none.
     """
-    turns = repaired_turns((_turn(said, thoughts=thoughts) for said in _not_refused(conversation)), resumable=resumable)
+    spoken = (_turn(said, thoughts=thoughts) for said in _not_refused(conversation))
+    turns = repaired_turns(spoken, resumable=resumable, limits=limits)
     messages: list[ApiMessage] = [{"role": role, "content": blocks} for role, blocks in turns]
     if messages and messages[-1]["role"] == "assistant" and not is_open(messages[-1]["content"]):
         _end(messages, prefill=prefill)
@@ -152,12 +171,13 @@ def _citation(citation: ApiBlock) -> ApiBlock:
 
 
 def _is_void(block: ApiBlock) -> bool:
-    """Return whether the block is refused wherever it stands: it says nothing, has no signature, or is none at all."""
+    """Return whether the block is refused wherever it stands: it says nothing, has no signature here, or is none."""
     match block.get("type"):
         case "text":
             return not _text(block, "text").strip()
         case "thinking":
-            return not _text(block, "signature")
+            signature = _text(block, "signature")
+            return not signature or signature.startswith(FOREIGN)
         case "compaction":
             return block.get("content") == ""
         case kind:
@@ -186,11 +206,11 @@ NO_RESULT = "No result: the call was interrupted or never carried out, or its ou
 
 _SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
 _AFTER_A_CALL = _SERVER_CALLS | {"tool_use"}
-_LONGEST_NAME = 128
+_DIGEST = 8
 _IMPROPER = re.compile(r"[^a-zA-Z0-9_-]")
 
 
-def repaired_turns(spoken: Iterable[Turn], *, resumable: bool = True) -> list[Turn]:
+def repaired_turns(spoken: Iterable[Turn], *, resumable: bool = True, limits: Limits = MESSAGES_API) -> list[Turn]:
     """Return what was said as turns that the API accepts; with the first rule that changes anything all begin again.
 
     Where code that calls tools is not `resumable`, it is left out with its calls.
@@ -201,7 +221,7 @@ def repaired_turns(spoken: Iterable[Turn], *, resumable: bool = True) -> list[Tu
         lambda turns: _with_server_results(turns, resumable=resumable),
         _without_last_thoughts,
     )
-    turns = _merged(_with_answers(list(_identified(_joined(spoken)))))
+    turns = _merged(_with_answers(list(_identified(_joined(spoken), limits))))
     done = 0
     while done < len(rules):
         repaired = _merged(rules[done](turns))
@@ -229,7 +249,7 @@ def _from_first_question(turns: list[Turn]) -> list[Turn]:
     return turns[1:] if turns and turns[0][0] == "assistant" else turns
 
 
-def _identified(turns: Iterable[Turn]) -> Iterator[Turn]:
+def _identified(turns: Iterable[Turn], limits: Limits) -> Iterator[Turn]:
     """Give each call an id that no other has, and a name and an id of letters that the API takes, and so its answer.
 
     The answers to a call are those of the next message. The first of them stands; any other is left out, and so is
@@ -240,22 +260,30 @@ def _identified(turns: Iterable[Turn]) -> Iterator[Turn]:
     for role, blocks in turns:
         if role == "assistant":
             asked = defaultdict(list)
-            yield role, [_call(block, asked, used) if block.get("type") == "tool_use" else block for block in blocks]
+            yield role, [_call(one, asked, used, limits) if one.get("type") == "tool_use" else one for one in blocks]
         else:
             yield role, list(_answers(blocks, asked))
 
 
-def _call(block: ApiBlock, asked: dict[str, list[str]], used: set[str]) -> ApiBlock:
+def _call(block: ApiBlock, asked: dict[str, list[str]], used: set[str], limits: Limits) -> ApiBlock:
     given, name = str(block.get("id", "")), str(block.get("name", ""))
-    call_id = stem = _IMPROPER.sub("_", given) or "call"
+    call_id = stem = _shortened(_IMPROPER.sub("_", given) or "call", limits.call_id)
     count = 1
     while call_id in used:
         count += 1
-        call_id = f"{stem}_{count}"
+        call_id = _shortened(f"{stem}_{count}", limits.call_id)
     used.add(call_id)
     asked[given].append(call_id)
-    proper = _IMPROPER.sub("_", name)[:_LONGEST_NAME] or "tool"
+    proper = _IMPROPER.sub("_", name)[: limits.name] or "tool"
     return block if call_id == given and proper == name else {**block, "id": call_id, "name": proper}
+
+
+def _shortened(call_id: str, most: int | None) -> str:
+    """Return an id of at most so many characters; the end of a longer one is its digest, so that it stays another's."""
+    if most is None or len(call_id) <= most:
+        return call_id
+    digest = blake2b(call_id.encode(), digest_size=_DIGEST).hexdigest()
+    return f"{call_id[: most - len(digest) - 1]}_{digest}"
 
 
 def _answers(blocks: list[ApiBlock], asked: dict[str, list[str]]) -> Iterator[ApiBlock]:

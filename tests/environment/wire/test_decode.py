@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.actors.environment.claude.decode import MessageDecoder
-from reenact.actors.environment.claude.stream import MalformedEventError, SseDecoder, whole_message, wire_event
+from reenact.actors.environment.wire.decode import MessageDecoder
+from reenact.actors.environment.wire.stream import MalformedEventError, SseDecoder, whole_message, wire_event
 from reenact.domain.answer import Answer, Complete, gather
 from reenact.domain.events import (
     InputJsonDelta,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import TypeGuard
+from typing import NoReturn, TypeGuard
 
 import msgspec
 
@@ -201,9 +201,30 @@ def _leniently(name: str, data: bytes) -> WireEvent | None:
         kind = value.get("type", name) if is_json_object(value) else name
         if kind not in KNOWN:
             return None
-        text = json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return _decoder.decode(text)
+        return _decoder.decode(_without_surrogates(value))
     except ValueError as broken:
         if name and name not in KNOWN:
             return None
         raise MalformedEventError(f"an event of the stream cannot be read: {broken}") from None
+
+
+def lenient_json(data: str | bytes) -> object:
+    """Return the value of a JSON text, also of one with control characters in texts, lone surrogates or broken UTF-8.
+
+    Raises:
+        ValueError: it is no JSON text all the same.
+    """
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError):
+        text = data if isinstance(data, str) else data.decode(errors="replace")
+        value: object = json.loads(text, strict=False, parse_constant=_refuse_constant)
+        return json.loads(_without_surrogates(value))
+
+
+def _without_surrogates(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON")

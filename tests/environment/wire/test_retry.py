@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.actors.environment.claude.client import LONGEST_WAIT, backoff, may_be_sent_again, wait_asked_for
+from reenact.actors.environment.wire.faults import LONGEST_WAIT, backoff, may_be_sent_again, wait_asked_for
 
 
 @pytest.mark.parametrize(

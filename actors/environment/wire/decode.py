@@ -10,7 +10,7 @@ from decimal import Decimal
 import msgspec
 
 from reenact.actors.environment.api import OnEvent
-from reenact.actors.environment.claude.stream import (
+from reenact.actors.environment.wire.stream import (
     Delta,
     Ending,
     MalformedEventError,

@@ -1,0 +1,128 @@
+"""Drivers of models over HTTP: a request is sent again as long as nothing of its answer has been reported."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+import msgspec
+
+from reenact.actors.environment.api import Interruptible, OnEvent
+from reenact.actors.environment.failures import failure
+from reenact.actors.environment.wire.client import ApiClient, Sdk
+from reenact.actors.environment.wire.decode import MessageDecoder
+from reenact.actors.environment.wire.faults import Fault, backoff
+from reenact.domain.conversation import Conversation
+from reenact.domain.messages import Said
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What the model is asked; what is None or empty is as the configuration has it."""
+
+    messages: Sequence[Said]
+    system: str | None = None
+    model: str | None = None
+    max_tokens: int | None = None
+    tools: Sequence[Mapping[str, object]] = ()
+
+
+class Patience(msgspec.Struct, frozen=True):
+    """How often a request is sent again; `sleep` waits before that, `chance` draws how long, from 0 to 1."""
+
+    max_retries: int
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    chance: Callable[[], float] = random.random
+
+    async def retried(self, send: Callable[[], Awaitable[T]], message: MessageDecoder | None = None) -> T:
+        """Send a request until it is answered, or has failed so often, or in such a way, that it is given up."""
+        attempt = 0
+        while True:
+            try:
+                return await send()
+            except Fault as fault:
+                published = message is not None and message.published
+                if published or not fault.again or attempt >= self.max_retries:
+                    raise
+                seconds = backoff(attempt, fault.wait, self.chance())
+            _log.info("the request failed and is sent again in %.1f s", seconds)
+            await self.sleep(seconds)
+            if message is not None:
+                message.start_over()
+            attempt += 1
+
+
+class StreamingDriver(Interruptible):
+    """Lets the model of an API answer, streaming; what the API is, a subclass says in three methods.
+
+    The client is closed with the driver, unless it is shared.
+    """
+
+    def __init__(self, client: ApiClient[Sdk], patience: Patience, *, shares_client: bool) -> None:
+        self._api_client = client
+        self._patience = patience
+        self._shares_client = shares_client
+
+    async def send_message(
+        self,
+        *,
+        messages: Sequence[Said],
+        system: str | None = None,
+        model: str | None = None,
+        max_tokens: int | None = None,
+        tools: Sequence[Mapping[str, object]] = (),
+        on_event: OnEvent,
+    ) -> None:
+        """Send the conversation and report the answer, which ends with a `message_stop` or an `error`."""
+        question = Question(messages=messages, system=system, model=model, max_tokens=max_tokens, tools=tools)
+        message = MessageDecoder(on_event)
+        self.warn(question)
+        with self.working():
+            try:
+                await read(messages)
+                await self._answer(question, message)
+            except Fault as fault:
+                message.break_off()
+                on_event(failure(fault.error_type, self._api_client.without_key(fault.message)))
+
+    async def aclose(self) -> None:
+        """Close the connections, unless they are shared."""
+        if not self._shares_client:
+            self._api_client.dispose()
+
+    def warn(self, question: Question) -> None:
+        """Log once what is not sent."""
+        raise NotImplementedError
+
+    async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:
+        """Send the question and let the message take in the answer; without `thoughts` none are sent."""
+        raise NotImplementedError
+
+    def is_about_thoughts(self, fault: Fault) -> bool:
+        """Return whether it is the thoughts in the conversation that the API does not accept.
+
+        They are bound to what they were thought after, and to the model; APIs tell that only in words.
+        """
+        raise NotImplementedError
+
+    async def _answer(self, question: Question, message: MessageDecoder) -> None:
+        try:
+            await self.converse(question, message, thoughts=True)
+        except Fault as fault:
+            if message.announced or not self.is_about_thoughts(fault):
+                raise
+            _log.info("the API does not accept the thoughts of the conversation any more; it is sent without them")
+            message.start_over()
+            await self.converse(question, message, thoughts=False)
+
+
+async def read(messages: Sequence[Said]) -> None:
+    """Have what is still in the log read beside the event loop."""
+    if isinstance(messages, Conversation) and not messages.is_read:
+        await asyncio.to_thread(list, messages)

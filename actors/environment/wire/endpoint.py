@@ -1,0 +1,166 @@
+"""Where an API is reached and with which key: checks of both, and words for what does not come back."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+import msgspec
+
+from reenact.domain.errors import ConfigurationError
+
+
+class Api(msgspec.Struct, frozen=True):
+    """An API as users know it: its name, its own address, and how they say the key and the address."""
+
+    name: str
+    url: str
+    key_from: str
+    key_variable: str
+    url_variable: str
+
+
+CONNECT_SECONDS = 10.0
+_SCHEMES = frozenset({"http", "https"})
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+_SCHEMES_OF_PROXIES = _SCHEMES | {"socks5", "socks5h"}
+_CERTIFICATES = "SSL_CERT_FILE"
+_HOST = re.compile(r"([A-Za-z0-9_-]{1,63}\.)*[A-Za-z0-9_-]{1,63}\.?")
+_WRONG_IN_KEYS = re.compile(r"\A | \Z|[^ -~]")
+
+
+def checked_key(key: str | None, api: Api) -> str:
+    """Return the key, which travels in a header.
+
+    Raises:
+        ConfigurationError: there is none, or it has a character that no header takes; the message has none of it.
+    """
+    if key is None or not key.strip():
+        raise ConfigurationError(
+            f"{api.name} needs an API key: {api.key_from}, or {api.key_variable} on the command line"
+        )
+    if wrong := _WRONG_IN_KEYS.search(key):
+        what = "a blank or a line end" if wrong[0].isspace() else "a character that is not ASCII, or is invisible"
+        place = f"place {wrong.start() + 1} of {len(key)}"
+        raise ConfigurationError(
+            f"the API key has {what} at {place}, as no key has; copy it again ({api.key_variable})"
+        )
+    return key
+
+
+def checked_url(url: str | None, api: Api) -> str:
+    """Return the address of the API; its own one if none is given.
+
+    Raises:
+        ConfigurationError: nothing can be at that address.
+    """
+    if url is None:
+        return api.url
+    if not _is_address(url, _SCHEMES) or not url.isprintable() or " " in url:
+        raise ConfigurationError(
+            f"the API cannot be at {shown(url)!r}: an address is like {api.url} or http://localhost:8080 "
+            f"(base_url, or {api.url_variable} on the command line)"
+        )
+    return url
+
+
+def check_way(url: str, environ: Mapping[str, str]) -> None:
+    """See to the variables that say how the HTTP library is to reach the address.
+
+    Raises:
+        ConfigurationError: no proxy can be where one says, or the certificates that one names cannot be read.
+    """
+    for name in _PROXIES:
+        for variable in (name.lower(), name.upper()):
+            proxy = environ.get(variable, "").strip()
+            if proxy and not _is_address(proxy if "://" in proxy else f"http://{proxy}", _SCHEMES_OF_PROXIES):
+                raise ConfigurationError(
+                    f"no proxy can be at {shown(proxy)!r} ({variable}): an address is like http://proxy.example:3128"
+                )
+    if url.startswith("https:"):
+        _check_certificates(environ)
+
+
+def _check_certificates(environ: Mapping[str, str]) -> None:
+    path = environ.get(_CERTIFICATES)
+    if not path:
+        return
+    ssl = importlib.import_module("ssl")  # which takes a while, and is needed by few
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
+    except OSError as error:  # also that of `ssl`
+        why = "they are no certificates" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+        raise ConfigurationError(f"the certificates in {path} cannot be read ({_CERTIFICATES}): {why}") from error
+
+
+def _is_address(url: str, schemes: frozenset[str]) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in schemes and _is_host(parts.hostname or "") and parts.port != 0
+    except ValueError:  # a port, a bracket, or an IPv6 address that is none
+        return False
+
+
+def _is_host(host: str) -> bool:
+    """Return whether there may be a host of this name, or with this address."""
+    if ":" in host:
+        return True  # an IPv6 address, which `urlsplit` has checked
+    try:
+        name = host if host.isascii() else host.encode("idna").decode()
+    except UnicodeError:
+        return False
+    return bool(_HOST.fullmatch(name))
+
+
+def shown(url: str) -> str:
+    """Return the address without what may be secret in it: a password, a query."""
+    beginning, slashes, rest = url.partition("//")
+    host, slash, path = rest.partition("/")
+    host = host.rpartition("@")[2]
+    return f"{beginning}{slashes}{host}{slash}{path}".partition("?")[0].partition("#")[0]
+
+
+def silence(url: str, seconds: float, error: BaseException) -> str:
+    """Return in words that the limit of `seconds` has passed without a byte; it is another one while connecting."""
+    if any(type(one).__name__ == "ConnectTimeout" for one in _chain(error)):
+        return f"{shown(url)} could not be reached within {min(CONNECT_SECONDS, seconds):g} s"
+    return f"nothing came from {shown(url)} for {seconds:g} s"
+
+
+def disconnection(url: str, error: BaseException) -> str:
+    """Return in words that there was no connection, or no whole answer on it, and why."""
+    chain = list(_chain(error))
+    kinds = {type(one).__name__ for one in chain}
+    what = f"the connection to {shown(url)} failed"
+    if "DecodingError" in kinds:
+        what = f"the answer of {shown(url)} cannot be unpacked"
+    elif "ConnectError" in kinds:
+        what = f"{shown(url)} cannot be reached"
+    elif "RemoteProtocolError" in kinds:
+        what = f"what answers at {shown(url)} broke off, or speaks no HTTP"
+    return f"{what}: {_reason(chain)}"
+
+
+def _reason(chain: list[BaseException]) -> str:
+    """Return what the system says, if it was asked, else what was said last by who has something to say."""
+    for one in reversed(chain):
+        if isinstance(one, ConnectionError) and one.errno:
+            return os.strerror(one.errno)
+        if isinstance(one, OSError) and one.strerror:
+            return one.strerror
+    said = [one for one in chain if str(one)]
+    return str(said[-1]) if said else type(chain[-1]).__name__
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield the error, and what it came from; of several that came together, the first."""
+    seen: set[int] = set()
+    one: BaseException | None = error
+    while one is not None and id(one) not in seen:
+        seen.add(id(one))
+        yield one
+        several: tuple[BaseException, ...] = getattr(one, "exceptions", ())
+        one = several[0] if several else one.__cause__ or one.__context__

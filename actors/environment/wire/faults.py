@@ -1,0 +1,69 @@
+"""Requests that fail: whether they are sent again, after how long, and what remains of those that are given up."""
+
+from __future__ import annotations
+
+import email.utils
+import time
+from collections.abc import Callable, Mapping
+
+RETRYABLE_STATUS = frozenset({408, 409, 429})
+LONGEST_WAIT = 60.0
+"""The longest that a `retry-after` is obeyed, in seconds."""
+
+_FIRST_WAIT = 0.5
+_LONGEST_OWN_WAIT = 8.0
+_SERVER_ERROR = 500
+_MILLISECONDS = 1000
+
+
+class Fault(Exception):
+    """A request failed: why, whether it may be sent again, and how long the server asks to wait, in seconds."""
+
+    def __init__(self, error_type: str, message: str, *, again: bool, wait: float | None = None) -> None:
+        super().__init__(message)
+        self.error_type = error_type
+        self.message = message
+        self.again = again
+        self.wait = wait
+
+
+def may_be_sent_again(status: int, headers: Mapping[str, str]) -> bool:
+    """Return whether a request that was answered like this may be sent again; the server has the last word."""
+    verdict = headers.get("x-should-retry")
+    if verdict in {"true", "false"}:
+        return verdict == "true"
+    return status in RETRYABLE_STATUS or status >= _SERVER_ERROR
+
+
+def wait_asked_for(headers: Mapping[str, str], now: Callable[[], float] = time.time) -> float | None:
+    """Return the seconds that `retry-after-ms` or `retry-after` (seconds or a date) asks to wait, if one does."""
+    milliseconds = _number(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return milliseconds / _MILLISECONDS
+    value = headers.get("retry-after")
+    seconds = _number(value)
+    if seconds is not None or value is None:
+        return seconds
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    return max(0.0, moment.timestamp() - now())
+
+
+def backoff(attempt: int, asked_for: float | None, chance: float) -> float:
+    """Return the seconds to wait before sending a request again that failed for the `attempt`-th time, from 0.
+
+    Twice as long each time, up to a limit, shortened by up to a half by `chance` (0 to 1), so that many that failed
+    together do not come back together; but never less than was asked for, up to a minute.
+    """
+    own: float = min(_FIRST_WAIT * 2**attempt, _LONGEST_OWN_WAIT) * (1 - chance / 2)
+    return max(own, min(asked_for or 0.0, LONGEST_WAIT))
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        value = float(text) if text is not None else None
+    except ValueError:
+        return None
+    return value if value is not None and 0 <= value < float("inf") else None

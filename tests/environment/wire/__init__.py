@@ -1,0 +1,1 @@
+"""Tests of Claude as an environment."""
