@@ -18,8 +18,7 @@ from reenact import Image, LLMConfig, Runtime, tool
 from reenact.actors.session import Recovery
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
-from reenact.testing import FakeMessagesAPI, FakeReply, wait_until
-from reenact.testing.fake_api import FakeRequest
+from reenact.testing import FakeMessagesAPI, FakeReply, FakeRequest, wait_until
 from reenact.testing.fake_rules import refusal
 from tests.logs import copy_log, is_begun, log_at
 from tests.runtime.witness import PATIENCE, check, live_sessions, unfinished

@@ -1,4 +1,4 @@
-"""The testing kit: kits for actors of your own, mocks of the model, a Messages API server on the loopback."""
+"""The testing kit: kits for actors of your own, mocks of the model, servers of models on the loopback."""
 
 from __future__ import annotations
 
@@ -23,8 +23,11 @@ if TYPE_CHECKING:
     from reenact.testing.crash_points import Crash, CrashPoint
     from reenact.testing.crash_test import CrashReport, CrashTest, Reporter
     from reenact.testing.crashing import crash_at, effect
-    from reenact.testing.fake_api import FakeMessagesAPI, FakeRequest
+    from reenact.testing.fake_api import FakeMessagesAPI
+    from reenact.testing.fake_chat_api import FakeChatAPI
+    from reenact.testing.fake_chat_replies import FakeChatReply
     from reenact.testing.fake_replies import FakeError, FakeReply
+    from reenact.testing.fake_server import FakeRequest
     from reenact.testing.faulty_journal import CrashedError, FaultyJournal, torn_copy
     from reenact.testing.kit import EventSourcedTestKit, Result
     from reenact.testing.machine import ReplayMachine
@@ -38,6 +41,8 @@ __all__ = [
     "CrashTest",
     "CrashedError",
     "EventSourcedTestKit",
+    "FakeChatAPI",
+    "FakeChatReply",
     "FakeError",
     "FakeMessagesAPI",
     "FakeReply",
@@ -77,8 +82,11 @@ __getattr__, __dir__ = lazy_names(
         "reenact.testing.crash_points": "Crash CrashPoint",
         "reenact.testing.crash_test": "CrashReport CrashTest Reporter",
         "reenact.testing.crashing": "crash_at effect",
-        "reenact.testing.fake_api": "FakeMessagesAPI FakeRequest",
+        "reenact.testing.fake_api": "FakeMessagesAPI",
+        "reenact.testing.fake_chat_api": "FakeChatAPI",
+        "reenact.testing.fake_chat_replies": "FakeChatReply",
         "reenact.testing.fake_replies": "FakeError FakeReply",
+        "reenact.testing.fake_server": "FakeRequest",
         "reenact.testing.faulty_journal": "CrashedError FaultyJournal torn_copy",
         "reenact.testing.kit": "EventSourcedTestKit Result",
         "reenact.testing.machine": "ReplayMachine",

@@ -1,4 +1,4 @@
-"""What the fake Messages API answers: messages, as streams or whole, refusals, and every way a stream can fail."""
+"""What the fake Messages API answers, as a stream or whole; and what all fakes have: refusals, streams that fail."""
 
 from __future__ import annotations
 
@@ -24,7 +24,30 @@ _NAMES = {
 }
 
 
-class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
+class Faults(msgspec.Struct, frozen=True, kw_only=True):
+    """What goes wrong while an answer is sent. Counts are of events of the stream; times are in seconds."""
+
+    whole: bool = False
+    """Answer with the whole message at once, also who asked for a stream, as some proxies do."""
+    delay: float = 0.0
+    """Wait so long before each event."""
+    drop_after: int | None = None
+    """Break the connection after so many events."""
+    drop_mode: Literal["rst", "fin", "eof"] = "rst"
+    """Break it with a reset, by closing it in the middle, or by a regular end of the body."""
+    error_after: int | None = None
+    """Report an error in the stream after so many events, and end."""
+    error_type: str = "overloaded_error"
+    stall_after: int | None = None
+    """Fall silent after so many events, until the client hangs up."""
+    ping_every: int | None = None
+    """Send something that says nothing after every so many events."""
+    chunk_size: int | None = None
+    """Cut the body into chunks of so many bytes, through events and characters."""
+    line_end: Literal["\n", "\r\n"] = "\n"
+
+
+class FakeReply(Faults, frozen=True, kw_only=True):
     """A message, and what goes wrong while it is sent. Counts are of events of the stream; times are in seconds.
 
     `text` is said in pieces, which `deltas` replaces; `thinking` comes first, `tools` are `(name, input)` and come
@@ -47,25 +70,7 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
     """The name to answer under, if it is another than that of the model that was asked."""
     container: Mapping[str, object] | None = None
     """Where code was run for the message: an `id`, and when it `expires_at`."""
-    whole: bool = False
-    """Answer with the whole message at once, also who asked for a stream, as some proxies do."""
-    delay: float = 0.0
-    """Wait so long before each event."""
-    drop_after: int | None = None
-    """Break the connection after so many events."""
-    drop_mode: Literal["rst", "fin", "eof"] = "rst"
-    """Break it with a reset, by closing it in the middle, or by a regular end of the body."""
-    error_after: int | None = None
-    """Send an `error` event after so many events, and end."""
-    error_type: str = "overloaded_error"
-    stall_after: int | None = None
-    """Fall silent after so many events, until the client hangs up."""
     repeat_message_start: bool = False
-    ping_every: int | None = None
-    """Send a `ping` after every so many events."""
-    chunk_size: int | None = None
-    """Cut the body into chunks of so many bytes, through events and characters."""
-    line_end: Literal["\n", "\r\n"] = "\n"
 
     def blocks(self) -> list[Json]:
         """Return the content blocks of the message."""
@@ -121,17 +126,18 @@ class FakeReply(msgspec.Struct, frozen=True, kw_only=True):
         match block["type"]:
             case "text":
                 start["text"] = ""
-                pieces = self.deltas if self.deltas is not None and self.content is None else _pieces(block["text"])
+                pieces = self.deltas if self.deltas is not None and self.content is None else pieces_of(block["text"])
                 deltas = [{"type": "text_delta", "text": piece} for piece in pieces]
                 deltas += [{"type": "citations_delta", "citation": one} for one in start.pop("citations", None) or ()]
             case "thinking":
                 start.update(thinking="", signature="")
-                deltas = [{"type": "thinking_delta", "thinking": piece} for piece in _pieces(block["thinking"])]
+                deltas = [{"type": "thinking_delta", "thinking": piece} for piece in pieces_of(block["thinking"])]
                 deltas.append({"type": "signature_delta", "signature": block["signature"]})
             case "tool_use" | "server_tool_use" | "mcp_tool_use":
                 start["input"] = {}
                 deltas = [
-                    {"type": "input_json_delta", "partial_json": piece} for piece in _pieces(json.dumps(block["input"]))
+                    {"type": "input_json_delta", "partial_json": piece}
+                    for piece in pieces_of(json.dumps(block["input"]))
                 ]
             case "compaction":
                 start["content"] = None
@@ -163,6 +169,8 @@ class FakeError(msgspec.Struct, frozen=True):
     """A refusal: the request is answered with this status, and with the type that belongs to it if none is given.
 
     `retry_after` (seconds, or any text) and `should_retry` become headers; `content_type` is that of the body, JSON.
+    Only `FakeChatAPI` has a `code` beside the type, and can be `bare`: the error is its message and nothing else, as
+    some servers have it.
     """
 
     status: int
@@ -171,9 +179,11 @@ class FakeError(msgspec.Struct, frozen=True):
     retry_after: float | str | None = None
     should_retry: bool | None = None
     content_type: str = "application/json"
+    code: str | None = None
+    bare: bool = False
 
     def body(self) -> Json:
-        """Return the answer's body."""
+        """Return the answer's body as the Messages API has it."""
         kind = self.type or _NAMES.get(self.status, "api_error")
         return {"type": "error", "error": {"type": kind, "message": self.message}}
 
@@ -187,5 +197,6 @@ class FakeError(msgspec.Struct, frozen=True):
         return headers
 
 
-def _pieces(text: str) -> list[str]:
+def pieces_of(text: str) -> list[str]:
+    """Return the text cut as a stream has it."""
     return [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]

@@ -8,8 +8,7 @@ import anthropic
 import httpx2
 import pytest
 
-from reenact.testing import FakeError, FakeMessagesAPI, FakeReply
-from reenact.testing.fake_api import FakeRequest
+from reenact.testing import FakeError, FakeMessagesAPI, FakeReply, FakeRequest
 
 QUESTION: dict[str, Any] = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "Hi"}]}
 

@@ -1,0 +1,317 @@
+"""An HTTP server on the loopback that answers by a script and fails on demand: what all fake APIs have in common."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import socket
+import struct
+import threading
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import ClassVar, Generic, Self, TypeVar
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from reenact.domain.plain import made
+from reenact.testing.fake_replies import FakeError, Faults, Json
+
+Reply = TypeVar("Reply", bound=Faults)
+
+_START_SECONDS = 10.0
+_INSTRUCTING = frozenset({"system", "developer"})
+_KEYS = frozenset({"x-api-key", "authorization"})
+
+
+class FakeRequest(msgspec.Struct, frozen=True):
+    """A request that was received. The API key is not in the headers."""
+
+    path: str
+    headers: dict[str, str]
+    body: Json
+
+    @property
+    def system(self) -> str | None:
+        """The system prompt as text, whether it came as text, as blocks, or as messages of their own."""
+        system: str | list[Json] | None = self.body.get("system", self.body.get("instructions"))
+        if system is not None:
+            return _text(system)
+        messages: list[Json] = self.body.get("messages", [])
+        found = [_text(message["content"]) for message in messages if message.get("role") in _INSTRUCTING]
+        return "\n".join(found) if found else None
+
+
+def _text(content: str | list[Json]) -> str:
+    return "".join(block["text"] for block in content) if isinstance(content, list) else content
+
+
+class Streamed(msgspec.Struct, frozen=True):
+    """An answer that streams: its events as they go over the wire, the one that reports a failure, and what fails."""
+
+    events: Sequence[bytes]
+    failure: bytes
+    faults: Faults
+
+
+class _ClientHungUpError(Exception):
+    """The client has closed the connection."""
+
+
+class FakeServer(ABC, Generic[Reply]):
+    """Answers requests by a script, on a thread of its own, from `start` (or the `with` line) to `close`.
+
+    `requests` are those that have come, `connections` how many have been opened, and `hung_up` how many clients closed
+    theirs in the middle of an answer.
+    """
+
+    _made_of: type[Reply]
+    """The class of the replies."""
+    _path: ClassVar[str] = ""
+    """What of the paths belongs to the address."""
+
+    def __init__(
+        self,
+        *,
+        default: Reply | Callable[[FakeRequest], Reply | FakeError] | None,
+        api_key: str | None,
+        strict: bool,
+    ) -> None:
+        self.requests: list[FakeRequest] = []
+        self.hung_up = 0
+        self.connections = 0
+        self.url = ""
+        self._default = default or self._made_of()
+        self._api_key = api_key
+        self._strict = strict
+        self._script: deque[Reply | FakeError] = deque()
+        self._changed = threading.Condition()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="fake-api", daemon=True)
+        self._connections: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    def _reply_to(self, request: FakeRequest, headers: dict[str, str]) -> Streamed | FakeError | Json:
+        """Return what the request is answered with; the `headers` have the key, too."""
+
+    @abstractmethod
+    def _body_of(self, refusal: FakeError) -> Json:
+        """Return the body of a refusal, as this API has it."""
+
+    def reply(self, text: str | UnsetType | None = UNSET, **fields: object) -> None:
+        """Answer one more request with a reply of these fields; `text=None` is one that says nothing."""
+        self.script([made(self._made_of, **(fields if text is UNSET else {"text": text, **fields}))])
+
+    def error(
+        self,
+        status: int,
+        type: str | None = None,  # noqa: A002 - the API's word
+        *,
+        message: str = "injected failure",
+        retry_after: float | str | None = None,
+        should_retry: bool | None = None,
+        code: str | None = None,
+        bare: bool = False,
+    ) -> None:
+        """Answer one more request with a `FakeError` of these fields."""
+        self.script([FakeError(status, type, message, retry_after, should_retry, code=code, bare=bare)])
+
+    def script(self, replies: Iterable[Reply | FakeError]) -> None:
+        """Answer the next requests with these, in order, after what was scripted before."""
+        self._script.extend(replies)
+
+    def wait_for_requests(self, count: int, timeout: float = 10.0) -> bool:
+        """Wait until so many requests have come; return whether they have in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: len(self.requests) >= count, timeout)
+
+    def wait_for_hang_up(self, count: int = 1, timeout: float = 10.0) -> bool:
+        """Wait until a client has closed its connection in the middle of an answer; return whether it has in time."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.hung_up >= count, timeout)
+
+    def start(self) -> Self:
+        """Listen on a free port of the loopback; `url` tells which."""
+        with self._changed:
+            self._thread.start()
+            if not self._changed.wait_for(lambda: self.url, _START_SECONDS):
+                raise RuntimeError("the fake API could not listen on the loopback")
+        return self
+
+    def close(self) -> None:
+        """Break all connections and end the thread. Idempotent."""
+        if self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # it has ended meanwhile
+                self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+        elif not self._loop.is_closed():
+            self._loop.close()
+
+    def __enter__(self) -> Self:
+        """Start."""
+        return self.start()
+
+    def __exit__(self, *exc: object) -> None:
+        """Close."""
+        self.close()
+
+    def _run(self) -> None:
+        loop = self._loop
+        try:
+            server = loop.run_until_complete(asyncio.start_server(self._serve, "127.0.0.1", 0))
+            with self._changed:
+                self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{self._path}"
+                self._changed.notify_all()
+            loop.run_forever()
+            server.close()
+            loop.run_until_complete(self._break_all())
+            loop.run_until_complete(server.wait_closed())
+        finally:
+            loop.close()
+
+    async def _break_all(self) -> None:
+        for connection in self._connections:
+            connection.cancel()
+        if self._connections:
+            await asyncio.wait(self._connections)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.current_task()
+        if task is not None:
+            self._connections.add(task)
+            task.add_done_callback(self._connections.discard)
+        try:
+            while (request := await _read_request(reader)) is not None:
+                await self._answer(request, reader, writer)
+        except (_ClientHungUpError, ConnectionError):
+            with self._changed:
+                self.hung_up += 1
+                self._changed.notify_all()
+        except (asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass
+        finally:
+            writer.close()
+            with contextlib.suppress(ConnectionError, asyncio.CancelledError):
+                await writer.wait_closed()
+
+    async def _answer(
+        self, request: tuple[str, dict[str, str], bytes], reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        path, headers, raw = request
+        try:
+            body: Json = json.loads(raw or b"{}")
+        except ValueError:
+            await self._refuse(writer, FakeError(400, message="the body is not JSON"))
+            return
+        public = {name: value for name, value in headers.items() if name not in _KEYS}
+        received = FakeRequest(path, public, body)
+        with self._changed:
+            self.requests.append(received)
+            self._changed.notify_all()
+        answer = self._reply_to(received, headers)
+        if isinstance(answer, Streamed):
+            await _Stream(answer, reader, writer).send()
+        elif isinstance(answer, FakeError):
+            await self._refuse(writer, answer)
+        else:
+            await _send_json(writer, HTTPStatus.OK, answer)
+
+    async def _refuse(self, writer: asyncio.StreamWriter, refusal: FakeError) -> None:
+        headers = {**refusal.headers(), "content-type": refusal.content_type}
+        await _send_json(writer, refusal.status, self._body_of(refusal), headers)
+
+    def _next(self, request: FakeRequest) -> Reply | FakeError:
+        """Return what is next in the script, or else the default."""
+        if self._script:
+            return self._script.popleft()
+        return self._default(request) if callable(self._default) else self._default
+
+
+class _Stream:
+    """Sends a stream of events, and fails as it says."""
+
+    def __init__(self, answer: Streamed, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._answer = answer
+        self._faults = answer.faults
+        self._reader = reader
+        self._writer = writer
+
+    async def send(self) -> None:
+        """Send it to its end, or to where it fails."""
+        headers = {"content-type": "text/event-stream; charset=utf-8", "transfer-encoding": "chunked"}
+        self._writer.write(_head(HTTPStatus.OK, headers))
+        hang_up = asyncio.ensure_future(self._reader.read(1))
+        try:
+            for number, event in enumerate(self._answer.events):
+                if await self._failed(number, hang_up):
+                    return
+                if self._faults.delay:
+                    await asyncio.wait({hang_up}, timeout=self._faults.delay)
+                if hang_up.done():
+                    raise _ClientHungUpError
+                await self._put(event)
+            self._writer.write(b"0\r\n\r\n")
+            await self._writer.drain()
+        finally:
+            hang_up.cancel()
+            await asyncio.wait({hang_up})
+
+    async def _failed(self, number: int, hang_up: asyncio.Future[bytes]) -> bool:
+        """Fail if it is time to; return whether the stream is over."""
+        faults = self._faults
+        if number == faults.stall_after:
+            await hang_up
+            raise _ClientHungUpError
+        if number == faults.error_after:
+            await self._put(self._answer.failure)
+        elif number != faults.drop_after:
+            return False
+        elif faults.drop_mode != "eof":
+            self._break()
+        self._writer.write(b"0\r\n\r\n")
+        return True
+
+    async def _put(self, data: bytes) -> None:
+        size = self._faults.chunk_size or len(data)
+        for start in range(0, len(data), size):
+            piece = data[start : start + size]
+            self._writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+            await self._writer.drain()
+
+    def _break(self) -> None:
+        if self._faults.drop_mode == "rst":
+            connection: socket.socket = self._writer.get_extra_info("socket")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._writer.transport.abort()
+        raise asyncio.IncompleteReadError(b"", None)
+
+
+async def _read_request(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], bytes] | None:
+    """Return path, headers and body of the next request on the connection, None if there is none."""
+    try:
+        head = await reader.readuntil(b"\r\n\r\n")
+    except asyncio.IncompleteReadError:
+        return None
+    first, *lines = head.decode("latin-1").rstrip().split("\r\n")
+    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    body = await reader.readexactly(int(headers.get("content-length", "0")))
+    return first.split(" ")[1], headers, body
+
+
+def _head(status: int, headers: dict[str, str]) -> bytes:
+    lines = (f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"HTTP/1.1 {status} {'OK' if status == HTTPStatus.OK else 'Refused'}\r\n{''.join(lines)}\r\n".encode()
+
+
+async def _send_json(
+    writer: asyncio.StreamWriter, status: int, body: Json, headers: Mapping[str, str] = MappingProxyType({})
+) -> None:
+    data = json.dumps(body, ensure_ascii=False).encode()
+    own = {"content-type": "application/json", "content-length": str(len(data)), **headers}
+    writer.write(_head(status, own) + data)
+    await writer.drain()
