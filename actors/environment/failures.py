@@ -80,6 +80,13 @@ def type_of(error: BaseException) -> str:
             return type_of_refusal(error.type, error.status_code)
         if isinstance(error, anthropic.APIConnectionError):
             return "timeout_error" if isinstance(error, anthropic.APITimeoutError) else "api_connection_error"
+    if "openai" in sys.modules:
+        import openai  # noqa: PLC0415 - likewise
+
+        if isinstance(error, openai.APIStatusError):
+            return type_of_refusal(error.type, error.status_code)
+        if isinstance(error, openai.APIConnectionError):
+            return "timeout_error" if isinstance(error, openai.APITimeoutError) else "api_connection_error"
     # The SDK chooses its HTTP library, and may change it.
     modules = ("httpx", "httpx2")
     kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in modules}

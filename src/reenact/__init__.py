@@ -69,6 +69,7 @@ if TYPE_CHECKING:
         Unsubscribe,
     )
     from reenact.actors.environment.claude.environment import ClaudeEnvironment
+    from reenact.actors.environment.openai.provider import OpenAIProvider
     from reenact.actors.environment.tools.arguments import ToolContext
     from reenact.actors.environment.tools.outcome import ToolOutcome
     from reenact.actors.environment.tools.tool import Tool, tool
@@ -198,6 +199,7 @@ __all__ = [
     "MissingExtraError",
     "NotFoundError",
     "OpaqueBlock",
+    "OpenAIProvider",
     "Origin",
     "PendingCall",
     "Policies",
@@ -292,6 +294,7 @@ __getattr__, __dir__ = lazy_names(
             "Receptor Unsubscribe"
         ),
         "reenact.actors.environment.claude.environment": "ClaudeEnvironment",
+        "reenact.actors.environment.openai.provider": "OpenAIProvider",
         "reenact.actors.environment.tools.arguments": "ToolContext",
         "reenact.actors.environment.tools.outcome": "ToolOutcome",
         "reenact.actors.environment.tools.tool": "Tool tool",

@@ -8,6 +8,7 @@ from typing import Any
 import anthropic
 import httpx2
 import msgspec
+import openai
 import pytest
 
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig, LLMDriver, OnEvent
@@ -163,6 +164,13 @@ def test_events_keep_their_order_however_many_they_are(config: EnvironmentConfig
                 body={"type": "error", "error": {"type": "overloaded_error", "message": "boom"}},
             ),
             "overloaded_error",
+            True,
+        ),
+        (openai.APIConnectionError(request=REQUEST), "api_connection_error", True),
+        (openai.APITimeoutError(REQUEST), "timeout_error", True),
+        (
+            openai.RateLimitError("boom", response=httpx2.Response(429, request=REQUEST), body={"type": "requests"}),
+            "rate_limit_error",
             True,
         ),
         (SessionNotFoundError("ses_1"), "driver_error", False),

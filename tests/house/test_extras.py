@@ -25,6 +25,7 @@ MODULES_OF_EXTRAS = {
     "client": ("reenact.client", "reenact._remote"),
     "inspect": ("reenact.inspector",),
     "mcp": ("reenact.actors.environment.tools.mcp",),
+    "openai": (),
     "otel": ("reenact.tracing.collector",),
     "postgresql": (
         "reenact.actors.journal.postgres",
@@ -62,6 +63,7 @@ NEEDS = {
     "client": "from reenact import Runtime; Runtime.connect('http://localhost:1')",
     "inspect": "from reenact.inspector import Inspector",
     "mcp": "from reenact import MCPServer, Toolbox; Toolbox([MCPServer.stdio('files', 'files')])",
+    "openai": "from reenact import OpenAIProvider; OpenAIProvider('http://localhost:1')",
     "otel": """
         from reenact import Runtime
         from reenact.tracing import Tracing

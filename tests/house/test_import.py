@@ -40,6 +40,7 @@ ONLY_WHERE_USED = (
     "jsonschema",
     "mcp",
     "multiprocessing",
+    "openai",
     "opentelemetry",
     "prompt_toolkit",
     "psycopg",

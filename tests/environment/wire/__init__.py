@@ -1,1 +1,1 @@
-"""Tests of Claude as an environment."""
+"""Tests of what drivers over HTTP do alike."""

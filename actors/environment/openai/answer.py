@@ -1,0 +1,210 @@
+"""An answer of either API, told as the Messages API would tell it; what servers leave out or say oddly is made good."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+
+import msgspec
+
+from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
+from reenact.actors.environment.wire.decode import MessageDecoder
+from reenact.actors.environment.wire.faults import Fault
+from reenact.actors.environment.wire.messages import FOREIGN
+from reenact.actors.environment.wire.stream import (
+    Delta,
+    MalformedEventError,
+    Started,
+    WireEvent,
+    is_json_object,
+    lenient_json,
+)
+from reenact.domain.events import InputJsonDelta
+from reenact.domain.messages import Said, StopDetails, ToolUseBlock, Usage
+from reenact.domain.plain import Json, JsonDict
+
+UNREADABLE = "invalid_json"
+"""Under this name a tool is given arguments that are no JSON object: it refuses them, and the model reads why."""
+_TYPES = {"server_error": "api_error", "insufficient_quota": "billing_error", "rate_limit_exceeded": "rate_limit_error"}
+"""What OpenAI calls a failure in a field of the answer, and the Messages API by its status."""
+_NO_COUNT = 1 << 53
+
+
+class Telling:
+    """Tells a message block by block. Ids of calls that are missing, or were used before, are replaced by new ones."""
+
+    def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
+        self._message = message
+        self._begun = False
+        self._open: str | None = None
+        self._blocks = 0
+        self._ids = {block.id for said in conversation for block in said.content if isinstance(block, ToolUseBlock)}
+        self.has_calls = False
+        self.is_refused = False
+
+    def begin(self, model: object) -> None:
+        """Say which model answers. Ids of messages are not taken over: some servers draw them from a few hundred."""
+        if not self._begun:
+            self._begun = True
+            self._take(WireEvent("message_start", message=Started(model=model if isinstance(model, str) else None)))
+
+    def say(self, text: object) -> None:
+        """Go on with the text of the answer."""
+        if isinstance(text, str) and text:
+            self._go_on("text", {"type": "text"})
+            self._take(WireEvent("content_block_delta", index=self._blocks, delta=Delta(text=text)))
+
+    def think(self, text: object, origin: str | None = None) -> None:
+        """Go on with a thought; `origin` says how it goes back to the API, if that is known already."""
+        if isinstance(text, str) and text:
+            self._go_on("thinking", _thought(origin))
+            self._take(WireEvent("content_block_delta", index=self._blocks, delta=Delta(thinking=text)))
+
+    def end_thought(self, origin: str) -> None:
+        """End a thought, also one that was not shown, and say how it goes back to the API."""
+        self._go_on("thinking", _thought(None))
+        self._take(WireEvent("content_block_delta", index=self._blocks, delta=Delta(signature=f"{FOREIGN}{origin}")))
+        self.end_block()
+
+    def end_block(self) -> None:
+        """End the text or the thought that is open, if one is."""
+        if self._open is not None:
+            self._take(WireEvent("content_block_stop", index=self._blocks))
+            self._open = None
+
+    def call_id(self, given: object) -> str:
+        """Return the id of a call that begins."""
+        call_id = given.strip() if isinstance(given, str) else ""
+        while not call_id or call_id in self._ids:
+            call_id = f"call_{secrets.token_hex(12)}"
+        self._ids.add(call_id)
+        return call_id
+
+    def write(self, call_id: str, piece: str) -> None:
+        """Go on with the arguments of a call; several calls may be under way."""
+        if piece:
+            self.end_block()
+            self._message.say(InputJsonDelta(id=call_id, partial_json=piece))
+
+    def call(self, call_id: str, name: str, arguments: str) -> None:
+        """Say a call that is whole."""
+        self.end_block()
+        self.has_calls = True
+        self._blocks += 1
+        fields: JsonDict = {"type": "tool_use", "id": call_id, "name": name, "input": arguments_of(arguments)}
+        self._take(WireEvent("content_block_start", index=self._blocks, content_block=fields))
+        self._take(WireEvent("content_block_stop", index=self._blocks))
+
+    def end(self, stop_reason: str, usage: Usage, *, category: str | None = None) -> None:
+        """End the message; `category` says why the API cut it off."""
+        self.end_block()
+        if self.is_refused:
+            stop_reason = "refusal"
+        details = StopDetails(category=category) if stop_reason == "refusal" else None
+        ending = Delta(stop_reason=stop_reason, stop_details=details)
+        self._take(WireEvent("message_delta", delta=ending, usage=dict(usage)))
+        self._take(WireEvent("message_stop"))
+
+    def _go_on(self, kind: str, fields: JsonDict) -> None:
+        if self._open != kind:
+            self.end_block()
+            self._open = kind
+            self._blocks += 1
+            self._take(WireEvent("content_block_start", index=self._blocks, content_block=fields))
+
+    def _take(self, event: WireEvent) -> None:
+        self._message.take(event)
+
+
+def _thought(origin: str | None) -> JsonDict:
+    return {"type": "thinking"} if origin is None else {"type": "thinking", "signature": f"{FOREIGN}{origin}"}
+
+
+def arguments_of(text: str) -> JsonDict:
+    """Return the arguments of a call, which some models write with line ends in texts, or as a text in a text."""
+    if text.strip() in {"", "null"}:
+        return {}
+    try:
+        value = lenient_json(text)
+        if isinstance(value, str):
+            value = lenient_json(value)
+    except (ValueError, RecursionError):
+        value = None
+    return value if is_json_object(value) else {UNREADABLE: text}
+
+
+def written(arguments: Json) -> str:
+    """Return arguments, or a piece of them, as they are written; some servers send them as an object."""
+    if arguments is None or isinstance(arguments, str):
+        return arguments or ""
+    return msgspec.json.encode(arguments).decode()
+
+
+def json_object(data: bytes) -> JsonDict:
+    """Return the object that an event holds.
+
+    Raises:
+        MalformedEventError: it holds something else.
+    """
+    try:
+        value = lenient_json(data)
+    except (ValueError, RecursionError) as broken:
+        raise MalformedEventError(f"an event of the stream cannot be read: {broken}") from None
+    if not is_json_object(value):
+        raise MalformedEventError(f"an event of the stream is no object: {value!r:.200}")
+    return value
+
+
+def object_in(value: JsonDict, name: str) -> JsonDict:
+    """Return the object that stands under the name; an empty one if none does."""
+    found = value.get(name)
+    return found if is_json_object(found) else {}
+
+
+def objects_in(value: JsonDict, name: str) -> list[JsonDict]:
+    """Return the objects in the list under the name."""
+    found = value.get(name)
+    return [one for one in found if is_json_object(one)] if isinstance(found, list) else []
+
+
+def usage_of(told: JsonDict) -> Usage:
+    """Return what was used under the names of the Messages API, where tokens from the cache are counted apart.
+
+    Both APIs count them among those of the input, and differ in the names. What is no count is left out.
+    """
+    asked = _count(told, "prompt_tokens", "input_tokens")
+    answered = _count(told, "completion_tokens", "output_tokens")
+    of_asked = object_in(told, "prompt_tokens_details") or object_in(told, "input_tokens_details")
+    of_answered = object_in(told, "completion_tokens_details") or object_in(told, "output_tokens_details")
+    read, written = _count(of_asked, "cached_tokens"), _count(of_asked, "cache_write_tokens")
+    thought = _count(of_answered, "reasoning_tokens")
+    usage: JsonDict = {}
+    if asked is not None:
+        usage["input_tokens"] = max(0, asked - (read or 0) - (written or 0))
+    if answered is not None:
+        usage["output_tokens"] = answered
+    if read:
+        usage["cache_read_input_tokens"] = read
+    if written:
+        usage["cache_creation_input_tokens"] = written
+    if thought:
+        usage["output_tokens_details"] = {"thinking_tokens": thought}
+    return usage
+
+
+def _count(told: JsonDict, *names: str) -> int | None:
+    counts = (told.get(name) for name in names)
+    return next((one for one in counts if isinstance(one, int) and 0 <= one < _NO_COUNT), None)
+
+
+def fault_of(error: object) -> Fault:
+    """Return the fault that an answer tells in the place of an answer: an object with a message, or a text."""
+    told = error if is_json_object(error) else {"message": error}
+    code, kind = told.get("code"), told.get("type")
+    names = [name for name in (code, kind) if isinstance(name, str)]
+    error_type = next((_TYPES[name] for name in names if name in _TYPES), "api_error")
+    if isinstance(code, int):
+        error_type = type_of_refusal(None, code)
+    elif error_type == "api_error" and any("invalid" in name for name in names):
+        error_type = "invalid_request_error"
+    return Fault(error_type, str(told.get("message") or code or error_type), again=error_type in RETRYABLE)

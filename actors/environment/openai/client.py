@@ -1,0 +1,184 @@
+"""The HTTP client of both APIs, shared by all drivers of a provider."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Generator, Mapping
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+from reenact.actors.environment.failures import type_of_refusal
+from reenact.actors.environment.openai.answer import fault_of
+from reenact.actors.environment.wire.client import ApiClient, check_installed, drain
+from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url, shown
+from reenact.actors.environment.wire.faults import Fault, may_be_sent_again, wait_asked_for
+from reenact.actors.environment.wire.stream import SseDecoder, is_json_object
+
+if TYPE_CHECKING:
+    from openai import AsyncOpenAI, Omit
+
+OPENAI = Api(
+    name="OpenAI",
+    url="https://api.openai.com/v1",
+    key_from="OpenAIProvider(api_key=…)",
+    key_variable="OPENAI_API_KEY",
+    url_variable="OPENAI_BASE_URL",
+)
+PATH = "/v1"
+"""Where the API is at an address that has no path."""
+_UNSENT = (
+    "X-Stainless-Lang",
+    "X-Stainless-Package-Version",
+    "X-Stainless-OS",
+    "X-Stainless-Arch",
+    "X-Stainless-Runtime",
+    "X-Stainless-Runtime-Version",
+    "X-Stainless-Async",
+    "X-Stainless-Retry-Count",
+    "X-Stainless-Read-Timeout",
+    "OpenAI-Organization",
+    "OpenAI-Project",
+)
+"""What the SDK would tell servers of the machine that it runs on, and of its environment variables."""
+_LINGER_SECONDS = 2.0
+"""How long is waited for what was used, once it is known why an answer has ended."""
+
+
+class Reader(Protocol):
+    """Takes in an answer, event by event or whole."""
+
+    @property
+    def is_complete(self) -> bool: ...
+    @property
+    def has_ended(self) -> bool: ...
+    def take(self, _name: str, data: bytes) -> None: ...
+    def whole(self, body: bytes) -> None: ...
+    def end(self) -> None: ...
+
+
+class OpenAIClient(ApiClient["AsyncOpenAI"]):
+    """Makes an `AsyncOpenAI` for the loop that asks for it, and closes it when it is disposed of or the loop ends.
+
+    A server of one's own needs no key; then none is sent.
+
+    Raises:
+        MissingExtraError: the extra `openai` is not installed.
+        ConfigurationError: there is no API key for OpenAI, or it can be none; nothing can be at the address, or no
+            proxy where a variable says; the certificates that a variable names cannot be read.
+    """
+
+    def __init__(self, base_url: str | None, api_key: str | None, timeout: float) -> None:
+        check_installed("openai", "OpenAI", "openai")
+        key = checked_key(api_key, OPENAI) if api_key or base_url is None else ""
+        url = checked_url(base_url, OPENAI)
+        with_path = url if urlsplit(url).path.strip("/") else f"{url.rstrip('/')}{PATH}"
+        super().__init__(url=with_path, key=key, timeout=timeout)
+
+    @property
+    def is_openai(self) -> bool:
+        """Whether it is OpenAI's own server, or its models at Azure, which know the newer names of some fields."""
+        host = urlsplit(self._url).hostname or ""
+        return host.endswith((".openai.com", ".azure.com"))
+
+    async def stream(self, path: str, request: Mapping[str, object], reader: Reader) -> None:
+        """Send the request, let the reader take in the answer, and return when that is complete.
+
+        Raises:
+            Fault: there is no answer, or no whole one.
+        """
+        client = self._connected()
+        import openai  # noqa: PLC0415 - loaded with the client
+
+        with self._faults():
+            stream = await client.post(
+                path,
+                cast_to=object,
+                body=request,
+                options={"headers": self._headers(), "follow_redirects": False},
+                stream=True,
+                stream_cls=openai.AsyncStream[object],
+            )
+            async with stream:
+                kind: str = stream.response.headers.get("content-type", "")
+                if kind.startswith("application/json"):
+                    reader.whole(await stream.response.aread())
+                elif kind.startswith("text/html"):
+                    raise Fault(
+                        "api_error",
+                        f"what answers at {shown(self._url)} is no API: it sends a page for a browser",
+                        again=True,
+                    )
+                else:
+                    await _read(stream.response.aiter_bytes(), reader)
+
+    def _made(self) -> AsyncOpenAI:
+        import openai  # noqa: PLC0415 - half a second that only those pay who talk to such a server
+
+        return openai.AsyncOpenAI(
+            api_key=self._key,
+            base_url=self._url,
+            timeout=openai.Timeout(self._timeout, connect=min(CONNECT_SECONDS, self._timeout)),
+            max_retries=0,
+            _enforce_credentials=False,
+        )
+
+    def _headers(self) -> dict[str, str | Omit]:
+        import openai  # noqa: PLC0415 - loaded with the client
+
+        unsent = openai.Omit()
+        key = f"Bearer {self._key}" if self._key else unsent
+        return {**dict.fromkeys(_UNSENT, unsent), "Authorization": key}
+
+    def _refusal(self, error: Exception) -> Fault | None:
+        import openai  # noqa: PLC0415 - loaded with the client
+
+        if not isinstance(error, openai.APIStatusError):
+            return None
+        body: object = error.body
+        is_unpaid = fault_of(body).error_type == "billing_error"
+        return Fault(
+            "billing_error" if is_unpaid else type_of_refusal(None, error.status_code),
+            self._told(_message(body), error.response),
+            again=may_be_sent_again(error.status_code, error.response.headers) and not is_unpaid,
+            wait=wait_asked_for(error.response.headers),
+        )
+
+
+def _message(body: object) -> str | None:
+    """Return what a refusal says in words; servers differ in where they do."""
+    if isinstance(body, str):
+        return body.strip() or None
+    if is_json_object(body):
+        said = body.get("message") or body.get("detail") or body.get("error")
+        return said if isinstance(said, str) else None if said is None else str(said)
+    return None
+
+
+async def _read(chunks: AsyncIterator[bytes], reader: Reader) -> None:
+    decoder = SseDecoder()
+    with _little_left(reader):
+        async with asyncio.timeout(None) as limit:
+            async for chunk in chunks:
+                for name, data in decoder.feed(chunk):
+                    reader.take(name, data)
+                if reader.is_complete:
+                    break
+                if reader.has_ended and limit.when() is None:
+                    limit.reschedule(asyncio.get_running_loop().time() + _LINGER_SECONDS)
+    if reader.is_complete:
+        await drain(chunks)
+    elif decoder.body and not reader.has_ended:
+        reader.whole(decoder.body)
+    else:
+        reader.end()
+
+
+@contextlib.contextmanager
+def _little_left(reader: Reader) -> Generator[None]:
+    """Forget what goes wrong when the answer is there, and only what was used for it is not."""
+    try:
+        yield
+    except Exception:
+        if not reader.has_ended or reader.is_complete:
+            raise

@@ -1,0 +1,183 @@
+"""A conversation as both APIs take it in: the blocks that they have words for, and what stands for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from reenact.actors.environment.wire.faults import Fault
+from reenact.actors.environment.wire.messages import FOREIGN, ApiBlock, ApiMessage, Limits, api_messages
+from reenact.domain.attachments import DocumentBlock, ImageBlock
+from reenact.domain.messages import Block, OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.plain import is_mapping, is_sequence
+
+LIMITS = Limits(call_id=40, name=64)
+Dialect: TypeAlias = Literal["chat", "responses"]
+
+_OF_OPENAI = "file-"
+_KINDS = {"image": "image", "document": "file"}
+_KEPT = frozenset({"search_result", "container_upload"})
+"""Blocks of a user that have a type of their own nowhere, and are told in words."""
+
+
+class Part(msgspec.Struct, frozen=True):
+    """A part of what a user says: text, or an image or a file, which is at an address or among those of the API."""
+
+    kind: str
+    text: str = ""
+    url: str | None = None
+    file_id: str | None = None
+    name: str = "document.pdf"
+    wrong: str = ""
+    """Why it cannot be sent, and what to do."""
+
+
+def messages_for(dialect: Dialect, conversation: Sequence[Said], *, thoughts: bool) -> list[ApiMessage]:
+    """Return what was said as messages of the Messages API that have nothing in them that is Claude's alone.
+
+    Thoughts are those that were had behind this API; their signature says how they go back.
+    """
+    return api_messages([_own(said, f"{FOREIGN}{dialect}:", thoughts=thoughts) for said in conversation], limits=LIMITS)
+
+
+def _own(said: Said, origin: str, *, thoughts: bool) -> Said:
+    blocks = (_own_block(block, origin) for block in said.content if thoughts or not isinstance(block, ThinkingBlock))
+    return Said(said.role, tuple(block for block in blocks if block is not None), refused=said.refused)
+
+
+def _own_block(block: Block, origin: str) -> Block | None:
+    match block:
+        case TextBlock(text=text):
+            return TextBlock(text)
+        case ThinkingBlock(thinking=thinking, signature=signature):
+            signed = (signature or "").startswith(origin)
+            return ThinkingBlock(thinking, (signature or "").removeprefix(origin)) if signed else None
+        case ToolUseBlock(id=call_id, name=name, input=arguments):
+            return ToolUseBlock(call_id, name, arguments)
+        case OpaqueBlock(data=data):
+            return block if data.get("type") in _KEPT else None
+        case ToolResultBlock() | ImageBlock() | DocumentBlock():
+            return block
+
+
+def text_at(block: Mapping[str, object], name: str) -> str:
+    """Return the text under the name; an empty one if none is there."""
+    value = block.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def text_in(blocks: Sequence[ApiBlock]) -> str:
+    """Return the text of the model, joined."""
+    return "".join(text_at(block, "text") for block in blocks if block.get("type") == "text")
+
+
+def arguments_in(call: ApiBlock) -> str:
+    """Return the arguments of a call as JSON."""
+    return msgspec.json.encode(call.get("input")).decode()
+
+
+def question_parts(dialect: Dialect, blocks: Sequence[ApiBlock], *, is_last: bool) -> list[Part]:
+    """Return what the user says in a message. What cannot be sent is refused in the last one, and named in others.
+
+    Raises:
+        Fault: a part cannot be sent.
+    """
+    said = [part for block in blocks if block.get("type") != "tool_result" for part in _parts(dialect, block)]
+    for part in said:
+        if part.wrong and is_last:
+            raise Fault("invalid_request_error", part.wrong, again=False)
+    return [_named(part) for part in said]
+
+
+def result_parts(dialect: Dialect, result: ApiBlock) -> list[Part]:
+    """Return what a tool has returned; a failure begins with the word."""
+    content = result.get("content")
+    parts = [Part("text", content)] if isinstance(content, str) else []
+    if is_sequence(content):
+        parts = [_named(part) for block in content if is_mapping(block) for part in _parts(dialect, _plain(block))]
+    if result.get("is_error") is True:
+        return [Part("text", "Error:"), *parts]
+    return parts or [Part("text", "")]
+
+
+def joined(parts: Sequence[Part]) -> str:
+    """Return the text of the parts, in paragraphs."""
+    return "\n\n".join(part.text for part in parts if part.kind == "text")
+
+
+def _plain(block: Mapping[object, object]) -> ApiBlock:
+    return {str(name): value for name, value in block.items()}
+
+
+def _named(part: Part) -> Part:
+    return Part("text", f"[{part.kind} that cannot be shown here]") if part.wrong else part
+
+
+def _parts(dialect: Dialect, block: ApiBlock) -> Iterator[Part]:
+    kind = text_at(block, "type")
+    match kind:
+        case "text":
+            yield Part("text", text_at(block, "text"))
+        case "image":
+            yield _attached(dialect, "image", block)
+        case "document":
+            yield from _document(dialect, block)
+        case "search_result":
+            yield Part("text", "\n".join([text_at(block, "title"), text_at(block, "source"), *_texts(block)]))
+        case "tool_reference":
+            yield Part("text", text_at(block, "tool_name"))
+        case _:
+            yield Part(kind, wrong=f"a block of type {kind!r} is Claude's own: hand in the content itself")
+
+
+def _texts(block: ApiBlock) -> list[str]:
+    content = block.get("content")
+    if isinstance(content, str):
+        return [content]
+    return [text_at(_plain(one), "text") for one in content if is_mapping(one)] if is_sequence(content) else []
+
+
+def _document(dialect: Dialect, block: ApiBlock) -> Iterator[Part]:
+    title, context = text_at(block, "title"), text_at(block, "context")
+    if title or context:
+        yield Part("text", "\n".join(filter(None, [title, context])))
+    source = _source(block)
+    match source.get("type"):
+        case "text":
+            yield Part("text", text_at(source, "data"))
+        case "content":
+            pieces = source.get("content")
+            if isinstance(pieces, str):
+                yield Part("text", pieces)
+            elif is_sequence(pieces):
+                for piece in pieces:
+                    yield from _parts(dialect, _plain(piece)) if is_mapping(piece) else ()
+        case _:
+            yield _attached(dialect, "document", block)
+
+
+def _source(block: ApiBlock) -> ApiBlock:
+    source = block.get("source")
+    return _plain(source) if is_mapping(source) else {}
+
+
+def _attached(dialect: Dialect, what: str, block: ApiBlock) -> Part:
+    """Return an image or a document as a part; Chat Completions takes no address of one, and no id of the other."""
+    source = _source(block)
+    kind, name = _KINDS[what], f"{text_at(block, 'title').removesuffix('.pdf') or 'document'}.pdf"
+    match source.get("type"):
+        case "base64":
+            return Part(kind, url=f"data:{text_at(source, 'media_type')};base64,{text_at(source, 'data')}", name=name)
+        case "url" if what == "image" or dialect == "responses":
+            return Part(kind, url=text_at(source, "url"), name=name)
+        case "file" if text_at(source, "file_id").startswith(_OF_OPENAI):
+            if what == "document" or dialect == "responses":
+                return Part(kind, file_id=text_at(source, "file_id"))
+            wrong = 'Chat Completions takes no image by the id of a file: hand in its bytes, or use api="responses"'
+        case "file":
+            wrong = f"the {what} is a file at another provider, which the model cannot read: hand in its bytes"
+        case _:
+            wrong = 'Chat Completions takes no document by its address: hand in its bytes, or use api="responses"'
+    return Part(kind, wrong=wrong)

@@ -1,0 +1,167 @@
+"""Models behind OpenAI's APIs: a provider, and the drivers that it gives to agents."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Mapping
+from typing import Literal
+
+from reenact.actors.environment.api import LLMConfig
+from reenact.actors.environment.openai.chat import chat_messages, chat_tool
+from reenact.actors.environment.openai.chat_stream import ChatReader
+from reenact.actors.environment.openai.client import OpenAIClient, Reader
+from reenact.actors.environment.openai.responses import function_tool, input_items
+from reenact.actors.environment.openai.responses_stream import ResponsesReader
+from reenact.actors.environment.wire.decode import MessageDecoder
+from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver
+from reenact.actors.environment.wire.faults import Fault
+from reenact.domain.errors import ConfigurationError
+
+RESERVED = frozenset({"model", "messages", "input", "instructions", "stream", "tools"})
+"""What `extra` may not hold, for it comes from elsewhere."""
+_SEALED = "reasoning.encrypted_content"
+"""What older servers send only to who asks for it, and refuse to send for models that do not think."""
+_PATHS = {"chat": "/chat/completions", "responses": "/responses"}
+
+_log = logging.getLogger(__name__)
+
+
+class OpenAIProvider:
+    """Models of OpenAI, and of each server that speaks one of its APIs, such as Ollama, llama-server, vLLM, LM Studio.
+
+    `base_url` is where the server is, OpenAI by default; one without a path gets `/v1`. A server of one's own may need
+    no `api_key`. `model` answers where the image names none. `api` is `"chat"` for Chat Completions, which nearly all
+    servers speak, or `"responses"`. `max_tokens` is the most that is asked for in an answer, where the image or the
+    runtime would allow more. `effort` is how much the model thinks, as the server names it. `timeout` is in seconds,
+    and holds for each silence. `extra` goes into each request as it is; what is None there is left out of the request.
+
+    Raises:
+        MissingExtraError: the extra `openai` is not installed.
+        ConfigurationError: there is no API key for OpenAI; nothing can be at the address; a value is out of its range.
+    """
+
+    def __init__(
+        self,
+        base_url: str | None = None,
+        api_key: str | None = None,
+        model: str | None = None,
+        *,
+        api: Literal["chat", "responses"] = "chat",
+        max_tokens: int | None = None,
+        temperature: float | None = None,
+        effort: str | None = None,
+        stop_sequences: tuple[str, ...] = (),
+        timeout: float = 600.0,
+        max_retries: int = 4,
+        extra: Mapping[str, object] | None = None,
+    ) -> None:
+        if api not in _PATHS:
+            raise ConfigurationError(f"api is {api!r}; it is 'chat' or 'responses'")
+        for name in (extra or {}).keys() & RESERVED:
+            raise ConfigurationError(f"extra[{name!r}] is not taken from there; it has an argument of its own")
+        if api == "responses" and stop_sequences:
+            raise ConfigurationError("the Responses API has no stop sequences; use api='chat', or leave them out")
+        LLMConfig(max_tokens=1 if max_tokens is None else max_tokens, stop_sequences=stop_sequences)  # it checks them
+        self._client = OpenAIClient(base_url, api_key, timeout)
+        self._model = model
+        self._api = api
+        self._max_tokens = max_tokens
+        self._max_retries = max_retries
+        self._settings: dict[str, object] = {"temperature": temperature, "stop": list(stop_sequences) or None}
+        if api == "chat":
+            self._settings["reasoning_effort"] = effort
+        elif effort is not None:
+            self._settings |= {"reasoning": {"effort": effort, "summary": "auto"}, "include": [_SEALED]}
+        self._extra = dict(extra or {})
+        self._warned = False
+
+    @property
+    def name(self) -> str:
+        """What kind of model this is."""
+        return "openai"
+
+    async def provide(self) -> OpenAIDriver:
+        """Return a driver; the first one waits until the SDK is loaded, beside the event loop."""
+        await asyncio.to_thread(importlib.import_module, "openai")
+        return OpenAIDriver(self, self._client, Patience(self._max_retries))
+
+    def request(self, question: Question, *, thoughts: bool = True) -> dict[str, object]:
+        """Return the body of the request that lets the model answer, streaming.
+
+        Raises:
+            Fault: there is no model to ask, or something in the question cannot be sent.
+        """
+        model = question.model or self._model
+        if not model:
+            told = "no model is named: OpenAIProvider(model=…), or Image(model=…)"
+            raise Fault("invalid_request_error", told, again=False)
+        asked = question.max_tokens or self._max_tokens
+        most = min(asked, self._max_tokens or asked) if asked else None
+        shaped = self._chat if self._api == "chat" else self._responses
+        request = {**self._settings, **shaped(question, most, thoughts=thoughts), "model": model, **self._extra}
+        return {name: value for name, value in {**request, "stream": True}.items() if value is not None}
+
+    def reader(self, message: MessageDecoder, question: Question) -> Reader:
+        """Return what reads the answer."""
+        reader = ChatReader if self._api == "chat" else ResponsesReader
+        return reader(message, question.messages)
+
+    @property
+    def path(self) -> str:
+        """Where requests are sent, below the address."""
+        return _PATHS[self._api]
+
+    def warn(self, question: Question) -> None:
+        """Log once which tools are not sent."""
+        names = [str(tool.get("name")) for tool in question.tools if "input_schema" not in tool]
+        if names and not self._warned:
+            self._warned = True
+            _log.warning("not sent, because they are tools of the Messages API: %s", ", ".join(names))
+
+    def _chat(self, question: Question, most: int | None, *, thoughts: bool) -> dict[str, object]:
+        tools = [chat_tool(tool) for tool in question.tools if "input_schema" in tool]
+        return {
+            "messages": chat_messages(question, thoughts=thoughts),
+            "tools": tools or None,
+            "stream_options": {"include_usage": True},
+            "max_completion_tokens" if self._client.is_openai else "max_tokens": most,
+        }
+
+    def _responses(self, question: Question, most: int | None, *, thoughts: bool) -> dict[str, object]:
+        tools = [function_tool(tool) for tool in question.tools if "input_schema" in tool]
+        return {
+            "input": input_items(question, thoughts=thoughts),
+            "instructions": question.system if (question.system or "").strip() else None,
+            "tools": tools or None,
+            "store": False,
+            "max_output_tokens": most,
+        }
+
+
+class OpenAIDriver(StreamingDriver):
+    """Lets a model answer, streaming; sends a request again while nothing of its answer has been reported."""
+
+    def __init__(self, provider: OpenAIProvider, client: OpenAIClient, patience: Patience) -> None:
+        super().__init__(client, patience, shares_client=True)
+        self._provider = provider
+        self._client = client
+
+    def warn(self, question: Question) -> None:
+        """Log once what is not sent."""
+        self._provider.warn(question)
+
+    async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:
+        """Send the question and let the message take in the answer."""
+        request = self._provider.request(question, thoughts=thoughts)
+
+        async def send() -> None:
+            await self._client.stream(self._provider.path, request, self._provider.reader(message, question))
+
+        await self._patience.retried(send, message)
+
+    def is_about_thoughts(self, fault: Fault) -> bool:
+        """Return whether it is the thoughts in the conversation that the server does not accept."""
+        words = ("reasoning", "encrypted", "thinking")
+        return fault.error_type == "invalid_request_error" and any(word in fault.message for word in words)
