@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -10,6 +11,7 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line asks for and return the exit code, which is 2 if the extra `cli` is not installed."""
+    leave_current_folder(is_started=argv is None)
     try:
         from reenact.cli import app  # noqa: PLC0415 - so that this needs the standard library alone
     except ModuleNotFoundError as error:
@@ -17,3 +19,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"reenact: error: {why}: pip install 'reenact[cli]'", file=sys.stderr)  # noqa: T201 - there is no console yet
         return 2
     return app.main(argv)
+
+
+def leave_current_folder(*, is_started: bool) -> None:
+    """Look for no module in the current folder, which may be anybody's: `python -c` and `python -m` have it first.
+
+    What the environment names is kept, and so is what is installed there.
+    """
+    first = sys.path[0] if sys.path else None
+    if first == "" or (is_started and not sys.flags.safe_path and first == _current_folder()):
+        del sys.path[0]
+
+
+def _current_folder() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109 - as the interpreter writes it, and without more imports
+    except OSError:  # it is gone
+        return None

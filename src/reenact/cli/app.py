@@ -65,9 +65,11 @@ _APPENDIX: Final[Sequence[Section]] = (
     (
         "Environment",
         (
-            ("ANTHROPIC_API_KEY", "The key; without one a mock answers, and says so."),
-            ("ANTHROPIC_MODEL", "The model, unless --model names one."),
-            ("ANTHROPIC_BASE_URL", "Where the API is."),
+            ("REENACT_PROVIDER", "Who answers, unless --provider names somebody."),
+            ("ANTHROPIC_API_KEY", "The key for claude; without one a mock answers, and says so."),
+            ("OPENAI_API_KEY", "The key for openai; a server of your own may need none."),
+            ("…_MODEL", "ANTHROPIC_MODEL or OPENAI_MODEL: the model, unless --model names one."),
+            ("…_BASE_URL", "Likewise: where the API is, unless --base-url says it."),
             ("REENACT_DB", "The log, unless --db names one."),
             ("MOCK_LLM, MOCK_SCENARIO", "Let the mock answer, and from which script."),
             ("NO_COLOR", "No colours."),

@@ -9,22 +9,25 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from reenact._runtime import Runtime
 from reenact.actors.feed.retention import Retention
-from reenact.cli.chat.answering import answering, check_policy, image_of, model_of
+from reenact.cli.chat.answering import answering, check_policy, image_of
 from reenact.cli.commands.sessions import log_to_write
 from reenact.cli.interrupts import stopping
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, ServerEndedError
 from reenact.cli.parsing.options import ServeOptions
+from reenact.cli.parsing.preferences import who_answers
 from reenact.cli.settings.configuration import (
-    KNOWN_PRICES,
     check_file,
     check_price,
     functions_of,
     read_prices,
     user_name,
 )
+from reenact.cli.settings.providers import MOCK
 from reenact.domain.errors import ConfigurationError, needing_extra
 from reenact.server import Server
 from reenact.server.limits import Limits
@@ -47,14 +50,19 @@ def serve(options: ServeOptions, console: Console) -> int:
         console.warn(f"others may read or change the tokens in {options.token_file}; chmod 600 keeps them to yourself")
     if (options.allow_actions or options.by is not None) and not options.inspect:
         raise ConfigurationError("--allow-actions and --by are for --inspect")
+    options = who_answers(msgspec.structs.replace(options, provider=_provider(options)), console.environ)
     with console.guarding_output():
         image, prices = image_of(options), read_prices(options.prices)
         check_policy(options, image)
-        answerer, llm = answering(_environ(options, console.environ))
+        answerer, llm = answering(
+            _environ(options, console.environ), provider=options.provider, base_url=options.base_url
+        )
+        console.variables = answerer.variables
+        answerer.check_model(options.model)
         if answerer.mock is None:
-            prices = {**KNOWN_PRICES, **prices}
+            prices = {**answerer.known_prices, **prices}
         database = log_to_write(options.database, console)
-        model = model_of(console.environ, options.model)
+        model = answerer.model_of(options.model)
         try:
             if image.cost_limit is not None and answerer.mock is None:
                 check_price(model, prices, "what sessions cost has a limit (--max-cost)")
@@ -145,11 +153,15 @@ def _retention(options: ServeOptions) -> Retention:
         raise ConfigurationError(f"--keep-deltas and --keep-consumers are hours: {error}") from error
 
 
+def _provider(options: ServeOptions) -> str | None:
+    """Return the provider that the options name; a scenario is the mock's."""
+    if not options.mock and options.scenario is None:
+        return options.provider
+    if options.provider not in {None, MOCK}:
+        raise ConfigurationError(f"--mock and --scenario are for the mock, and --provider is {options.provider}")
+    return MOCK
+
+
 def _environ(options: ServeOptions, environ: Mapping[str, str]) -> Mapping[str, str]:
-    """Return the variables with what the options say in their place; a scenario is the mock's."""
-    said = dict(environ)
-    if options.mock or options.scenario is not None:
-        said["MOCK_LLM"] = "true"
-    if options.scenario is not None:
-        said["MOCK_SCENARIO"] = options.scenario
-    return said
+    """Return the variables, with the script that the options name in its place."""
+    return environ if options.scenario is None else {**environ, "MOCK_SCENARIO": options.scenario}

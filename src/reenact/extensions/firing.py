@@ -128,7 +128,7 @@ def _text(reason: object) -> str:
 LONGEST = 10_000
 """Characters of what a hook says that anybody is told."""
 
-_SECRETS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"})
+_SECRETS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
 _LOG = "REENACT_DB"
 
 

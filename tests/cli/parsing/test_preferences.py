@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.cli.output.console import Console
-from reenact.cli.parsing.options import OutputFormat, TalkOptions
-from reenact.cli.parsing.preferences import Preferences, preferred, read_preferences
+from reenact.cli.parsing.options import OutputFormat, ServeOptions, TalkOptions
+from reenact.cli.parsing.preferences import Preferences, preferred, read_preferences, who_answers
 from reenact.cli.settings.files import KEYS
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array
@@ -25,6 +25,7 @@ from tests.cli.conftest import Json, Outcome, Run
 from tests.cli.tools import TOOLS, Office
 from tests.examples import examples
 
+VARIABLES: Final = {"model": "ANTHROPIC_MODEL", "db": "REENACT_DB"}
 OF_PROJECTS: Final = {"model", "systemPrompt", "maxTurns", "maxCost", "prices", "timeout"}
 LIMITS: Final = {"maxTurns", "maxCost", "timeout"}
 OF_NEW: Final = {"model", "systemPrompt", "maxTurns", "maxCost", "policy", "mcpConfig"}
@@ -80,7 +81,7 @@ def test_the_first_who_says_something_holds_and_a_project_only_lowers_limits(
 ) -> None:
     options = TalkOptions(prompt="x", resume=resume, prices=("m=1.0,1.0",))
     options = msgspec.structs.replace(options, **{KEYS[name].option: as_option(name, line[name]) for name in line})
-    environ = {key.variable: str(variables[name]) for name, key in KEYS.items() if key.variable and name in variables}
+    environ = {VARIABLES[name]: str(variables[name]) for name in VARIABLES if name in variables}
 
     with written(json.dumps(user), json.dumps(project)) as home:
         console = Console({**home, **environ}, in_ci=True)
@@ -89,7 +90,7 @@ def test_the_first_who_says_something_holds_and_a_project_only_lowers_limits(
     is_limited = "maxCost" in user or ("maxCost" in line and not options.goes_on)
     for name in VALUES:
         said = [value[name] for value in (line,) if name in value]
-        is_said_elsewhere = KEYS[name].variable in environ or (options.goes_on and name in OF_NEW)
+        is_said_elsewhere = VARIABLES.get(name) in environ or (options.goes_on and name in OF_NEW)
         of_project = name in OF_PROJECTS and not (name == "model" and is_limited)  # for which the user has no price
         files_that_count = () if is_said_elsewhere else (*([project] if of_project else []), user)
         said += [value[name] for value in files_that_count if name in value]
@@ -246,6 +247,9 @@ def test_a_file_that_is_wrong_is_bad_configuration_and_says_where(
 @pytest.mark.parametrize(
     ("content", "words"),
     [
+        ({"provider": "ollama"}, "provider must be openai, claude, mock, or MODULE:NAME"),
+        ({"baseUrl": 8080}, "baseUrl must be the URL of an API"),
+        ({"baseUrl": "http://localhost:8080"}, "baseUrl needs a provider beside it"),
         ({"outputFormat": "xml"}, 'outputFormat must be "text" or "json" or "stream-json"'),
         ({"allowedTools": "send_mail"}, "allowedTools must be a list of names"),
         ({"allowedTools": [""]}, "allowedTools must be a list of names"),
@@ -457,6 +461,69 @@ def test_settings_are_listed_with_where_they_come_from(run: Run, home: Path, tmp
     assert effective(named)["model"][0] == "b"
     assert f'model         "b"  ({of_project})' in page
     assert "ignored: db, " in page
+
+
+MINE: Final = {"provider": "claude", "baseUrl": "http://proxy:8080", "model": "mine"}
+OWN: Final = {"provider": "my.models:Own", "model": "mine"}
+
+
+@pytest.mark.parametrize(
+    ("user", "project", "line", "environ", "answers"),
+    [
+        (MINE, {}, {}, {}, ("claude", "http://proxy:8080", "mine")),
+        (MINE, {}, {"provider": "claude"}, {}, ("claude", "http://proxy:8080", "mine")),
+        (MINE, {}, {"base_url": "http://x"}, {}, ("claude", "http://x", "mine")),
+        (MINE, {}, {"provider": "mock"}, {}, ("mock", None, None)),
+        (MINE, {}, {"provider": "my.models:Own", "model": "other"}, {}, ("my.models:Own", None, "other")),
+        (MINE, {}, {}, {"REENACT_PROVIDER": "my.models:Own"}, (None, None, None)),
+        (MINE, {}, {}, {"REENACT_PROVIDER": "claude"}, (None, "http://proxy:8080", "mine")),
+        (MINE, {}, {}, {"MOCK_LLM": "true"}, (None, None, None)),
+        (MINE, {}, {}, {"ANTHROPIC_BASE_URL": "http://x"}, ("claude", None, "mine")),
+        (MINE, {}, {}, {"ANTHROPIC_MODEL": "other"}, ("claude", "http://proxy:8080", None)),
+        (OWN, {}, {}, {"ANTHROPIC_MODEL": "other"}, ("my.models:Own", None, "mine")),
+        ({"model": "mine"}, {}, {"provider": "my.models:Own"}, {}, ("my.models:Own", None, "mine")),
+    ],
+)
+def test_an_address_and_a_model_are_for_the_provider_beside_which_they_stand(
+    user: Json, project: Json, line: Json, environ: dict[str, str], answers: tuple[str | None, ...]
+) -> None:
+    with written(json.dumps(user), json.dumps(project)) as home:
+        console = Console({**home, **environ}, in_ci=True)
+        talk = preferred(TalkOptions(**line), frozenset(line), console)
+        serve = who_answers(ServeOptions(**line), console.environ)
+
+    assert (talk.provider, talk.base_url, talk.model) == answers
+    assert (serve.provider, serve.base_url, serve.model) == answers
+
+
+@pytest.mark.parametrize(
+    ("user", "line", "model"),
+    [({}, {}, "theirs"), (MINE, {}, "theirs"), (OWN, {}, "mine"), ({}, {"provider": "my.models:Own"}, None)],
+)
+def test_a_project_names_models_of_claude_alone(user: Json, line: Json, model: str | None) -> None:
+    with written(json.dumps(user), json.dumps({"model": "theirs", "provider": "mock"})) as home:
+        found = preferred(TalkOptions(**line), frozenset(line), Console(home, in_ci=True))
+        served = who_answers(ServeOptions(**line), home)
+
+    assert found.model == model
+    assert served.model == user.get("model")
+
+
+def test_who_answers_is_listed_with_where_that_comes_from(run: Run, home: Path) -> None:
+    of_user = put(home, {"provider": "claude", "baseUrl": "http://me:secret@proxy:8080/v1?key=secret", "model": "mine"})
+
+    listed, mocked, named = (
+        run("settings", "--output-format", "json", **variables)
+        for variables in ({}, {"MOCK_LLM": "1"}, {"REENACT_PROVIDER": "a:b", "ANTHROPIC_BASE_URL": "http://x"})
+    )
+
+    assert effective(listed)["provider"] == ("claude", "user", str(of_user))
+    assert effective(listed)["baseUrl"] == ("http://proxy:8080/v1", "user", str(of_user))
+    assert effective(mocked)["provider"] == ("mock", "environment", "MOCK_LLM")
+    assert effective(mocked)["baseUrl"] == (None, "default", None)
+    assert effective(named)["provider"] == ("a:b", "environment", "REENACT_PROVIDER")
+    assert (effective(named)["baseUrl"][0], effective(named)["model"][0]) == (None, None)
+    assert [one["key"] for one in named.result["passed_over"]] == ["baseUrl", "model"]
 
 
 def test_who_has_no_settings_is_told_so(run: Run) -> None:

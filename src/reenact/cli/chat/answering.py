@@ -1,4 +1,4 @@
-"""What a session is made of: who answers, Claude or the mock, the image that options say, and what extensions add."""
+"""What a session is made of: who answers, the image that options say, and what extensions add."""
 
 from __future__ import annotations
 
@@ -12,18 +12,23 @@ import msgspec
 from reenact._runtime import Runtime
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.actors.environment.model import ProviderEnvironmentFactory
 from reenact.actors.environment.tools.tool import Tool
 from reenact.actors.environment.tools.toolbox import Toolbox
+from reenact.actors.environment.wire.endpoint import shown
 from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import ServeOptions, TalkOptions
-from reenact.cli.settings.configuration import load_tools, read_policies, read_servers
-from reenact.cli.settings.environment import given, home_directory, is_on
+from reenact.cli.settings.configuration import KNOWN_PRICES, load_tools, read_policies, read_servers
+from reenact.cli.settings.environment import given, home_directory
+from reenact.cli.settings.own_provider import own_provider
+from reenact.cli.settings.providers import BASE_URL, CLAUDE, MOCK, OPENAI, VARIABLES, Variables, provider_of
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.history import UsageInfo
 from reenact.domain.image import Image, check_policy_names, define
 from reenact.domain.loop.asking import ASK_USER
+from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import MAX_STEPS
 
 _SKILL = "skill"
@@ -37,9 +42,16 @@ class Answering:
     What `model` and `system_prompt` name holds in the place of what the session was created with. The `model` may be
     changed, which holds for environments that are made from then on; the system prompt does not hold in sessions that
     were `begun` in this run, which were created with it. `mock` has the words for the factory if it is one of mocks.
+    Otherwise `who` answers, `variables` say how it is reached, and `default` is the model where none is named, which a
+    service with models of many kinds does not have.
     """
 
     _factory: EnvironmentFactory
+    who: str = "Claude"
+    variables: Variables | None = VARIABLES[CLAUDE]
+    default: str = DEFAULT_MODEL
+    known_prices: Mapping[str, Price] = field(default_factory=lambda: KNOWN_PRICES)
+    must_name_model: bool = False
     mock: str | None = None
     model: str | None = None
     system_prompt: str | None = None
@@ -78,8 +90,23 @@ class Answering:
         return self._created_with
 
     def name(self, otherwise: str) -> str:
-        """Return who answers; Claude is the model `otherwise` unless this run has another."""
-        return self.mock or f"Claude ({self.model or otherwise}) answers"
+        """Return who answers, with the model `otherwise` unless this run has another."""
+        if self.mock is not None:
+            return self.mock
+        model = self.model or otherwise
+        return f"{self.who} ({model}) answers" if model else f"{self.who} answers"
+
+    def check_model(self, named: str | None) -> None:
+        """Raise `ConfigurationError` if nobody says which model is to answer, and there is none that usually does."""
+        if self.must_name_model and not self.model_of(named):
+            variable = "" if self.variables is None else f", {self.variables.model}"
+            raise ConfigurationError(
+                f"{self.who} has more than one model: name yours, with --model{variable} or `model` in your settings"
+            )
+
+    def model_of(self, *named: str | None) -> str:
+        """Return the model that is meant: the first that is named, or the default one, which may be nothing."""
+        return next(filter(None, named), self.default)
 
     def departures(self) -> list[str]:
         """Return in words what is not as the session was created for which an environment was made last."""
@@ -93,35 +120,91 @@ class Answering:
         ]
 
 
-def model_of(environ: Mapping[str, str], *named: str | None) -> str:
-    """Return the model that is meant: the first that is named, that of the environment, or the default one."""
-    return next(filter(None, (*named, given(environ, "ANTHROPIC_MODEL"))), DEFAULT_MODEL)
-
-
 def answering(
-    environ: Mapping[str, str], *, model: str | None = None, system_prompt: str | None = None
+    environ: Mapping[str, str],
+    *,
+    provider: str | None = None,
+    base_url: str | None = None,
+    model: str | None = None,
+    system_prompt: str | None = None,
 ) -> tuple[Answering, LLMConfig]:
-    """Return who answers, and how Claude is reached.
+    """Return who answers, and how the model is reached.
 
     Raises:
         UnknownScenarioError: `MOCK_SCENARIO` names none that there is.
+        ConfigurationError: there is no such provider, or it cannot be reached like this.
     """
-    llm = LLMConfig(
-        api_key=given(environ, "ANTHROPIC_API_KEY"),
-        base_url=given(environ, "ANTHROPIC_BASE_URL"),
-        model=given(environ, "ANTHROPIC_MODEL"),
-    )
-    if llm.api_key and not is_on(environ.get("MOCK_LLM")):
-        from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
+    name = provider_of(provider, environ)
+    variables = VARIABLES.get(name)
+    if variables is None and base_url is not None:
+        apis = " or ".join(VARIABLES)
+        raise ConfigurationError(f"--base-url is for an API, and {name} is none; say --provider {apis}, too")
+    if name == MOCK:
+        return _mock(environ, model, system_prompt)
+    if variables is None:
+        own = own_provider(name)
+        factory = ProviderEnvironmentFactory(own)
+        ours = Answering(
+            factory,
+            who=name,
+            default="",
+            variables=None,
+            known_prices={},
+            model=model,
+            system_prompt=system_prompt,
+        )
+        return ours, LLMConfig()
+    llm = _reached(environ, variables, base_url)
+    if base_url is not None:
+        variables = msgspec.structs.replace(variables, url=BASE_URL)
+    if name == OPENAI:
+        return _openai(llm, variables, model, system_prompt), llm
+    from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
 
-        claude = ClaudeEnvironmentFactory(llm)
-        return Answering(claude, model=model, system_prompt=system_prompt), llm
+    claude = Answering(
+        ClaudeEnvironmentFactory(llm),
+        default=llm.model or DEFAULT_MODEL,
+        variables=variables,
+        model=model,
+        system_prompt=system_prompt,
+    )
+    return claude, llm
+
+
+def _reached(environ: Mapping[str, str], variables: Variables, base_url: str | None) -> LLMConfig:
+    return LLMConfig(
+        api_key=given(environ, variables.key),
+        base_url=base_url or given(environ, variables.url),
+        model=given(environ, variables.model),
+    )
+
+
+def _openai(llm: LLMConfig, variables: Variables, model: str | None, system_prompt: str | None) -> Answering:
+    from reenact.actors.environment.openai.provider import OpenAIProvider  # noqa: PLC0415 - when it is needed
+
+    openai = OpenAIProvider(llm.base_url, llm.api_key, llm.model)
+    return Answering(
+        ProviderEnvironmentFactory(openai),
+        who="OpenAI" if llm.base_url is None else shown(llm.base_url),
+        default=llm.model or "",
+        variables=variables,
+        known_prices={},
+        must_name_model=True,
+        model=model,
+        system_prompt=system_prompt,
+    )
+
+
+def _mock(environ: Mapping[str, str], model: str | None, system_prompt: str | None) -> tuple[Answering, LLMConfig]:
     from reenact.actors.environment.mock import MockEnvironmentFactory  # noqa: PLC0415 - when it is needed
 
+    llm = _reached(environ, VARIABLES[CLAUDE], None)
     scenario = given(environ, "MOCK_SCENARIO") or "default"
     why = "" if llm.api_key else "; set ANTHROPIC_API_KEY to talk to Claude"
     words = f"the mock answers, from its script {scenario!r}{why}"
-    return Answering(MockEnvironmentFactory(scenario), mock=words, model=model, system_prompt=system_prompt), llm
+    mock = MockEnvironmentFactory(scenario)
+    default = llm.model or DEFAULT_MODEL
+    return Answering(mock, default=default, mock=words, model=model, system_prompt=system_prompt), llm
 
 
 def image_of(options: TalkOptions | ServeOptions, tools: tuple[object, ...] | None = None) -> Image:

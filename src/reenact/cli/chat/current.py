@@ -12,11 +12,10 @@ from dataclasses import dataclass, field
 from reenact._location import location_of
 from reenact._runtime import Runtime, codec
 from reenact.actors.container import ImageActor
-from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.journal.opening import without_password
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.session import SessionActor
-from reenact.cli.chat.answering import Answering, Extending, model_of
+from reenact.cli.chat.answering import Answering, Extending
 from reenact.cli.chat.conversation import Attending, Conversation, Decision, new_session_id
 from reenact.cli.commands.sessions import reading
 from reenact.cli.output.answers import Answer
@@ -51,7 +50,7 @@ class Current:
     prices: Mapping[str, Price]
     waiting: list[str] = field(default_factory=list[str])
     """The turns that waited when the session was come to: `settle` hears them out."""
-    _model: str = DEFAULT_MODEL
+    _model: str = ""
     _told: set[str] = field(default_factory=set[str])
 
     @property
@@ -191,11 +190,11 @@ class Current:
     def _take_note(self, conversation: Conversation) -> None:
         """Take note of who answers in the conversation, and warn of what is not as it was."""
         if conversation.created is None:
-            self._model = self.answerer.created_with or DEFAULT_MODEL
+            self._model = self.answerer.created_with or self.answerer.default
             for departure in self.answerer.departures():
                 self.console.warn(departure)
         else:
-            self._model = model_of(self.console.environ, conversation.created.model)
+            self._model = self.answerer.model_of(conversation.created.model)
 
     def _must_have_price(self, conversation: Conversation, model: str | None) -> None:
         """Raise `ConfigurationError` if what the session costs has a limit, and nobody knows what is to be paid.
@@ -206,7 +205,7 @@ class Current:
             return
         created = definition_of(conversation, self.options.database, self.console)
         if created.cost_limit is not None:
-            asked = model_of(self.console.environ, model, created.model)
+            asked = self.answerer.model_of(model, created.model)
             check_price(asked, self.prices, f"what session {conversation.session_id} costs has a limit (--max-cost)")
 
 

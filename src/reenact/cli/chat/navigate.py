@@ -6,7 +6,6 @@ import re
 from collections.abc import Sequence
 
 from reenact._runtime import Runtime
-from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.cli.chat.current import Talking
 from reenact.cli.chat.inspect import SHOWN, entries, newest_sessions, numbered_lines, sessions
 from reenact.cli.output.answers import cut
@@ -89,7 +88,7 @@ def models(talking: Talking) -> list[tuple[str, str]]:
     conversation = current.conversation
     used = {} if conversation.is_new else current.runtime.sessions.usage(conversation.session_id).models
     answered = [name for name in used if name and not name.startswith("@")]
-    known = dict.fromkeys((*current.prices, *answered, DEFAULT_MODEL))
+    known = dict.fromkeys(filter(None, (*current.prices, *answered, current.answerer.default)))
     words = {name: "has a price" if name in current.prices else "" for name in known}
     return [(_AS_CREATED, "what each session was created with"), *words.items()]
 

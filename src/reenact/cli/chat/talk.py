@@ -43,7 +43,7 @@ from reenact.cli.output.failures import (
 )
 from reenact.cli.output.streams import gives
 from reenact.cli.parsing.options import OutputFormat, TalkOptions
-from reenact.cli.settings.configuration import KNOWN_PRICES, functions_of, read_prices
+from reenact.cli.settings.configuration import functions_of, read_prices
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
 from reenact.domain.events import Envelope
 from reenact.domain.image import Image, define
@@ -97,7 +97,8 @@ def _answer(prompts: Iterable[str], options: TalkOptions, console: Console, exte
 @contextmanager
 def _conversation(options: TalkOptions, console: Console, added: Extending) -> Generator[Current]:
     """Open the log and choose the session: a new one, the newest, or the one that was named."""
-    for name, text in (("--model", options.model), ("--resume", options.resume or None)):
+    texts = {"--model": options.model, "--resume": options.resume or None, "--base-url": options.base_url}
+    for name, text in texts.items():
         if text is not None:
             check_text(name, text)
     with console.guarding_output():
@@ -107,12 +108,17 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
         check_policy(options, image)
         answerer, llm = answering(
             console.environ,
+            provider=options.provider,
+            base_url=options.base_url,
             model=options.model if options.goes_on else None,
             system_prompt=options.system_prompt if options.goes_on else None,
         )
+        console.variables = answerer.variables
+        if not options.goes_on:
+            answerer.check_model(image.model)
         functions = functions_of(image.tools)
         if answerer.mock is None:
-            prices = {**KNOWN_PRICES, **prices}
+            prices = {**answerer.known_prices, **prices}
         try:
             database = log_to_write(options.database, console)
             runtime = SharedRuntime.open(

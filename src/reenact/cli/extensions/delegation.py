@@ -18,14 +18,14 @@ from reenact.actors.environment.api import (
     SystemBusConsumer,
     SystemBusProducer,
 )
-from reenact.cli.chat.answering import AGENTS, Answering, model_of, usage_of_agents
+from reenact.cli.chat.answering import AGENTS, Answering, usage_of_agents
 from reenact.cli.chat.conversation import Attending, Conversation
 from reenact.cli.chat.current import definition_of
 from reenact.cli.output.answers import Answer, unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, Problem
 from reenact.cli.parsing.options import TalkOptions
-from reenact.cli.settings.configuration import KNOWN_PRICES, check_price, read_prices
+from reenact.cli.settings.configuration import check_price, read_prices
 from reenact.domain.content import check_content
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.events import Envelope, MessageStart, MessageStop, StreamData, TextDelta, TurnStarted
@@ -179,13 +179,13 @@ class Delegation:
             who = "the session, with the agents asked from it,"
             what = f"{who} has spent {spent:.6g}, and may spend {limit.max_total:.6g} (--max-cost)"
             return Problem(ExitCode.USAGE, COST_LIMIT, f"@{agent.name} is not asked: {what}")
-        asked = model_of(self._console.environ, agent.model, session.model)
-        if agent.model is None and self.answerer is not None and self.answerer.mock is not None:
+        answerer = self.answerer
+        if answerer is None or (agent.model is None and answerer.mock is not None):
             return None
         try:
             check_price(
-                asked,
-                {**KNOWN_PRICES, **read_prices(self._options.prices)},
+                answerer.model_of(agent.model, session.model),
+                {**answerer.known_prices, **read_prices(self._options.prices)},
                 "what its session costs has a limit (--max-cost)",
             )
         except ConfigurationError as error:

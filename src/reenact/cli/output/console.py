@@ -20,6 +20,7 @@ from reenact.cli.output.failures import OutputLostError, Problem, hint_of
 from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK, Between, Lines, Tracebacks, Whole, Words, as_line
 from reenact.cli.output.streams import copied, forget, is_standard, overheard, pieces, redirected, takes
 from reenact.cli.settings.environment import is_dumb
+from reenact.cli.settings.providers import CLAUDE, VARIABLES, Variables
 from reenact.domain.errors import StorageError
 from reenact.domain.legible import harmless
 
@@ -56,6 +57,9 @@ class Console:
     as_json = False
     """Whether a program reads standard output."""
 
+    variables: Variables | None = VARIABLES[CLAUDE]
+    """Those that say how the model is reached, None if they are a user's own."""
+
     gave_up = False
     """Whether standard output is forgotten, because it took nothing for longer than there was time."""
 
@@ -64,8 +68,8 @@ class Console:
         self.in_ci = in_ci
         self.debug = debug
         self._nowhere = io.StringIO()
-        key = environ.get("ANTHROPIC_API_KEY", "").strip()
-        self._key = key if len(key) >= _SECRET_LENGTH else ""
+        keys = (environ.get(variables.key, "").strip() for variables in VARIABLES.values())
+        self._keys = tuple(key for key in keys if len(key) >= _SECRET_LENGTH)
 
     @property
     def out(self) -> TextIO:
@@ -217,7 +221,7 @@ class Console:
         facts = {
             "code": int(problem.code),
             "type": problem.type,
-            "hint": hint_of(problem.type, self.environ),
+            "hint": hint_of(problem.type, self.environ, self.variables),
             "session_id": session_id or self.session_id,
             "turn_id": turn_id,
         }
@@ -225,11 +229,14 @@ class Console:
 
     def told(self, problem: Problem) -> str:
         """Return in words why there is no result, and in a line below that what may help."""
-        return "\n".join(filter(None, (self.without_key(problem.message), hint_of(problem.type, self.environ))))
+        hint = hint_of(problem.type, self.environ, self.variables)
+        return "\n".join(filter(None, (self.without_key(problem.message), hint)))
 
     def without_key(self, text: str) -> str:
-        """Return the text without the API key, should it be in there."""
-        return text.replace(self._key, "…") if self._key else text
+        """Return the text without the API keys, should they be in there."""
+        for key in self._keys:
+            text = text.replace(key, "…")
+        return text
 
     def prepare(self, *, as_json: bool) -> None:
         """Let no character that a stream cannot show be a failure; JSON is UTF-8 whatever the locale is."""

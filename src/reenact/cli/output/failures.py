@@ -10,6 +10,7 @@ import msgspec
 from typer import TyperException
 
 from reenact.cli.settings.environment import given
+from reenact.cli.settings.providers import BASE_URL, Variables
 from reenact.domain.errors import (
     AlreadyExistsError,
     AuthenticationError,
@@ -195,14 +196,13 @@ def code_of_kind(kind: type[ReenactError]) -> ExitCode:
     return next((code for known, code in _OF_KINDS.items() if issubclass(kind, known)), ExitCode.UNEXPECTED)
 
 
-_URL = "ANTHROPIC_BASE_URL"
 _PROXIES = ("HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy")
 _LATER = "the trouble is on the side of the API, or on the way to it: try again later"
 _HINTS = {
     "authentication_error": "{where} refuses the key in {key}: is it whole, still valid, and one for this address?",
     "permission_error": "the key in {key} may not do this: ask for the permission, or choose another --model",
     "billing_error": "check the account that the key in {key} belongs to: its credit, or its plan",
-    "not_found_error": "is there a model of this name (--model, ANTHROPIC_MODEL), and is it asked for at {where}?",
+    "not_found_error": "is there a model of this name (--model, {model}), and is it asked for at {where}?",
     "invalid_request_error": (
         "the API does not take the request as it is: see --model, --system-prompt, --tools and {url}"
     ),
@@ -219,11 +219,15 @@ _HINTS = {
 }
 
 
-def hint_of(error_type: str, environ: Mapping[str, str]) -> str | None:
-    """Return what may help against a failure of this type; None if its message says all there is to say."""
+def hint_of(error_type: str, environ: Mapping[str, str], variables: Variables | None) -> str | None:
+    """Return what may help against a failure of this type; None if its message says all there is to say.
+
+    A provider of the user's own has no `variables` that are known here.
+    """
     hint = _HINTS.get(error_type)
-    if hint is None:
+    if hint is None or (variables is None and "{" in hint):
         return None
-    where = f"the API that {_URL} names" if given(environ, _URL) else "the API"
-    set_ones = [name for name in (_URL, *_PROXIES) if given(environ, name)]
-    return hint.format(key="ANTHROPIC_API_KEY", url=_URL, where=where, variables=", ".join(set_ones) or _URL)
+    key, url, model = msgspec.structs.astuple(variables) if variables is not None else ("", "", "")
+    where = f"the API that {url} names" if url == BASE_URL or given(environ, url) else "the API"
+    set_ones = [name for name in (url, *_PROXIES) if name == BASE_URL or given(environ, name)]
+    return hint.format(key=key, url=url, model=model, where=where, variables=", ".join(set_ones) or url)

@@ -229,6 +229,21 @@ Prices: TypeAlias = Annotated[
 ]
 
 
+Provider: TypeAlias = Annotated[
+    str | None,
+    option(
+        "Who answers: openai, claude, mock, or MODULE:NAME, a provider of your own. Without it: REENACT_PROVIDER, or "
+        "claude if there is a key for it, else mock.",
+        "NAME",
+        group=CONVERSATION,
+    ),
+]
+BaseUrl: TypeAlias = Annotated[
+    str | None,
+    option("Where the API is that --provider speaks, as http://localhost:11434/v1.", "URL", group=CONVERSATION),
+]
+
+
 class OfLog(Options, frozen=True):
     """The options of a command that is about a log."""
 
@@ -291,6 +306,8 @@ class TalkOptions(OfLog, frozen=True):
             group=CONVERSATION,
         ),
     ] = None
+    provider: Provider = None
+    base_url: BaseUrl = None
     model: Annotated[
         str | None, option("The model; in a session that goes on, for this run only.", "NAME", group=CONVERSATION)
     ] = None
@@ -360,8 +377,8 @@ By: TypeAlias = Annotated[
 class ServeOptions(OfLog, frozen=True):
     """Let other programs and web pages use the log and its agents, over WebSocket and HTTP.
 
-    Prints where it listens, and goes on until Ctrl+C or SIGTERM; exits with 0 then. Of settings.json only `db` is for
-    a server.
+    Prints where it listens, and goes on until Ctrl+C or SIGTERM; exits with 0 then. Of settings.json only
+    `db`, `provider`, `baseUrl` and `model` are for a server, and those of yours alone.
 
     $ reenact serve --port 0  # on any port that is free
     $ reenact serve --mock --db demo.db
@@ -394,6 +411,8 @@ class ServeOptions(OfLog, frozen=True):
     keep_consumers: Annotated[
         float | None, option("Forget clients that have not come for so long, or 24.", "HOURS")
     ] = None
+    provider: Provider = None
+    base_url: BaseUrl = None
     model: Annotated[str | None, option("The model of the image `chat`.", "NAME", group=CONVERSATION)] = None
     system_prompt: Annotated[
         str | None, option("The instructions of the image `chat`.", "TEXT", group=CONVERSATION)

@@ -8,31 +8,52 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import attrgetter
+from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.actors.environment.wire.endpoint import shown
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.parsing.options import OutputFormat, SettingsOptions, TalkOptions
+from reenact.cli.parsing.options import OutputFormat, ServeOptions, SettingsOptions, TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, read_prices
-from reenact.cli.settings.environment import default_database, given, home_directory, settings_files
-from reenact.cli.settings.files import KEYS, Ignored, Key, Setting, read_file
+from reenact.cli.settings.environment import default_database, given, home_directory, is_on, settings_files
+from reenact.cli.settings.files import KEYS, Ignored, Setting, Value, read_file
+from reenact.cli.settings.providers import CLAUDE, MOCK, VARIABLES, Variables, provider_of, provider_of_environment
 from reenact.domain.loop.ledger import price_of
 from reenact.domain.loop.rules import MAX_STEPS
 
+_OF_PROVIDERS: Final[Mapping[str, Callable[[Variables], str]]] = {
+    "baseUrl": attrgetter("url"),
+    "model": attrgetter("model"),
+}
+"""The settings that are for the provider beside which they stand, and the variables of providers for them."""
+_WHO = frozenset({"provider", *_OF_PROVIDERS})
 _LIMITS: Final[Mapping[str, float]] = {"maxTurns": MAX_STEPS, "maxCost": math.inf, "timeout": math.inf}
 """The settings that are limits, and what they are where nobody says it."""
 
 
 class Preferences(msgspec.Struct, frozen=True):
-    """What the files of settings say, by keys, and what in them is ignored; `files` are those that there are."""
+    """What the files of settings say, by keys, and what in them is ignored; `files` are those that there are.
+
+    The `provider` is the one that answers, None if the command line, the environment and the files name none.
+    """
 
     settings: Mapping[str, Setting]
     passed_over: tuple[Ignored, ...]
     files: tuple[str, ...]
+    provider: str | None
+
+    def variable(self, name: str) -> str | None:
+        """Return the variable that goes before the setting, if there is one."""
+        of_provider = VARIABLES.get(self.provider or CLAUDE)
+        if name in _OF_PROVIDERS:
+            return None if of_provider is None else _OF_PROVIDERS[name](of_provider)
+        return "REENACT_PROVIDER" if name == "provider" else KEYS[name].variable
 
 
 def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> TalkOptions:
@@ -45,7 +66,10 @@ def preferred(options: TalkOptions, on_command_line: frozenset[str], console: Co
         ConfigurationError: a file of settings is not as it should be.
     """
     found = read_preferences(
-        console.environ, prices=options.prices, is_limited=options.max_cost is not None and not options.goes_on
+        console.environ,
+        prices=options.prices,
+        is_limited=options.max_cost is not None and not options.goes_on,
+        provider=options.provider,
     )
     for line in _warnings(found.passed_over):
         console.warn(line)
@@ -64,39 +88,73 @@ def _with(found: Preferences, options: TalkOptions, on_command_line: frozenset[s
         key = KEYS[name]
         if name == "prices":
             changed[key.option] = (*_prices(found.settings), *options.prices)  # of two for a model the last one holds
-        elif _is_wanted(key, options, on_command_line, console):
+        elif _is_wanted(name, found, options, on_command_line, console):
             changed[key.option] = setting.value
     return msgspec.structs.replace(options, **changed, allowed_by_settings="allowed_tools" in changed)
 
 
+def who_answers(options: ServeOptions, environ: Mapping[str, str]) -> ServeOptions:
+    """Return the options of a server with the provider that the user's settings name, its address and its model.
+
+    Raises:
+        ConfigurationError: the user's settings are not as they should be.
+    """
+    user, _ = settings_files(environ)
+    if not os.path.lexists(user):
+        return options
+    found = _of_user(user, environ, options.provider)
+    said = {
+        KEYS[name].option: setting.value
+        for name, setting in found.settings.items()
+        if name in _WHO and getattr(options, KEYS[name].option) is None and not _is_in_environment(name, found, environ)
+    }
+    return msgspec.structs.replace(options, **said)
+
+
+def _of_user(path: Path, environ: Mapping[str, str], provider: str | None) -> Preferences:
+    """Return what the user's settings say; those of a provider only if it answers."""
+    settings, passed_over = read_file(path, "user", home=home_directory(environ))
+    named = provider or provider_of_environment(environ)
+    own = settings.get("provider")
+    if own is not None and named is not None and named != own.value:
+        why = f"it is for the provider {own.value}, and {named} is named elsewhere"
+        passed_over += [_taken_out(settings, name, why, is_quiet=True) for name in _OF_PROVIDERS if name in settings]
+    answers = named or (None if own is None else str(own.value))
+    return Preferences(settings, tuple(passed_over), (str(path),), answers)
+
+
 def read_preferences(
-    environ: Mapping[str, str], *, prices: tuple[str, ...] = (), is_limited: bool = False
+    environ: Mapping[str, str],
+    *,
+    prices: tuple[str, ...] = (),
+    is_limited: bool = False,
+    provider: str | None = None,
 ) -> Preferences:
     """Return what the settings of the user and of the project say; where both do, the project's hold if they may.
 
-    `prices` are those of the command line, and `is_limited` says that it limits what may be spent.
+    `prices` and `provider` are those of the command line, and `is_limited` says that it limits what may be spent.
 
     Raises:
         ConfigurationError: a file is not as it should be; the message has the path, the line, the key, and what it is
             to be.
     """
     user, project = settings_files(environ)
-    home = home_directory(environ)
-    settings: dict[str, Setting] = {}
-    passed_over: list[Ignored] = []
-    files: list[str] = []
+    own = Preferences({}, (), (), provider or provider_of_environment(environ))
     if os.path.lexists(user):
-        settings, passed_over = read_file(user, "user", home=home)
-        files.append(str(user))
+        own = _of_user(user, environ, provider)
+    settings, passed_over, files = dict(own.settings), [*own.passed_over], [*own.files]
     if os.path.lexists(project) and os.path.realpath(user) != os.path.realpath(project):
-        of_project, more = read_file(project, "project", home=home)
+        of_project, more = read_file(project, "project", home=home_directory(environ))
         passed_over += [*more, *_loosening(of_project, settings, prices, is_limited=is_limited)]
+        if "model" in of_project and own.provider not in {None, CLAUDE, MOCK}:
+            why = f"{own.provider} answers, and a project does not know its models"
+            passed_over.append(_taken_out(of_project, "model", why, is_quiet=True))
         both = (*_prices(settings), *_prices(of_project))
         settings |= of_project
         if "prices" in of_project:
             settings["prices"] = msgspec.structs.replace(of_project["prices"], value=both)
         files.append(str(project))
-    return Preferences(settings, tuple(passed_over), tuple(files))
+    return Preferences(settings, tuple(passed_over), tuple(files), own.provider)
 
 
 def _loosening(
@@ -144,11 +202,21 @@ def _limit(settings: Mapping[str, Setting], name: str) -> float:
     return limit if isinstance(limit, int | float) else math.inf
 
 
-def _is_wanted(key: Key, options: TalkOptions, on_command_line: frozenset[str], console: Console) -> bool:
+def _is_wanted(
+    name: str, found: Preferences, options: TalkOptions, on_command_line: frozenset[str], console: Console
+) -> bool:
     """Return whether nobody who comes before settings says anything, and the setting is for this conversation."""
-    if key.option in on_command_line or (key.variable is not None and given(console.environ, key.variable) is not None):
+    key = KEYS[name]
+    if key.option in on_command_line or _is_in_environment(name, found, console.environ):
         return False
     return key.option != "output_format" or options.prompt is not None or not console.has_person
+
+
+def _is_in_environment(name: str, found: Preferences, environ: Mapping[str, str]) -> bool:
+    if name == "provider":
+        return provider_of_environment(environ) is not None
+    variable = found.variable(name)
+    return variable is not None and given(environ, variable) is not None
 
 
 def _warnings(passed_over: Iterable[Ignored]) -> Iterator[str]:
@@ -208,22 +276,25 @@ def settings(options: SettingsOptions, console: Console) -> int:
 
 
 def _effective(name: str, found: Preferences, options: SettingsOptions, environ: Mapping[str, str]) -> _Effective:
-    key = KEYS[name]
     if name == "db" and options.database:
         return _Effective(name, _without_password(options.database), "command line", "--db")
-    variable = None if key.variable is None else given(environ, key.variable)
-    if variable is not None:
-        return _Effective(name, _without_password(variable), "environment", key.variable)
+    if name == "provider" and is_on(environ.get("MOCK_LLM")):
+        return _Effective(name, MOCK, "environment", "MOCK_LLM")
+    variable = found.variable(name)
+    value = None if variable is None else given(environ, variable)
+    if value is not None:
+        return _Effective(name, _shown_place(name, value), "environment", variable)
     if name in found.settings:
         setting = found.settings[name]
-        value = _without_password(str(setting.value)) if name == "db" else setting.value
-        return _Effective(name, value, setting.source, setting.path)
-    return _Effective(name, _defaults(environ).get(name), "default")
+        place = _shown_place(name, setting.value)
+        return _Effective(name, place, setting.source, setting.path)
+    return _Effective(name, _defaults(environ, found.provider).get(name), "default")
 
 
-def _defaults(environ: Mapping[str, str]) -> Mapping[str, object]:
+def _defaults(environ: Mapping[str, str], provider: str | None) -> Mapping[str, object]:
     return {
-        "model": DEFAULT_MODEL,
+        "provider": provider_of(provider, environ),
+        "model": DEFAULT_MODEL if provider in {None, CLAUDE, MOCK} else None,
         "maxTurns": MAX_STEPS,
         "outputFormat": OutputFormat.TEXT,
         "prices": (),
@@ -236,6 +307,13 @@ def _defaults(environ: Mapping[str, str]) -> Mapping[str, object]:
 def _shown(value: object) -> str:
     """Return the value as a file of settings would have it, a dash for nothing."""
     return "-" if value is None or value == () else msgspec.json.encode(value).decode()
+
+
+def _shown_place(name: str, value: Value) -> Value:
+    """Return the value without a password, if it may be a URL with one."""
+    if name == "baseUrl":
+        return shown(str(value))
+    return _without_password(str(value)) if name == "db" else value
 
 
 def _without_password(database: str) -> str:

@@ -250,10 +250,11 @@ def _imported(where: str, option: str) -> ModuleType:
     try:
         if path.suffix == _SUFFIX:
             return _run(path)
-        sys.path.insert(0, str(Path.cwd()))
+        if importlib.util.find_spec(where.partition(".")[0]) is None:
+            sys.path.append(str(Path.cwd()))  # behind all others: what is installed is not to be found there
         return importlib.import_module(where)
     except (Exception, SystemExit) as error:  # a module may raise anything
-        raise ConfigurationError(f"{option} {where}: {_what_happened(error, path)}") from error
+        raise ConfigurationError(f"{option} {where}: {what_happened(error, path)}") from error
 
 
 def _run(path: Path) -> ModuleType:
@@ -269,7 +270,7 @@ def _run(path: Path) -> ModuleType:
     return module
 
 
-def _what_happened(error: BaseException, path: Path) -> str:
+def what_happened(error: BaseException, path: Path) -> str:
     """Return the exception in words, with the line at which it happened: that of the file, if it was there."""
     kind = type(error).__name__
     if isinstance(error, SyntaxError):
@@ -282,7 +283,7 @@ def _what_happened(error: BaseException, path: Path) -> str:
 
 
 def _is_machinery(filename: str) -> bool:
-    return filename.startswith("<frozen") or filename in (__file__, importlib.__file__)
+    return filename.startswith(("<frozen", str(Path(__file__).parent))) or filename == importlib.__file__
 
 
 Function: TypeAlias = Tool[..., object]

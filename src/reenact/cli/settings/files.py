@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from reenact.cli.settings.configuration import taken_apart
+from reenact.cli.settings.providers import SAY, checked_provider
 from reenact.cli.settings.values import LARGEST_NUMBER, OutputFormat
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array, is_object
@@ -23,6 +24,7 @@ _SQLITE = "sqlite:///"
 
 _RUNS_CODE = "a project may not name what runs"
 _LETS_RUN = "a project may not say which calls run"
+_SENDS_KEYS = "a project may not say who answers, or where keys are sent"
 
 
 Value: TypeAlias = str | float | tuple[str, ...]
@@ -49,8 +51,8 @@ def _as_it_is(value: Value, _: Place) -> Value:
 class Key(msgspec.Struct, frozen=True):
     """A setting: the field of `TalkOptions` that it is, its type, and in words what it is to be.
 
-    `placed` returns what a value of that type stands for. A `variable` goes before the file. `withheld` says why a
-    project may not set it. `is_of_new` is what a session is created with, and keeps.
+    `placed` returns what a value of that type stands for. A `variable` goes before the file; those of a provider are in
+    `VARIABLES`. `withheld` says why a project may not set it. `is_of_new` is what a session is created with, and keeps.
     """
 
     option: str
@@ -87,6 +89,10 @@ def _tools(value: Sequence[str], place: Place) -> tuple[str, ...]:
     return tuple(places)
 
 
+def _provider(value: str, _: Place) -> str:
+    return checked_provider(value)
+
+
 def _file(value: str, place: Place) -> str:
     return place.path(value)
 
@@ -105,7 +111,9 @@ _PATH = "the path of a file"
 _TOOLS = 'a list of files with tools, as ["tools.py", "tools.py:send_mail"]'
 
 KEYS: Final[Mapping[str, Key]] = {
-    "model": Key("model", _Text, "a text that is not blank", variable="ANTHROPIC_MODEL", is_of_new=True),
+    "provider": Key("provider", _Text, SAY, _provider, withheld=_SENDS_KEYS),
+    "baseUrl": Key("base_url", _Text, "the URL of an API", withheld=_SENDS_KEYS),
+    "model": Key("model", _Text, "a text that is not blank", is_of_new=True),
     "systemPrompt": Key("system_prompt", str, "a text", is_of_new=True),
     "maxTurns": Key("max_turns", _Turns, f"a whole number from 1 on, at most {LARGEST_NUMBER:,}", is_of_new=True),
     "maxCost": Key("max_cost", _Amount, "an amount of 0 or more", is_of_new=True),
@@ -244,6 +252,10 @@ def _read(text: str, path: Path, source: Source, place: Place) -> tuple[dict[str
             settings[name] = Setting(key.read(value, place), source, str(path))
         except ValueError as error:
             raise MalformedError(f"{name} must be {error}", line) from None
+    if "baseUrl" in settings and "provider" not in settings:
+        raise MalformedError(
+            "baseUrl needs a provider beside it, which says whose address it is", lines.get(("baseUrl",))
+        )
     return settings, passed_over
 
 
