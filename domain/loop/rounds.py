@@ -7,6 +7,7 @@ to the model, in the order of the calls.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Literal, TypeAlias, assert_never
 
 import msgspec
@@ -36,6 +37,8 @@ from reenact.domain.policy.rules import Verdict, call_digest
 
 Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
 Kind: TypeAlias = Literal["approval", "prompt", "select"]
+_MANY = 16
+"""Calls of a round among which one is found by an index, and not by looking at each."""
 RoundEvent: TypeAlias = (
     HumanApproveRequired
     | HumanPromptRequired
@@ -69,7 +72,7 @@ class Call(msgspec.Struct, frozen=True):
     is_error: bool = False
 
 
-class Round(msgspec.Struct, frozen=True):
+class Round(msgspec.Struct, frozen=True, dict=True):
     """The calls of one answer, in its order. `revision` is that of the policies under which people were asked."""
 
     calls: tuple[Call, ...] = ()
@@ -77,7 +80,22 @@ class Round(msgspec.Struct, frozen=True):
 
     def call(self, id: str) -> Call | None:  # noqa: A002 - the word users know it by
         """Return the call of that id, or None."""
-        return next((call for call in self.calls if call.id == id), None)
+        place = self.place(id)
+        return None if place is None else self.calls[place]
+
+    def place(self, id: str) -> int | None:  # noqa: A002 - as above
+        """Return where the call of that id is among the calls, or None."""
+        if len(self.calls) > _MANY:
+            return self.places.get(id)
+        for place, call in enumerate(self.calls):
+            if call.id == id:
+                return place
+        return None
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Where each call is, by its id."""
+        return {call.id: place for place, call in enumerate(self.calls)}
 
     def at(self, stage: Stage) -> tuple[Call, ...]:
         """Return the calls at that stage."""
@@ -377,7 +395,15 @@ def _pending(round_: Round, call_id: str, wanted: Literal["approval", "answer"] 
 
 
 def _with(round_: Round, id_: str | None, **changes: object) -> Round:
-    return _with_each(round_, {id_ or "": changes})
+    """Return the round with the changes of one call. How many others there are makes hardly a difference."""
+    calls, place = round_.calls, round_.place(id_ or "")
+    if place is None:
+        return round_
+    call = msgspec.structs.replace(calls[place], **changes)
+    later = Round((*calls[:place], call, *calls[place + 1 :]), round_.revision)
+    if len(calls) > _MANY:
+        vars(later)["places"] = round_.places  # they are the same in every round of these calls
+    return later
 
 
 def _with_each(round_: Round, changes: Mapping[str, Mapping[str, object]]) -> Round:
