@@ -31,6 +31,21 @@ def counts(tables: ReaderTables) -> tuple[int, int]:
     return origins, branches
 
 
+def branches_with(tables: ReaderTables, session_id: str, version: int, limit: int) -> list[str]:
+    """Return the newest sessions that branch off from this one behind its event of that version."""
+    rows = tables.query(
+        """
+        SELECT b.id FROM sessions s JOIN sessions b ON b.origin = s.position
+        WHERE s.id = :id AND b.shared_version >= :version AND b.deleted_at IS NULL
+        ORDER BY b.position DESC LIMIT :limit
+        """,
+        id=session_id,
+        version=version,
+        limit=limit,
+    )
+    return [str(id_) for (id_,) in rows]
+
+
 def roots(tables: ReaderTables, before: int | None, limit: int) -> list[int]:
     """Return the sessions that families begin with, the newest first."""
     rows = tables.query(

@@ -29,12 +29,16 @@ _FAMILIES = (".projections", ".tracing", ".views")
 class LogLocation(ABC):
     """Where a log is, whether it has begun or not.
 
-    `name` is what messages call it, and shows no password; `url` opens it, also after a change of the directory.
+    `name` is what messages call it, and shows no password; `title` is the same for people who see a page of it: the
+    name of a file without its directory, which is in `path`, and of a database nothing of whoever asks it. `url` opens
+    it, also after a change of the directory.
     `projections` is where the tables of users' projections are, as `Projections.open` takes it, and `tracing` how far
     spans are sent, likewise.
     """
 
     name: str
+    title: str
+    path: str = ""
     url: str
     projections: str
     tracing: str
@@ -108,7 +112,8 @@ class LogFile(LogLocation):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Take the path of the file."""
         self.name = os.fspath(path)
-        self.url = os.path.abspath(self.name)  # noqa: PTH100 - what links point to stays open
+        self.path = self.url = os.path.abspath(self.name)  # noqa: PTH100 - what links point to stays open
+        self.title = os.path.basename(self.url)  # noqa: PTH119 - likewise
         self.projections = f"{self.url}.views"
         self.tracing = f"{self.url}.tracing"
 
@@ -153,6 +158,8 @@ class LogDatabase(LogLocation):
         from reenact.actors.journal.postgres.address import address_of  # noqa: PLC0415 - the driver is an extra
 
         self.name = address_of(url).name
+        host, slash, rest = self.name.removeprefix("postgresql://").partition("/")
+        self.title = f"{host.rpartition('@')[2]}{slash}{rest}"
         self.url = self.projections = self.tracing = url
 
     def exists(self) -> bool:

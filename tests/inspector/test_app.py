@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from reenact import ConfigurationError, Runtime
+from reenact._location import location_of
 from reenact.inspector import Inspector, Source
-from tests.inspector.browsing import Browser
+from tests.inspector.browsing import Browser, attribute, texts
 
 
 def test_the_address_with_the_token_opens_the_pages_and_takes_the_token_out_of_the_address(browser: Browser) -> None:
@@ -67,3 +70,20 @@ def test_no_page_may_run_what_is_not_of_the_inspector_or_ask_another_host(browse
 def test_an_inspector_listens_on_loopback_alone(runtime: Runtime, log: str) -> None:
     with Source.open(log) as source, pytest.raises(ConfigurationError, match="this machine"):
         Inspector(source, host="0.0.0.0")  # noqa: S104 - it is refused
+
+
+def test_the_log_is_called_by_the_name_of_its_file_and_its_path_is_told_to_who_points_there(
+    night: Browser, night_log: Path
+) -> None:
+    page = night.page("/")
+
+    assert texts(page, ".brand .file") == ["night.db"]
+    assert attribute(page.select_one(".brand .file"), "title") == str(night_log)
+    assert texts(page, "title") == ["Sessions · night.db · reenact inspect"]
+
+
+def test_a_log_in_a_database_is_called_by_its_host_and_its_name_alone() -> None:
+    pytest.importorskip("psycopg")
+    location = location_of("postgresql://ada:secret@db.example:5433/agents?schema=night")
+
+    assert (location.title, location.path) == ("db.example:5433/agents?schema=night", "")

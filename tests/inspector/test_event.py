@@ -155,3 +155,26 @@ def test_a_step_is_decided_as_a_whole_however_long_it_is(log: str) -> None:
         page = browser.page(f"/event?at={deleted.position}")
 
     assert texts(page, ".chain .k-good") == ["agrees", "agrees"]
+
+
+def test_what_followed_in_a_branch_stands_with_the_event_that_both_share(night: Browser) -> None:
+    branched, *_ = night.source.log.find(names=["session-branched"])
+    shared = night.source.log.find(stream="session/poem", until_version=7, backwards=True, limit=1)[0]
+
+    page = night.page(f"/event?at={shared.position}")
+
+    branch = branched.stream.removeprefix("session/")
+    assert texts(page, ".of-branch") == [f"in the branch {branch}"]
+    assert attribute(page.select_one(".of-branch a"), "href") == f"/session?id={branch}"
+    assert texts(page, ".of-branch + .rail .direct .pos") == [str(branched.position)]
+
+
+def test_a_person_s_decision_in_a_branch_follows_from_what_was_asked_before_it(night: Browser) -> None:
+    *_, asked = night.source.log.find(stream="session/refunds", names=["human-approve-required"])
+    (rejected,) = night.source.log.find(names=["tool-rejected"])
+
+    page = night.page(f"/event?at={asked.position}")
+
+    assert str(rejected.position) in texts(page, ".of-branch + .rail .direct .pos")
+    assert "Nothing has followed" not in page.get_text()
+    assert not texts(night.page(f"/event?at={rejected.position}"), ".of-branch")

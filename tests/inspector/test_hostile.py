@@ -11,12 +11,11 @@ import pytest
 from bs4 import BeautifulSoup
 
 from reenact.inspector import Source
+from reenact.inspector.fitting import MOST
 from reenact.inspector.pages import PAGES
 from tests.inspector.browsing import Browser, browsing
 from tests.inspector.hostile import HARM, NAME, write_hostile
 
-MOST: int = 500_000
-"""Bytes of a page: what is shown as an escape takes more of them than what it stands for."""
 ACTING = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e0fff]"
 )

@@ -8,12 +8,16 @@ from collections.abc import Callable, Mapping
 from markupsafe import Markup
 
 from reenact.domain.explanation import AnyEvent, sentence
+from reenact.domain.loop.asking import Question
+from reenact.domain.loop.events import ToolEdited
 from reenact.domain.messages import instant
 from reenact.inspector.stories import Call
-from reenact.inspector.text import count, duration, line
-from reenact.inspector.values import size_of
+from reenact.inspector.text import count, duration, line, within
+from reenact.inspector.values import KEY, on_one_line, size_of
+from reenact.projections.log import Row, name_of
 
 _ID = re.compile(r"\b(agt|msg|ses|trn)_[0-9a-z]{12,}([0-9a-z]{6}(?:_\d+)?)\b")
+_WAS, _IS = Markup("<del>{}</del>"), Markup("<ins>{}</ins>")
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _INPUT = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 _CACHED = "cache_read_input_tokens"
@@ -53,6 +57,38 @@ def outcome(call: Call) -> Markup:
     return Markup("{}, {} characters").format(size_of(call.result), count(len(text)))
 
 
+def beginning(text: str, room: int) -> Markup:
+    """Return as much of the text as so many bytes of a page hold."""
+    html, length = within(text, room)
+    return html if length == len(text) else html + "…"
+
+
+def asked(question: Question, room: int) -> Markup:
+    """Return what a person is asked, with what there is to choose from, in so many bytes of a page."""
+    options = (f"\n- {option.label}" for option in question.options or ())
+    return beginning("".join((question.prompt, *options)), room)
+
+
+def edits(event: ToolEdited, room: int) -> tuple[Markup, bool]:
+    """Return what a person has changed in the arguments, in so many bytes of a page, and whether that is all of it."""
+    parts: list[Markup] = []
+    for name in (*event.edited, *(name for name in event.original if name not in event.edited)):
+        before, after = ([_as_text(each[name])] if name in each else [] for each in (event.original, event.edited))
+        if before == after:
+            continue
+        if room <= 0:
+            return Markup("\n").join(parts), False
+        marked = [form.format(beginning(text, room)) for form, some in ((_WAS, before), (_IS, after)) for text in some]
+        parts.append(KEY.format(line(name)) + Markup("\n").join(marked))
+        room -= len(parts[-1].encode())
+    return Markup("\n").join(parts), True
+
+
+def name_in(row: Row) -> str:
+    """Return the name of the event of a row."""
+    return name_of(row.event)
+
+
 def second(microseconds: int) -> Markup:
     """Return the time of day here, of so many microseconds after 1970-01-01 UTC, to the second."""
     here = instant(microseconds).astimezone()
@@ -77,6 +113,10 @@ def brief(seconds: float) -> str:
     return duration(seconds)
 
 
+def _as_text(value: object) -> str:
+    return value if isinstance(value, str) else on_one_line(value)
+
+
 def _number(value: object) -> int:
     return value if type(value) is int else 0
 
@@ -86,6 +126,10 @@ PHRASES: Mapping[str, Callable[..., object]] = {
     "tokens_in": tokens_in,
     "used": used,
     "outcome": outcome,
+    "beginning": beginning,
+    "asked": asked,
+    "edits": edits,
+    "name_in": name_in,
     "second": second,
     "moment": moment,
     "percent": percent,

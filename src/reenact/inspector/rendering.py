@@ -12,6 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from reenact.inspector.actions import Actions, Form
 from reenact.inspector.addresses import Address
+from reenact.inspector.fitting import fitted
 from reenact.inspector.phrases import PHRASES
 from reenact.inspector.source import Source
 from reenact.inspector.text import FILTERS
@@ -53,6 +54,7 @@ def templates() -> Environment:
     )
     made.filters.update(FILTERS)
     made.filters.update(PHRASES)
+    made.globals["fitted"] = fitted
     return made
 
 

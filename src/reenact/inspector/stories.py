@@ -123,6 +123,8 @@ class Story:
         """Calls whose results have not gone back to the model at the end."""
         self.asked: int | None = None
         """When the model was asked for an answer that has not come at the end."""
+        self._running: set[str] = set()
+        self._waits: set[str] = set()
         for row in rows:
             self._read(row, event_of(row))
 
@@ -147,7 +149,7 @@ class Story:
                 for call in self.open.values():
                     call.requested = row
             case ResultsRecorded():
-                self.open = {}
+                self._begin_round({})
             case HumanApproveRequired() | HumanPromptRequired() | HumanSelectRequired():
                 calls = self._wait(row, event)
             case ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
@@ -161,8 +163,21 @@ class Story:
                 pass
         self.calls.append(calls)
         self.since.append(since)
-        self.busy.append(self.asked is not None or any(call.is_running for call in self.open.values()))
-        self.waiting.append(any(call.is_waiting for call in self.open.values()))
+        for call in calls:
+            self._take_note(call)
+        self.busy.append(self.asked is not None or bool(self._running))
+        self.waiting.append(bool(self._waits))
+
+    def _begin_round(self, calls: dict[str, Call]) -> None:
+        self.open, self._running, self._waits = calls, set(), set()
+
+    def _take_note(self, call: Call) -> None:
+        if self.open.get(call.id) is call:
+            for ids, is_in in ((self._running, call.is_running), (self._waits, call.is_waiting)):
+                if is_in:
+                    ids.add(call.id)
+                else:
+                    ids.discard(call.id)
 
     def _ask(self, row: Row, event: AnswerRecorded) -> tuple[Call, ...]:
         calls = [
@@ -177,7 +192,7 @@ class Story:
             if isinstance(block, ToolUseBlock)
         ]
         if calls:
-            self.open = {call.id: call for call in calls}
+            self._begin_round({call.id: call for call in calls})
         return tuple(calls)
 
     def _wait(self, row: Row, event: Asking) -> tuple[Call, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -16,10 +16,8 @@ from reenact.inspector.windows import Window
 from reenact.projections.explain.history import event_of
 from reenact.projections.log import Row
 
-PARTS = 160
-"""So many parts of what was said a page shows."""
-OF_ONE = 40
-"""So many of one message or answer."""
+PARTS = 40
+"""So many parts of a message or an answer are shown."""
 
 PartKind: TypeAlias = Literal["text", "thought", "call", "other"]
 
@@ -45,39 +43,38 @@ class Speech(msgspec.Struct, frozen=True, kw_only=True):
     gap: float | None = None
     note: str = ""
     """What else is to be said of it: why it is not whole."""
+    more: int = 0
+    """How many parts it has besides."""
 
 
 def talk_of(story: Story, window: Window) -> list[Speech]:
     """Return what was said in the window, in the order of the log."""
     speeches: list[Speech] = []
-    room = PARTS
     for place in window.shown:
         speech = _speech(story, place, _gap(story, window, place) if speeches else None)
         if speech is not None:
-            speeches.append(_shortened(speech, max(1, min(OF_ONE, room))))
-            room -= len(speeches[-1].parts)
+            speeches.append(speech)
     return speeches
-
-
-def _shortened(speech: Speech, room: int) -> Speech:
-    """Return the speech with so many of its parts, and how many there are besides."""
-    more = len(speech.parts) - room
-    if more <= 0:
-        return speech
-    note = f"{speech.note}, and" if speech.note else "and"
-    note = f"{note} {more} more part{'' if more == 1 else 's'}, in the timeline and in the record"
-    return msgspec.structs.replace(speech, parts=speech.parts[:room], note=note)
 
 
 def _speech(story: Story, place: int, gap: float | None) -> Speech | None:
     row = story.rows[place]
     match event_of(row):
         case MessageAccepted(content=content):
-            return Speech(row=row, who="user", is_model=False, parts=list(_parts(row, content, ())), gap=gap)
+            return Speech(
+                row=row, who="user", is_model=False, parts=_parts(row, content, ()), gap=gap, more=_more(content)
+            )
         case AnswerRecorded(content=content, model=model, partial=partial, stop_reason=reason):
-            parts = list(_parts(row, content, story.calls[place]))
             note = f"in part: {reason}" if partial else "" if reason in ("end_turn", "tool_use") else reason
-            return Speech(row=row, who=model or "model", is_model=True, parts=parts, gap=gap, note=note)
+            return Speech(
+                row=row,
+                who=model or "model",
+                is_model=True,
+                parts=_parts(row, content, story.calls[place]),
+                gap=gap,
+                note=note,
+                more=_more(content),
+            )
         case ContextCompressed(summary=summary, model=model, replaced=replaced):
             parts = [Part("text", value_of(row.position, "summary", summary))]
             note = f"in place of the first {replaced} messages, for the model"
@@ -86,8 +83,15 @@ def _speech(story: Story, place: int, gap: float | None) -> Speech | None:
             return None
 
 
-def _parts(row: Row, content: tuple[Block, ...], calls: tuple[Call, ...]) -> Iterator[Part]:
-    known = {call.id: call for call in calls}
+def _more(content: tuple[Block, ...]) -> int:
+    return max(0, len(content) - PARTS)
+
+
+def _parts(row: Row, content: tuple[Block, ...], calls: tuple[Call, ...]) -> list[Part]:
+    return list(_read(row, content[:PARTS], {call.id: call for call in calls}))
+
+
+def _read(row: Row, content: tuple[Block, ...], known: Mapping[str, Call]) -> Iterator[Part]:
     for place, block in enumerate(content):
         path = f"content.{place}"
         match block:

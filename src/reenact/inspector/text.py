@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import msgspec
 from markupsafe import Markup, escape
@@ -14,13 +15,30 @@ from reenact.domain.legible import seen
 from reenact.domain.messages import instant
 
 CUT = 16 * 1024
-"""Characters of a value that a page shows; the rest has an address of its own."""
+"""Bytes that a value takes of a page; the rest has an address of its own."""
 _PLAIN = re.compile(r"[\n\t -~]*")
+_RUN = re.compile(r"(?:[\n\t -~\u2010-\u2027]|(?![\u115f\u1160\u3164\uffa0])[^\W_])+|[\s\S]")
+"""Characters in a row that are shown as they are, or one of which that has to be found out."""
+_MARKED = 4
+"""So many characters behind a letter no mark belongs to it any more."""
 _NARROW = "\u202f"
 _DASH = "\u2013"
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _SMALLEST, _LARGE = 0.0001, 100
 _SHORT = 20
+
+
+class _Run(NamedTuple):
+    """A part of a text, how it is shown, and how it is written in a page."""
+
+    text: str
+    shown: str
+    html: str
+
+    @property
+    def size(self) -> int:
+        """How many bytes of a page it takes."""
+        return len(self.html.encode())
 
 
 def visible(text: object) -> Markup:
@@ -29,29 +47,74 @@ def visible(text: object) -> Markup:
     Lines and tabs stay. Nothing in it becomes markup.
     """
     whole = str(text)
-    if _PLAIN.fullmatch(whole):
-        return escape(whole)
-    parts: list[str] = []
-    before = ""
-    for character in whole:
-        if character in "\n\t":
-            parts.append(character)
-            before = ""
-            continue
-        written = character if character in '"\\' else seen(character, before)
-        if written == character:
-            parts.append(str(escape(character)))
-            before = before + character if before and not character.isalnum() else character
-        else:
-            parts.append(f'<span class="esc">{escape(written)}</span>')
-            before = ""
-    return Markup("".join(parts))  # noqa: S704 - each part is escaped
+    return escape(whole) if _PLAIN.fullmatch(whole) else _written(_runs(whole))
 
 
 def line(text: object, width: int = 200) -> Markup:
-    """Return the beginning of the text on one line."""
+    """Return the beginning of the text on one line; of an escape each character counts."""
     beginning = " ".join(str(text)[: 4 * width].split())
-    return visible(beginning if len(beginning) <= width else f"{beginning[: width - 1]}…")
+    if _PLAIN.fullmatch(beginning):
+        return escape(beginning if len(beginning) <= width else f"{beginning[: width - 1]}…")
+    runs = list(_runs(beginning))
+    if sum(len(run.shown) for run in runs) <= width:
+        return _written(runs)
+    return _written(_until(runs, width - 1, lambda run: len(run.shown))) + "…"
+
+
+def plain(text: object, width: int = 200) -> str:
+    """Return the same for an attribute or a title, where escapes cannot be marked."""
+    return str(line(text, width).striptags())
+
+
+def within(text: str, size: int) -> tuple[Markup, int]:
+    """Return as much of the text, as `visible` has it, as so many bytes of a page hold, and how much of it that is."""
+    runs = list(_until(_runs(text[: max(0, size)]), size, lambda run: run.size))
+    return _written(runs), sum(len(run.text) for run in runs)
+
+
+def _runs(text: str) -> Iterator[_Run]:
+    before = ""
+    for found in _RUN.finditer(text):
+        part = found[0]
+        is_shown = len(part) > 1 or part in '\n\t"\\'
+        shown = part if is_shown else seen(part, before)
+        if shown == part:
+            yield _Run(part, part, escape(part))
+            before = _letter_before(before, part)
+        else:
+            yield _Run(part, shown, f'<span class="esc">{escape(shown)}</span>')
+            before = ""
+
+
+def _letter_before(before: str, part: str) -> str:
+    """Return the last letter with what stands behind it."""
+    for place in reversed(range(max(0, len(part) - _MARKED), len(part))):
+        if part[place] in "\n\t":
+            return part[place + 1 :]
+        if part[place].isalnum():
+            return part[place:]
+    return (before + part)[: 2 * _MARKED]
+
+
+def _until(runs: Iterable[_Run], room: int, measure: Callable[[_Run], int]) -> Iterator[_Run]:
+    """Yield the runs as far as there is room; of one that is too long its beginning."""
+    for run in runs:
+        length = measure(run)
+        if length <= room:
+            room -= length
+            yield run
+            continue
+        rest = run
+        while rest.shown == rest.text and measure(rest) > room:
+            text = rest.text[: min(room, len(rest.text) * room // measure(rest))]
+            rest = _Run(text, text, escape(text))
+        if rest.text and rest.shown == rest.text:
+            yield rest
+        return
+
+
+def _written(runs: Iterable[_Run]) -> Markup:
+    return Markup("".join(run.html for run in runs))  # noqa: S704 - each of them is escaped
 
 
 def as_json(value: object) -> str:
@@ -96,6 +159,11 @@ def size(length: int) -> str:
         if length >= factor:
             return f"{length / factor:.1f} {unit}"
     return f"{length} bytes"
+
+
+def size_in_bytes(html: str) -> int:
+    """Return how many bytes of a page it takes."""
+    return len(html.encode())
 
 
 def duration(seconds: float | timedelta | None) -> str:
@@ -166,11 +234,13 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "short": short,
     "visible": visible,
     "line": line,
+    "plain": plain,
     "json": as_json,
     "brief_count": brief_count,
     "count": count,
     "cost": cost,
     "size": size,
+    "bytes": size_in_bytes,
     "duration": duration,
     "clock": clock,
     "when": when,

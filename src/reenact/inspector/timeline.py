@@ -45,6 +45,8 @@ from reenact.projections.log import Row, name_of
 
 IDLE = 30
 """Seconds without an event after which time is folded, if nobody is at work."""
+FEW = 8
+"""So many bookkeeping events in a row are named."""
 LONG = 5.0
 """Seconds after which what somebody does takes long."""
 
@@ -91,7 +93,8 @@ class Line(msgspec.Struct, kw_only=True):
     @property
     def names(self) -> str:
         """The names of the events of a small one."""
-        return ", ".join(name_of(row.event) for row in self.rows)
+        names = ", ".join(name_of(row.event) for row in self.rows[:FEW])
+        return names if len(self.rows) <= FEW else f"{names} and {len(self.rows) - FEW} more"
 
     @property
     def called(self) -> str:

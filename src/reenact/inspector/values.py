@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
+from markupsafe import Markup
 
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.plain import is_mapping, is_sequence
-from reenact.inspector.text import CUT, visible
+from reenact.inspector.text import CUT, line, visible, within
 
 Pieces: TypeAlias = Sequence[tuple[str, str]]
 """Names and texts; the name is empty where a text stands for itself."""
 
 ROOM = 40_000
-"""So many characters of values a page shows."""
-LEAST = 140
-"""So many of each, at the least."""
+"""So many bytes of a page are for values."""
+LEAST = 200
+"""So many for each, at the least."""
+KEY: Final = Markup('<span class="key">{}:</span> ')
+"""The name of a piece, before its text."""
 _SAMPLE = 512
 _SUMMARY = 400
 _FEW = 20
@@ -41,13 +44,23 @@ class Value(msgspec.Struct, frozen=True):
         """All of it."""
         return "".join(f"{name}: {text}\n" if name else text for name, text in self.pieces)
 
-    def beginning(self, room: int) -> Iterator[tuple[str, str]]:
-        """Yield its pieces as far as there is room."""
+    def written(self, room: int) -> tuple[Markup, int]:
+        """Return as much of it as so many bytes of a page hold, and how many characters of its text that is."""
+        parts: list[Markup] = []
+        end = 0
         for name, text in self.pieces:
-            if room <= 0:
-                return
-            yield name, text[:room]
-            room -= _length((name, text))
+            key = KEY.format(line(name)) if name else Markup()
+            room -= len(key.encode()) + len(parts and "\n")
+            html, length = within(text, room)
+            if parts and (room < 0 or (text and not length)):
+                break
+            parts.append(key + html)
+            end += len(name) + 2 + length if name else length
+            if length < len(text):
+                break
+            end += bool(name)  # its line has an end
+            room -= len(html.encode())
+        return Markup("\n").join(parts), end
 
 
 def value_of(position: int, path: str, value: object) -> Value:
@@ -73,25 +86,25 @@ def inside(fields: object, path: str) -> object:
 
 
 def room_for(lengths: Iterable[int], room: int = ROOM, least: int = LEAST) -> int:
-    """Return how many characters of each value a page shows, so that the short ones are whole and all have room."""
+    """Return how many bytes a page has for each value, so that the short ones are whole and all have room."""
     waiting = sorted(lengths)
     for number, length in enumerate(waiting):
         share = room // (len(waiting) - number)
         if length > share:
             return min(max(share, least), CUT)
         room -= length
-    return min(max(waiting, default=least), CUT)
+    return min(max(room + max(waiting, default=0), least), CUT)
 
 
 def room_of(values: Sequence[Value], room: int = ROOM) -> int:
-    """Return how many characters of each of the values a page shows, as `room_for` does.
+    """Return how many bytes a page has for each of the values, as `room_for` does.
 
-    What must be written as escapes takes more room; how much more, the beginnings tell.
+    Characters that are no ASCII, or must be written as escapes, take more than one; how many, the beginnings tell.
     """
     beginnings = [text[:_SAMPLE] for value in values for _, text in value.pieces[:1]]
-    written = sum(len(visible(text)) for text in beginnings)
-    share = sum(map(len, beginnings)) / written if written else 1.0
-    return room_for((value.length for value in values), int(room * share), int(LEAST * share))
+    written = sum(len(visible(text).encode()) for text in beginnings)
+    each = max(1.0, written / max(1, sum(map(len, beginnings))))
+    return room_for((round(value.length * each) for value in values), room)
 
 
 def on_one_line(value: object) -> str:

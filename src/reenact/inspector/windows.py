@@ -48,6 +48,11 @@ class Window(msgspec.Struct, frozen=True):
         """Whether nothing comes after it."""
         return self.last == self.count
 
+    def part(self, first: int, last: int) -> Window:
+        """Return the window of these events of its own."""
+        begin = self.shown.start + first - self.first
+        return msgspec.structs.replace(self, first=first, last=last, shown=range(begin, begin + last - first + 1))
+
 
 class History:
     """The events of a session, a branch's with those that it shares with its origin, as far as the log goes now."""
@@ -120,7 +125,11 @@ class History:
 
     def window(self, number: int | None = None, *, size: int = SIZE) -> Window:
         """Return a window with the event of the number in the middle, the last one if it is None."""
-        last = self.count if number is None else min(self.count, max(number + size // 2, size))
+        return self.until(self.count if number is None else number + size // 2, size=size)
+
+    def until(self, number: int, *, size: int = SIZE) -> Window:
+        """Return a window that ends with the event of the number, later if so few events come before it."""
+        last = min(self.count, max(number, size))
         return self.between(max(1, last - size + 1), last)
 
     def between(self, first: int, last: int, *, behind: int = AROUND) -> Window:

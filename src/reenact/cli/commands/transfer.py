@@ -69,7 +69,7 @@ def _export_page(options: ExportOptions, session_id: str, log: str, console: Con
         raise typer.TyperException(f"{message}, and write the page from there")
     location = location_of(log)
     with location.open(codec(), read_only=True) as journal:
-        page = page_of(journal, location.name, session_id, datetime.now(UTC)).encode()
+        page = page_of(journal, location.title, session_id, datetime.now(UTC)).encode()
     name = f"{_UNSAFE.sub('_', session_id)}.html" if options.file is None else options.file
     if name == "-":
         out = _binary(console.out)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TypeGuard
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeGuard
 
 from reenact.domain.agent import AnswerRecorded
 from reenact.domain.explanation import AnyEvent, sentence
@@ -22,14 +22,27 @@ from reenact.inspector.windows import History
 from reenact.projections.explain.entries import fields_of, row_at, session_of
 from reenact.projections.explain.history import event_of
 from reenact.projections.log import Row, name_of
+from reenact.projections.read_model.families import branches_with
 
 REACH = 400
 """Causes and effects are looked for among so many events on each side."""
 NEAREST = 40
 """So many of them are shown on each side, the nearest."""
+BRANCHES = 4
+"""In so many of the newest branches effects are looked for."""
+FEW = 8
+"""So many effects in a branch are shown."""
 SOON = 5000
 """A step is decided anew without being asked for if no more events than this have to be read for it."""
 _KNOWN = tuple(STORED.values())
+
+
+class InBranch(NamedTuple):
+    """What followed from an event in a session that branches off behind it; there are so many `more`."""
+
+    id: str
+    lines: Sequence[Line]
+    more: int
 
 
 def event(source: Source, address: Address) -> Page:
@@ -54,8 +67,8 @@ def event(source: Source, address: Address) -> Page:
         "effects": [],
         "values": [],
         "room": room_of([record], ROOM // 2),
-        "far": (0, 0),
         "all": (0, 0),
+        "branches": [],
         "decided": "never",
         "divergence": None,
         "colour": "",
@@ -67,7 +80,7 @@ def event(source: Source, address: Address) -> Page:
     window = history.between(max(1, number - REACH), min(history.count, number + REACH))
     story = Story(window.rows)
     place = next(place for place, one in enumerate(window.rows) if one.position == at)
-    causes, effects = list(_causes(story, place)), list(_effects(story, place))
+    causes, effects = _causes(story, place), _effects(story, place)
     line = _line(story, place)
     values = list(_values(row, line.call))
     decide = address.text("anew") == "yes" or source.states.ahead(history, number) <= SOON
@@ -75,10 +88,10 @@ def event(source: Source, address: Address) -> Page:
     agent = source.states.at(history, number).agent if decide else None
     frame |= {
         "line": line,
-        "causes": causes[-NEAREST:],
-        "effects": effects[:NEAREST],
-        "far": (max(0, len(causes) - NEAREST), max(0, len(effects) - NEAREST)),
+        "causes": _lines(story, place, causes[-NEAREST:]),
+        "effects": _lines(story, place, effects[:NEAREST]),
         "all": (len(causes), len(effects)),
+        "branches": list(_in_branches(source, session_id, number, row)),
         "values": values,
         "room": room_of([record, *(value for _, value in values)]),
         "agent": None if agent is None else agent.id,
@@ -89,8 +102,8 @@ def event(source: Source, address: Address) -> Page:
     return Page("event.html", frame)
 
 
-def _causes(story: Story, place: int) -> Iterator[Line]:
-    """Yield everything that led to the event, in order."""
+def _causes(story: Story, place: int) -> list[int]:
+    """Return the places of everything that led to the event, in order."""
     found: set[int] = set()
     ahead = list(story.causes[place].places)
     while ahead:
@@ -98,17 +111,40 @@ def _causes(story: Story, place: int) -> Iterator[Line]:
         if one not in found:
             found.add(one)
             ahead.extend(story.causes[one].places)
-    direct = set(story.causes[place].places)
-    return (_line(story, one, is_direct=one in direct) for one in sorted(found))
+    return sorted(found)
 
 
-def _effects(story: Story, place: int) -> Iterator[Line]:
-    """Yield everything that followed from the event, in order."""
+def _effects(story: Story, place: int) -> list[int]:
+    """Return the places of everything that followed from the event, in order."""
     followed = {place}
     for later in range(place + 1, len(story.causes)):
         if not followed.isdisjoint(story.causes[later].places):
             followed.add(later)
-            yield _line(story, later, is_direct=place in story.causes[later].places)
+    return sorted(followed - {place})
+
+
+def _lines(story: Story, place: int, shown: Iterable[int]) -> list[Line]:
+    """Return the lines of causes or effects of the event at the place."""
+    direct = {*story.causes[place].places}
+    return [
+        _line(story, one, is_direct=one in direct or (one > place and place in story.causes[one].places))
+        for one in shown
+    ]
+
+
+def _in_branches(source: Source, session_id: str, number: int, row: Row) -> Iterator[InBranch]:
+    """Yield what followed from the event in sessions that branch off behind it, as far as tables say which they are."""
+    tables = source.tables_now
+    for branch in [] if tables is None else branches_with(tables, session_id, row.version, BRANCHES):
+        history = History(source.log, branch)
+        own = history.parts[-1].before
+        if own < number + REACH:
+            window = history.between(number, min(history.count, number + REACH))
+            story = Story(window.rows)
+            place = window.shown.start
+            effects = [one for one in _effects(story, place) if one - place > own - number]
+            if effects:
+                yield InBranch(branch, _lines(story, place, effects[:FEW]), max(0, len(effects) - FEW))
 
 
 def _line(story: Story, place: int, *, is_direct: bool = False) -> Line:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -19,12 +19,13 @@ from reenact.domain.errors import StorageError
 from reenact.domain.history import UsageInfo
 from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
 from reenact.inspector.addresses import Address
-from reenact.inspector.lanes import Lanes, lanes_of
+from reenact.inspector.fitting import Contents, Where, entries_of
+from reenact.inspector.lanes import Lanes
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
 from reenact.inspector.stories import Story
 from reenact.inspector.talks import Speech, talk_of
-from reenact.inspector.timeline import Line, lines_by_call, lines_by_event, work_of
+from reenact.inspector.timeline import Line, lines_by_call, lines_by_event
 from reenact.inspector.values import Value, room_of, value_of
 from reenact.inspector.windows import SIZE, History, Window
 from reenact.projections.explain.entries import fields_of, place_of, session_of
@@ -34,8 +35,7 @@ State: TypeAlias = Literal["answers", "waits", "failed", "idle", "new", "deleted
 
 RECORDS = 50
 """So many records a page shows as JSON."""
-CROWDED = SIZE // 2
-"""So many events a page shows if more calls are among them, since each takes much room."""
+_WHERE: Final[tuple[Where, ...]] = ("until", "from", "at")
 _CURSOR = """
     SELECT cursor + heard - 1 FROM steps WHERE stream = ? AND count > 0 AND version <= ? ORDER BY version DESC LIMIT 1
 """
@@ -44,35 +44,27 @@ _BESIDE = (SessionCreated, SessionBranched, AgentStarted, AgentStopped, MessageA
 
 
 def session(source: Source, address: Address) -> Page:
-    """Return the page of a session: a window of its events, the last ones or those around a position."""
+    """Return the page of a session: its last events, or those around a position, from one on, or until one."""
     session_id = address.required("id")
     history = History(source.log, session_id)
     if address.choice("part", ("page", "news"), "page") == "news":
         return Page("session_news.html", {"count": max(0, history.count - (address.number("last") or 0))})
-    at = address.number("at")
-    number = None if at is None else history.number_at(at)
     show = address.choice("show", ("calls", "events", "json"), "calls")
     talk_json = address.choice("talk", ("text", "json"), "text") == "json"
+    number, where = _wanted(history, address)
     size = RECORDS if show == "json" or talk_json else SIZE
-    window = history.window(number, size=size)
-    step = CROWDED // 2 if show == "calls" else size // 2  # the next window may be a crowded one
+    window = history.until(number + {"from": size - 1, "at": size // 2, "until": 0}[where], size=size)
     story = Story(window.rows)
-    if show == "calls" and sum(line.kind == "call" for line in lines_by_call(story, window)) > CROWDED:
-        window = history.window(number, size=CROWDED)
-        story = Story(window.rows)
     said = talk_of(story, window)
     lines = lines_by_event(story, window) if show == "events" else lines_by_call(story, window)
-    all_records = [(record_of(row), row) for row in window.own] if show == "json" else []
-    said_records = [(record_of(one.row), one.row) for one in said] if talk_json else []
+    records = [(record_of(row), row) for row in window.own] if show == "json" else None
+    said_records = [(record_of(one.row), one.row) for one in said] if talk_json else None
     values = [
-        *([] if talk_json else values_of_talk(said)),
+        *(values_of_talk(said) if said_records is None else (value for value, _ in said_records)),
+        *(value for value, _ in records or ()),
         *(values_of_lines(lines) if show == "calls" else ()),
-        *(value for value, _ in (*all_records, *said_records)),
     ]
-    drawing = lanes_of(story, window)
-    work, span = work_of(story, window)
-    first = window.own[0]
-    last = history.rows(history.count, history.count)[0]
+    entries = entries_of(window, lines if records is None else records, said if said_records is None else said_records)
     return Page(
         "session.html",
         {
@@ -82,25 +74,25 @@ def session(source: Source, address: Address) -> Page:
             "state": state_of(window.own if window.is_end else history.window(size=SIZE // 4).own),
             "spent": _spent(source, session_id),
             "cursor": _heard(source, window.own[-1]),
-            "window": window,
-            "first": history.row(1).position if window.first > 1 else first.position,
-            "last": last.position,
-            "before": history.row(max(1, window.first - step)).position if window.first > 1 else None,
-            "after": None if window.is_end else history.row(min(history.count, window.last + step)).position,
-            "said": said,
-            "said_records": said_records,
+            "first": history.row(1).position if window.first > 1 else window.own[0].position,
+            "last": history.row(history.count).position,
+            "contents": Contents(story, window, entries, number, where),
+            "told_of": told_of,
             "talk_json": talk_json,
             "show": show,
-            "lines": lines,
-            "all_records": all_records,
             "room": room_of(values),
-            "drawing": drawing,
-            "drawn": told_of(drawing),
-            "work": work,
-            "span": span,
             "waits_since": waits_since(story, window),
         },
     )
+
+
+def _wanted(history: History, address: Address) -> tuple[int, Where]:
+    """Return the number of the event that the address names, the last one if it names none."""
+    for where in _WHERE:
+        position = address.number(where)
+        if position is not None:
+            return history.number_at(position), where
+    return history.count, "until"
 
 
 def record_of(row: Row) -> Value:

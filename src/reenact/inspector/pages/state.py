@@ -88,7 +88,7 @@ def state(source: Source, address: Address) -> Page:
             "rules": rules,
             "before": before,
             "after": after,
-            "groups": groups,
+            "changes": [one for group in groups for one in (group, *group.changes)],
             "number_of_changes": sum(len(group.changes) for group in groups),
             "events_between": high - low,
             "is_near": is_near,

@@ -6,10 +6,13 @@ from reenact.inspector.addresses import Address
 from reenact.inspector.pages.session import record_of
 from reenact.inspector.rendering import File, Page
 from reenact.inspector.source import Source
-from reenact.inspector.text import CUT
+from reenact.inspector.text import within
 from reenact.inspector.values import inside, value_of
 from reenact.projections.explain.entries import fields_of, row_at, session_of
 from reenact.projections.log import name_of
+
+PART = 64 * 1024
+"""Bytes of a page that a part takes."""
 
 
 def value(source: Source, address: Address) -> Page | File:
@@ -18,6 +21,7 @@ def value(source: Source, address: Address) -> Page | File:
     row = row_at(source.log, at)
     found = value_of(at, path, inside(fields_of(row.event), path)) if path else record_of(row)
     text = found.text
+    part, length = within(text[start : start + PART], PART)
     if address.choice("as", ("page", "file"), "page") == "file":
         return File(f"position-{at}.{'txt' if path else 'json'}", text)
     return Page(
@@ -27,11 +31,11 @@ def value(source: Source, address: Address) -> Page | File:
             "name": name_of(row.event),
             "id": session_of(row.stream),
             "path": path,
-            "text": text[start : start + CUT],
+            "part": part,
             "size": len(text.encode()),
             "start": start,
-            "end": min(len(text), start + CUT),
+            "end": min(start, len(text)) + length,
             "length": len(text),
-            "cut": CUT,
+            "cut": PART,
         },
     )

@@ -29,9 +29,11 @@ from reenact.projections.read_model.waiting_list import (
 
 SIZE: Final = 50
 ROOM: Final = 80_000
-"""Characters of arguments that a page shows; one call at least is shown as a whole if it has no more than that."""
+"""Bytes that arguments take of a page; one call at least is shown as a whole if it takes no more than that."""
 EDITED: Final = 8_000
-"""Characters of arguments that can be changed in a form."""
+"""Bytes of arguments that can be changed in a form."""
+_OPTION = 120
+"""Bytes that an option takes of a page, besides what it says."""
 _APART = 3
 _object = msgspec.json.Decoder(JsonDict).decode
 
@@ -112,21 +114,29 @@ def _carry_out(actions: Actions, form: Form, ask: Ask, edited: JsonDict | None) 
         case "reject":
             reason, goes_on = form.one("reason").strip(), not form.one("stop")
             agents.reject(call.id, reason, resume=goes_on, session_id=call.session_id, by=by)
-        case "answer" if call.question is not None:
+        case "answer" if call.question is not None and ask.is_whole:
             agents.respond(call.id, _answer(form, call.question), session_id=call.session_id, by=by)
         case _:
             raise InvalidInputError("this cannot be done to the call")
 
 
 def _ask(call: WaitingCall) -> Ask:
+    question = call.question
+    if question is not None:
+        length = _size(question.prompt) + sum(_OPTION + _size(option.label) for option in question.options or ())
+        return Ask(call, (), length, is_whole=length <= ROOM, written=None, seen=_seen(call))
     if call.arguments is None:
         return Ask(call, (), 0, is_whole=False, written=None, seen=_seen(call))
     value = value_of(0, "", call.arguments)
-    length = sum(len(visible(name)) + len(visible(text)) for name, text in value.pieces)
+    length = sum(_size(name) + _size(text) for name, text in value.pieces)
     is_whole = length <= ROOM
-    pieces = value.pieces if is_whole else tuple(value.beginning(EDITED // 2))
+    pieces = value.pieces if is_whole else (("", value.text[: EDITED // 8]),)
     written = as_visible_json(call.arguments) if length <= EDITED else None
-    return Ask(call, pieces, length + len(written or ""), is_whole=is_whole, written=written, seen=_seen(call))
+    return Ask(call, pieces, length + _size(written or ""), is_whole=is_whole, written=written, seen=_seen(call))
+
+
+def _size(text: str) -> int:
+    return len(visible(text).encode())
 
 
 def _seen(call: WaitingCall) -> str:

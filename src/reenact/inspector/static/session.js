@@ -168,7 +168,7 @@ async function seen() {
   try {
     const address = new URL(location.href);
     address.hash = "";
-    address.searchParams.delete("at");
+    for (const name of ["at", "from", "until"]) address.searchParams.delete(name);
     if (isHeld) {
       address.searchParams.set("part", "news");
       address.searchParams.set("last", String(last));

@@ -1,0 +1,178 @@
+"""What there is room for: pages have a size, so what they list is drawn one after the other until they are full."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, zip_longest
+from typing import Final, Literal, NamedTuple, TypeAlias, TypeVar
+
+import msgspec
+from markupsafe import Markup
+
+from reenact.inspector.lanes import Lanes, lanes_of
+from reenact.inspector.stories import Story
+from reenact.inspector.talks import Speech
+from reenact.inspector.timeline import Line, work_of
+from reenact.inspector.values import Value
+from reenact.inspector.windows import Window
+from reenact.projections.log import Row
+
+MOST: Final = 150_000
+"""Bytes of a page."""
+LISTED: Final = 128_000
+"""So many of them are for what it lists; the rest is for what stands around that."""
+ITEM: Final = 24_000
+"""So many at the most for one thing of a list: what needs more has a page of its own."""
+_BAR = 260
+"""So many for the bar of a line in the drawing of where the time went."""
+
+T = TypeVar("T")
+Where: TypeAlias = Literal["at", "from", "until"]
+"""Whether a page has an event in its middle, begins with it, or ends with it."""
+Record: TypeAlias = tuple[Value, Row]
+Draw: TypeAlias = Callable[[T], Markup]
+
+
+def fitted(items: Iterable[object], room: int, draw: Callable[..., Markup], *more: object) -> list[Markup]:
+    """Return the first items as they are drawn, with what is drawn of all: as many as so many bytes have room for.
+
+    One at least.
+    """
+    drawn: list[Markup] = []
+    for item in items:
+        html = draw(item, *more)
+        room -= _size(html)
+        if drawn and room < 0:
+            break
+        drawn.append(html)
+    return drawn
+
+
+class Entry(NamedTuple):
+    """What a page has of the events with the numbers `first` to `last`: in the timeline, and in the conversation."""
+
+    first: int
+    last: int
+    lines: Sequence[Line | Record]
+    said: Sequence[Speech | Record]
+
+
+class Fit(msgspec.Struct, frozen=True):
+    """What there was room for. `work` is for how many seconds somebody was at work, `span` how many that spans."""
+
+    window: Window
+    rail: list[Markup]
+    talk: list[Markup]
+    drawing: Lanes
+    work: float
+    span: float
+
+    @property
+    def before(self) -> int | None:
+        """The position of the event before the first, None if there is none."""
+        return self._position(self.window.shown.start - 1)
+
+    @property
+    def after(self) -> int | None:
+        """The position of the event behind the last, None if there is none."""
+        return self._position(self.window.shown.stop)
+
+    def _position(self, place: int) -> int | None:
+        return self.window.rows[place].position if 0 <= place < len(self.window.rows) else None
+
+
+class Contents:
+    """What a page has of a window: as much as there is room for, on the sides of one of its events."""
+
+    def __init__(self, story: Story, window: Window, entries: Sequence[Entry], number: int, where: Where) -> None:
+        """Take the entries of the window, and the number of the event that is wanted, with what is on its sides."""
+        self._story = story
+        self._window = window
+        self._entries = entries
+        self._wanted = next(place for place, entry in enumerate(entries) if number <= entry.last)
+        self._where = where
+
+    def fit(
+        self,
+        line: Draw[Line | Record],
+        speech: Draw[Speech | Record],
+        brief_line: Draw[Line | Record],
+        brief_speech: Draw[Speech | Record],
+    ) -> Fit:
+        """Return what there is room for, as these draw it."""
+        room = LISTED
+        drawn: dict[int, tuple[list[Markup], list[Markup]]] = {}
+        full: set[bool] = set()
+        for place in self._in_turn():
+            is_later = place > self._wanted
+            if is_later in full:
+                continue
+            entry = self._entries[place]
+            lines = [_drawn(one, line, brief_line) for one in entry.lines]
+            said = [_drawn(one, speech, brief_speech) for one in entry.said]
+            size = sum(map(_size, (*lines, *said))) + _BAR * len(lines)
+            if drawn and size > room:
+                full |= {is_later} if self._where == "at" else {True, False}
+                continue
+            room -= size
+            drawn[place] = lines, said
+        places = sorted(drawn)
+        window = self._window.part(self._entries[places[0]].first, self._entries[places[-1]].last)
+        work, span = work_of(self._story, window)
+        return Fit(
+            window,
+            [html for place in places for html in drawn[place][0]],
+            [html for place in places for html in drawn[place][1]],
+            lanes_of(self._story, window),
+            work,
+            span,
+        )
+
+    def _in_turn(self) -> Iterator[int]:
+        """Yield the places of the entries, those first that are wanted most."""
+        earlier, later = range(self._wanted - 1, -1, -1), range(self._wanted + 1, len(self._entries))
+        yield self._wanted
+        match self._where:
+            case "from":
+                yield from chain(later, earlier)
+            case "until":
+                yield from chain(earlier, later)
+            case "at":
+                for pair in zip_longest(earlier, later):
+                    yield from (place for place in pair if place is not None)
+
+
+def entries_of(window: Window, lines: Sequence[Line | Record], said: Sequence[Speech | Record]) -> list[Entry]:
+    """Return what a page may have of the window; each of its events belongs to one entry."""
+    numbers = {row.position: number for number, row in enumerate(window.own, window.first)}
+    told = {numbers[_last(one).position]: one for one in said}
+    entries: list[Entry] = []
+    some: list[Line | Record] = []
+    first = window.first
+    for line in lines:
+        some.append(line)
+        if isinstance(line, Line) and line.kind == "idle":  # it belongs to what ends it
+            continue
+        last = numbers[_last(line).position]
+        entries.append(Entry(first, last, some, [told[at] for at in range(first, last + 1) if at in told]))
+        first, some = last + 1, []
+    return entries
+
+
+def _last(one: Line | Speech | Record) -> Row:
+    match one:
+        case (_, row):
+            return row
+        case Line(kind="small", rows=rows):
+            return rows[-1]
+        case _:
+            return one.row
+
+
+def _drawn(one: T, draw: Draw[T], brief: Draw[T]) -> Markup:
+    html = draw(one)
+    return html if _size(html) <= ITEM else brief(one)
+
+
+def _size(html: Markup) -> int:
+    return len(html.encode())
