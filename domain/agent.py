@@ -217,7 +217,8 @@ class Turn(Frozen):
 
     `steps` counts how often the model was asked, `usage` and `cost` are those of its answers so far; `activity` is the
     agent's state as far as decisions know it. `outcome` is the digest of the last round's calls and results, and
-    `repeats` how often in a row it has been the same. `before` counts the steps of the turns that this one continues.
+    `repeats` how often in a row it has been the same. `before` counts the steps of the turns that this one continues,
+    and `children` the child sessions that were started in all of them.
     """
 
     id: str
@@ -232,6 +233,7 @@ class Turn(Frozen):
     outcome: str = ""
     repeats: int = 0
     before: int = 0
+    children: int = 0
 
     @property
     def requests(self) -> int:
@@ -241,7 +243,12 @@ class Turn(Frozen):
     def after(self, turn: Turn) -> Turn:
         """Return this turn as the continuation of the other."""
         return msgspec.structs.replace(
-            self, before=turn.requests, calls=turn.calls, outcome=turn.outcome, repeats=turn.repeats
+            self,
+            before=turn.requests,
+            calls=turn.calls,
+            outcome=turn.outcome,
+            repeats=turn.repeats,
+            children=turn.children,
         )
 
 

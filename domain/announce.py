@@ -29,11 +29,13 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
+from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.errors import LogTooNewError
 from reenact.domain.loop import events as loop
 from reenact.domain.messages import Message, Said, ToolUseBlock, instant
 from reenact.domain.plain import JsonObject
 from reenact.domain.session_state import (
+    ChildEvent,
     LoopFact,
     Session,
     SessionBranched,
@@ -56,6 +58,8 @@ _ALIKE: Final[Mapping[type, type[heard.EventData]]] = {
     loop.ToolRejected: heard.ToolRejected,
     loop.HumanResponded: heard.HumanResponded,
     loop.Warning: heard.Warned,
+    ChildStarted: heard.ChildStarted,
+    ChildEnded: heard.ChildEnded,
 }
 """What is heard of events with the fields that they have themselves."""
 _OF_TURN = (
@@ -252,11 +256,11 @@ class _Step:
             case _:
                 yield from self._tell_loop(event)
 
-    def _tell_loop(self, event: LoopFact | TurnInterrupted) -> Iterator[Announced]:
+    def _tell_loop(self, event: LoopFact | TurnInterrupted | ChildEvent) -> Iterator[Announced]:
         match event:
             case ToolsRequested():  # the answer has been told of, and what becomes of its calls will be
                 self._in_round, self._activity = True, event.from_state
-            case RulesRecorded():
+            case RulesRecorded() | ChildrenInterrupted():
                 pass
             case TurnContinued():
                 message_id = next(self._begun, "")
@@ -318,7 +322,11 @@ class _Step:
     def _created(self, event: SessionCreated | SessionBranched, origin: heard.Origin | None) -> Iterator[Announced]:
         self._be_about(container_id=event.container_id, image_id=event.image_id)
         created = heard.SessionCreated(
-            session_id=event.session_id, container_id=event.container_id, image_id=event.image_id, origin=origin
+            session_id=event.session_id,
+            container_id=event.container_id,
+            image_id=event.image_id,
+            origin=origin,
+            parent=event.parent if isinstance(event, SessionCreated) else None,
         )
         yield self._about, created
 

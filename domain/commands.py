@@ -431,6 +431,8 @@ NotificationType: TypeAlias = Literal[
     "tool_rejected",
     "human_responded",
     "warning",
+    "child_started",
+    "child_ended",
     "container_created",
     "image_registered",
     "session_created",
@@ -530,6 +532,8 @@ RuntimeEvent: TypeAlias = (
     | Envelope[events.ToolRejected, Literal["tool_rejected"]]
     | Envelope[events.HumanResponded, Literal["human_responded"]]
     | Envelope[events.Warned, Literal["warning"]]
+    | Envelope[events.ChildStarted, Literal["child_started"]]
+    | Envelope[events.ChildEnded, Literal["child_ended"]]
     | Envelope[events.ContainerCreated, Literal["container_created"]]
     | Envelope[events.ImageRegistered, Literal["image_registered"]]
     | Envelope[events.SessionCreated, Literal["session_created"]]

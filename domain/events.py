@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias
 
 import msgspec
 
+from reenact.domain.children import Budget, ChildOutcome, Parent
 from reenact.domain.errors import UnknownEventTypeError
 from reenact.domain.loop.events import AskedCall, Option
 from reenact.domain.messages import Message, StopDetails, Usage
@@ -379,6 +380,42 @@ class Warned(LoopData):
     message: str
 
 
+class ChildStarted(LoopData):
+    """The call is a child session of this image, with the budget that is reserved for it; `depth` is how deep it is.
+
+    A `detached` call is answered at once: what the child says comes as a message.
+    """
+
+    event_type = "child_started"
+    call_id: str
+    child_id: str
+    image_id: str
+    image_revision: int
+    depth: int
+    budget: Budget
+    detached: bool
+
+
+class ChildEnded(LoopData):
+    """The child's turn is over; one that waits for a person goes on later.
+
+    `steps`, `usage` and `cost` are what it and its own children have used and was not told before. `version` and
+    `cursor` are those of the child's last event, and `digest` is that of its record.
+    """
+
+    event_type = "child_ended"
+    call_id: str
+    child_id: str
+    outcome: ChildOutcome
+    stop_reason: str
+    steps: int
+    usage: Usage
+    cost: float | None
+    version: int
+    cursor: int
+    digest: str
+
+
 class LifecycleData(EventData):
     """Something began or ended."""
 
@@ -411,7 +448,10 @@ class Origin(FrozenByName):
 
 
 class SessionCreated(LifecycleData):
-    """A session was created. `origin` is the history it begins with, if it is a branch of another session."""
+    """A session was created.
+
+    `origin` is the history it begins with, if it is a branch of another session; `parent` says whose child it is.
+    """
 
     event_type = "session_created"
     source = "session"
@@ -419,6 +459,7 @@ class SessionCreated(LifecycleData):
     container_id: str
     image_id: str
     origin: Origin | None = None
+    parent: Parent | None = None
 
 
 class SessionDeleted(LifecycleData):

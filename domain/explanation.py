@@ -27,6 +27,7 @@ from reenact.domain.agent import (
     TurnStarted,
 )
 from reenact.domain.causes import AnyCommand
+from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.calls import content_of
@@ -46,12 +47,14 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.messages import Block, ToolUseBlock, text_of
 from reenact.domain.session_commands import BranchSession, Delete, Finish, Interrupt, Reject, Resume, Run, Stop
-from reenact.domain.session_state import SessionBranched, SessionCreated, SessionDeleted, SessionEvent
+from reenact.domain.session_state import ChildEvent, SessionBranched, SessionCreated, SessionDeleted, SessionEvent
 from reenact.domain.structs import Frozen
 from reenact.domain.turns import COST_LIMIT
 
 AnyEvent: TypeAlias = SessionEvent | ContainerCreated | ImageRegistered
-OutsideKind: TypeAlias = Literal["message", "person", "caller", "model", "tool", "environment", "crash", "shutdown"]
+OutsideKind: TypeAlias = Literal[
+    "message", "person", "caller", "model", "tool", "environment", "crash", "shutdown", "child"
+]
 
 _Kind: TypeAlias = type[AnyCommand] | None
 _EXCERPT = 60
@@ -63,7 +66,7 @@ class Outside(Frozen):
     """What came from outside of the log.
 
     `name` is the id of the request that brought a message, the person if that is known, the reason that a caller gave,
-    the model, the tool, or the type of the environment's failure.
+    the model, the tool, the child session, or the type of the environment's failure.
     """
 
     kind: OutsideKind
@@ -111,6 +114,7 @@ class _Tracing:
         self._interrupted: int | None = None
         self._failed: int | None = None
         self._results: int | None = None
+        self._children: dict[str, int] = {}
         self._round = _Round()
 
     def trace(self, place: int, event: SessionEvent, following: SessionEvent | None) -> Cause:
@@ -118,6 +122,8 @@ class _Tracing:
         match event:
             case SessionCreated() | SessionDeleted() | RulesRecorded():
                 return Cause((), Outside("caller"))
+            case ChildStarted() | ChildEnded() | ChildrenInterrupted():
+                return self._trace_child(place, event)
             case SessionBranched():
                 self._agent, self._branched, self._accepted = None, place, {}
                 return _cause(place - 1 if place else None, outside=Outside("caller"))
@@ -141,6 +147,20 @@ class _Tracing:
                 return self._complete(place, event)
             case _:
                 return self._go_on(place, event)
+
+    def _trace_child(self, place: int, event: ChildEvent) -> Cause:
+        """Return what an event about child sessions follows from: one starts with its call, and ends by itself."""
+        match event:
+            case ChildStarted():
+                self._children[event.child_id] = place
+                return self._round.child_started(event)
+            case ChildEnded():
+                self._round.child_ended(place, event)
+                return _cause(self._children.get(event.child_id), outside=Outside("child", event.child_id))
+            case ChildrenInterrupted():
+                return _cause(self._begun, outside=self._ender(event.reason))
+            case _:
+                assert_never(event)
 
     def _go_on(
         self,
@@ -231,6 +251,8 @@ class _Round:
         self._questions: dict[str, int] = {}
         self._decided: dict[str, int] = {}
         self._started: dict[str, int] = {}
+        self._ended: dict[str, int] = {}
+        """Where the child sessions have ended that calls are."""
         self.results: dict[str, int] = {}
         self.pending: int | None = None
         self.rejected: int | None = None
@@ -260,6 +282,15 @@ class _Round:
             case _:
                 assert_never(event)
 
+    def child_started(self, event: ChildStarted) -> Cause:
+        """Return what the start of a child session follows from."""
+        return _cause(self._started.get(event.call_id))
+
+    def child_ended(self, place: int, event: ChildEnded) -> None:
+        """Take note of how a child session has ended, if it is that of one of the calls."""
+        if event.call_id in self._started:
+            self._ended[event.call_id] = self.latest = place
+
     def _ask(self, place: int, ids: Sequence[str], kind: _Kind, agent: int | None) -> Cause:
         before = tuple(self._questions[id_] for id_ in ids if id_ in self._questions)
         lost = [self._started[id_] for id_ in ids if id_ in self._started]
@@ -287,7 +318,9 @@ class _Round:
         return _cause(self._requested if decided is None else decided)
 
     def _end(self, event: ToolResult, kind: _Kind, cut: int | None) -> Cause:
-        started = self._started[event.id]
+        started, ended = self._started[event.id], self._ended.get(event.id)
+        if ended is not None:
+            return _cause(started, ended)
         if cut is not None:
             return _cause(started, cut)
         if kind is Resume:
@@ -381,6 +414,8 @@ def told(outside: Outside) -> str:
             return "a crash of the process"
         case "shutdown":
             return "a shutdown"
+        case "child":
+            return f"the child session {outside.name}"
         case _:
             assert_never(outside.kind)
 
@@ -416,8 +451,22 @@ def _of_turn(
             assert_never(event)
 
 
-def _of_call(event: RoundEvent) -> str:
+def _of_child(event: ChildEvent) -> str:
     match event:
+        case ChildStarted():
+            return f"Call {event.call_id} started child session {event.child_id} of image {event.image_id}."
+        case ChildEnded():
+            return f"Child session {event.child_id} ended: {event.outcome} ({event.stop_reason})."
+        case ChildrenInterrupted():
+            return f"The child sessions at work are interrupted: {event.reason}."
+        case _:
+            assert_never(event)
+
+
+def _of_call(event: RoundEvent | ChildEvent) -> str:
+    match event:
+        case ChildStarted() | ChildEnded() | ChildrenInterrupted():
+            return _of_child(event)
         case HumanApproveRequired():
             calls = ", ".join(f"{call.name} ({call.id})" for call in event.calls)
             return f"A person is to approve {calls}."

@@ -8,6 +8,7 @@ from typing import TypeAlias, TypeGuard
 
 import msgspec
 
+from reenact.domain.children import AgentTool, check_agent
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.ledger import CostLimit, Price
@@ -68,7 +69,10 @@ class ImageInfo(FrozenByName):
 
 
 class Definition(Fact):
-    """The content of one revision. `base` is the image that it was derived from, whose functions its tools run."""
+    """The content of one revision. `base` is the image that it was derived from, whose functions its tools run.
+
+    `agents` are the tools whose calls start child sessions.
+    """
 
     name: str
     model: str | None = None
@@ -83,6 +87,7 @@ class Definition(Fact):
     cost_limit: CostLimit | None = None
     compress_at: int | None = None
     base: str | None = None
+    agents: tuple[AgentTool, ...] = ()
 
 
 class ImageRegistered(Fact):
@@ -130,9 +135,11 @@ def define(image: Image, image_id: str) -> Definition:
     check_model(image.model, image.system_prompt)
     if not is_sequence(image.tools):
         raise ConfigurationError(f"tools of {who} are a tuple of tools, not {image.tools!r}")
-    tools = tuple(_spec(who, tool) for tool in image.tools if not _is_api_tool(tool))
+    agents = tuple(_agent(who, tool) for tool in image.tools if _is_agent(tool))
+    tools = tuple(_spec(who, tool) for tool in image.tools if not _is_api_tool(tool) and not _is_agent(tool))
     api_tools = tuple(_api_tool(who, tool) for tool in image.tools if _is_api_tool(tool))
-    names = [tool.name for tool in tools] + [str(tool.get("name", "")) for tool in api_tools]
+    names = [tool.name for tool in tools] + [agent.name for agent in agents]
+    names += [str(tool.get("name", "")) for tool in api_tools]
     twice = sorted({name for name in names if name and names.count(name) > 1})
     if twice:
         raise ConfigurationError(
@@ -151,6 +158,7 @@ def define(image: Image, image_id: str) -> Definition:
         max_repeats=image.max_repeats,
         cost_limit=as_cost_limit(image.cost_limit),
         compress_at=image.compress_at,
+        agents=agents,
     )
 
 
@@ -167,7 +175,8 @@ def as_cost_limit(limit: CostLimit | float | None) -> CostLimit | None:
 
 def tool_names(content: Definition) -> tuple[str, ...]:
     """Return the names of the tools that are known before a server is connected."""
-    return (*(tool.name for tool in content.tools), *(str(tool.get("name", "")) for tool in content.api_tools))
+    own = (*(tool.name for tool in content.tools), *(agent.name for agent in content.agents))
+    return (*own, *(str(tool.get("name", "")) for tool in content.api_tools))
 
 
 def check_policy_names(content: Definition) -> None:
@@ -243,12 +252,24 @@ def rules_of(definition: Definition, prices: Mapping[str, Price], context_window
 
 def _is_api_tool(tool: object) -> TypeGuard[Mapping[str, object]]:
     """Return whether it is a tool that the Messages API runs, or has a schema for, itself: a mapping with a `type`."""
-    return is_mapping(tool) and not _is_plain_spec(tool)
+    return is_mapping(tool) and not _is_plain_spec(tool) and not _is_agent(tool)
 
 
 def _is_plain_spec(tool: object) -> TypeGuard[Mapping[str, object]]:
     """Return whether it is a spec as a mapping: with an `input_schema`, and without a `type`."""
     return is_mapping(tool) and "input_schema" in tool and "type" not in tool
+
+
+def _is_agent(tool: object) -> bool:
+    """Return whether its calls start child sessions: an `AgentTool`, or one as a mapping, with an `image_id`."""
+    return isinstance(tool, AgentTool) or (is_mapping(tool) and "image_id" in tool and "type" not in tool)
+
+
+def _agent(who: str, tool: object) -> AgentTool:
+    try:
+        return check_agent(tool if isinstance(tool, AgentTool) else msgspec.convert(tool, AgentTool))
+    except msgspec.ValidationError as wrong:
+        raise ConfigurationError(f"{who}: a tool with an `image_id`: {wrong}") from None
 
 
 def _is_json(tool: Mapping[str, object]) -> TypeGuard[JsonObject]:

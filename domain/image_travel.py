@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from reenact.domain.children import AgentTool
 from reenact.domain.commands import ImageContent, ImageRegisterRequest
 from reenact.domain.errors import ConfigurationError, InvalidInputError
 from reenact.domain.image import Image, define
@@ -83,7 +84,7 @@ def check_from_afar(type: str, data: Mapping[str, object], *, allow_programs: bo
 def _told(who: str, tool: object) -> object:
     if is_mapping(tool):
         return dict(tool)
-    if isinstance(tool, ToolSpec):
+    if isinstance(tool, ToolSpec | AgentTool):
         return msgspec.to_builtins(tool)
     if callable(tool) or hasattr(tool, "spec"):
         raise ConfigurationError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeAlias
+from typing import TypeAlias, assert_never
 
 import msgspec
 
@@ -28,8 +28,17 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
+from reenact.domain.children import (
+    Budget,
+    Child,
+    ChildEnded,
+    ChildOutcome,
+    ChildrenInterrupted,
+    ChildStarted,
+    Parent,
+)
 from reenact.domain.conversation import Conversation, Read, introduced
-from reenact.domain.events import Origin
+from reenact.domain.events import Origin, Outcome
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
 from reenact.domain.loop.events import Warning as LimitWarning
@@ -44,6 +53,13 @@ SNAPSHOT_VERSION = 1
 
 REFUSAL = "refusal"
 """The stop reason of an answer that the API refused to give, or to finish."""
+LIMITS = frozenset(
+    {
+        *("max_steps_exceeded", "cost_limit_exceeded", "repeated_tool_calls", "budget_exceeded"),
+        *("max_tokens", "model_context_window_exceeded"),
+    }
+)
+"""The stop reasons of turns that a limit has ended, also those of the Messages API."""
 
 
 class BranchPoint(FrozenByName):
@@ -57,7 +73,8 @@ class BranchPoint(FrozenByName):
 class SessionInfo(FrozenByName):
     """A session as callers see it; it keeps the image's revision that it was created with.
 
-    `origin` is where it branches off from another session, None if it has begun by itself.
+    `origin` is where it branches off from another session, None if it has begun by itself. `parent` is the session
+    that has called it, None unless it is a child session.
     """
 
     id: str
@@ -66,15 +83,18 @@ class SessionInfo(FrozenByName):
     image_revision: int
     created_at: datetime
     origin: BranchPoint | None = None
+    parent: Parent | None = None
 
 
 class SessionCreated(Fact):
-    """The session exists."""
+    """The session exists; a child session has a `parent`, and a `budget` that was reserved for it there."""
 
     session_id: str
     container_id: str
     image_id: str
     image_revision: int
+    parent: Parent | None = None
+    budget: Budget | None = None
 
 
 class SessionBranched(Fact):
@@ -98,7 +118,8 @@ class SessionDeleted(Fact):
     session_id: str
 
 
-SessionEvent: TypeAlias = SessionCreated | SessionBranched | SessionDeleted | AgentEvent
+ChildEvent: TypeAlias = ChildStarted | ChildEnded | ChildrenInterrupted
+SessionEvent: TypeAlias = SessionCreated | SessionBranched | SessionDeleted | AgentEvent | ChildEvent
 LoopFact: TypeAlias = (
     ToolsRequested
     | ResultsRecorded
@@ -118,6 +139,14 @@ class Summary(Frozen):
     replaced: int
 
 
+class Ended(Frozen):
+    """How a child session has done its part: what came of it, and how long the conversation was then."""
+
+    outcome: ChildOutcome
+    stop_reason: str
+    said: int
+
+
 class Session(Frozen, gc=True):
     """What is known of a session.
 
@@ -127,6 +156,10 @@ class Session(Frozen, gc=True):
     `context_tokens` is how long the conversation was for the model when it answered last, and `warned` whether it has
     been said that the cost limit is exceeded. `waited` is the last turn, if it ended so that a person could decide:
     the limits count on from there. `rules` are those recorded last.
+
+    `children` are all that it has started, and `interrupted` says that those it waits for are interrupted. A session
+    with a `parent` is a child itself: `ended` is how it has done its part, None until then, and `seconds` is how long
+    its turns have taken.
     """
 
     id: str | None = None
@@ -149,6 +182,12 @@ class Session(Frozen, gc=True):
     waited: Turn | None = None
     rules: RulesRecorded | None = None
     origin: Origin | None = None
+    children: tuple[Child, ...] = ()
+    interrupted: ChildrenInterrupted | None = None
+    parent: Parent | None = None
+    budget: Budget | None = None
+    ended: Ended | None = None
+    seconds: float = 0.0
 
 
 def evolve(session: Session, event: SessionEvent) -> Session:
@@ -173,11 +212,14 @@ def evolve(session: Session, event: SessionEvent) -> Session:
         case AgentStopped():
             return msgspec.structs.replace(session, agent=None)
         case SessionCreated():
-            return Session(event.session_id, event.container_id, event.image_id, event.image_revision)
+            begun = Session(event.session_id, event.container_id, event.image_id, event.image_revision)
+            return begun if event.parent is None else _born(begun, event)
         case SessionBranched():
             return _branch_off(session, event)
         case SessionDeleted():
             return msgspec.structs.replace(session, deleted=True, queue=(), round=None)
+        case ChildStarted() | ChildEnded() | ChildrenInterrupted():
+            return _evolve_children(session, event)
         case _:
             return _evolve_loop(session, event)
 
@@ -252,6 +294,12 @@ def _branch_off(session: Session, event: SessionBranched) -> Session:
         agent=None,
         queue=(),
         origin=Origin(session_id=event.origin, version=event.version),
+        children=(),
+        interrupted=None,
+        parent=None,
+        budget=None,
+        ended=None,
+        seconds=0.0,
     )
 
 
@@ -318,7 +366,10 @@ def _end_round(session: Session, event: ResultsRecorded) -> Session:
         repeats = turn.repeats + 1 if outcome == turn.outcome else 1
         turn = msgspec.structs.replace(turn, calls=calls, outcome=outcome, repeats=repeats)
     said = session.conversation.plus(Said("user", event.content))
-    return msgspec.structs.replace(session, turn=turn, round=None, conversation=said)
+    after = msgspec.structs.replace(session, turn=turn, round=None, conversation=said, interrupted=None)
+    if after.ended is not None and turn is None:  # a child whose calls were given up while it waited
+        return _done(after, "interrupted", "interrupted")
+    return after
 
 
 def _compress(session: Session, event: ContextCompressed) -> Session:
@@ -344,13 +395,85 @@ def _put_down(session: Session, event: TurnCompleted) -> Session:
         ledger = ledger.with_model(unsaid.model or "", unsaid.usage, unsaid.cost)
     if event.stop_reason == REFUSAL and not said[-1].refused:  # without a word
         said = said.plus(Said("assistant", (), refused=True))
-    return msgspec.structs.replace(
+    after = msgspec.structs.replace(
         session,
         turn=None,
         waited=session.turn if event.outcome == "waiting" else None,
         agent=None if agent is None else Agent(agent.id, event.outcome == "failed"),
         conversation=said,
         ledger=ledger,
+        interrupted=None,
+    )
+    if after.parent is None:
+        return after
+    timed = msgspec.structs.replace(after, seconds=after.seconds + event.duration)
+    return _done(timed, outcome_of(event.outcome, event.stop_reason), event.stop_reason)
+
+
+def outcome_of(outcome: Outcome, stop_reason: str) -> ChildOutcome:
+    """Return what came of a child whose turn has ended so; what was cut short is never completed."""
+    if stop_reason in LIMITS:
+        return "limit"
+    return "failed" if stop_reason == REFUSAL else outcome
+
+
+def _done(session: Session, outcome: ChildOutcome, stop_reason: str) -> Session:
+    """Return the child with what came of its part, which ends once: turns that somebody else asks for are no part."""
+    if session.ended is not None and session.ended.outcome != "waiting":
+        return session
+    return msgspec.structs.replace(session, ended=Ended(outcome, stop_reason, len(session.conversation)))
+
+
+def _born(session: Session, event: SessionCreated) -> Session:
+    return msgspec.structs.replace(session, parent=event.parent, budget=event.budget)
+
+
+def _evolve_children(session: Session, event: ChildEvent) -> Session:
+    match event:
+        case ChildStarted():
+            return _start_child(session, event)
+        case ChildEnded():
+            return _settle(session, event)
+        case ChildrenInterrupted():
+            return msgspec.structs.replace(session, interrupted=event)
+        case _:
+            assert_never(event)
+
+
+def _start_child(session: Session, event: ChildStarted) -> Session:
+    round_, turn = session.round, session.turn
+    call = None if round_ is None else round_.call(event.call_id)
+    prompt = "" if call is None else call.arguments.get("prompt")
+    of_image = event.image_id, event.image_revision, event.depth, event.budget, event.detached
+    child = Child(event.call_id, event.child_id, *of_image, prompt if isinstance(prompt, str) else "")
+    return msgspec.structs.replace(
+        session,
+        children=(*session.children, child),
+        round=None if round_ is None else rounds.with_child(round_, event.call_id),
+        turn=None if turn is None else msgspec.structs.replace(turn, children=turn.children + 1),
+    )
+
+
+def _settle(session: Session, event: ChildEnded) -> Session:
+    round_ = session.round
+    if round_ is not None and event.outcome == "waiting":
+        round_ = rounds.with_child(round_, event.call_id, waits=True)
+    return msgspec.structs.replace(
+        session,
+        children=tuple(_settled(child, event) if child.id == event.child_id else child for child in session.children),
+        round=round_,
+        ledger=session.ledger.with_child(event.steps, event.usage, event.cost),
+    )
+
+
+def _settled(child: Child, event: ChildEnded) -> Child:
+    return msgspec.structs.replace(
+        child,
+        prompt="",
+        outcome=event.outcome if child.is_open or child.outcome == "unknown" else child.outcome,
+        steps=child.steps + event.steps,
+        usage=sum_of(child.usage, event.usage),
+        cost=plus_cost(child.cost, event.cost),
     )
 
 

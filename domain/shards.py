@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
@@ -10,18 +11,25 @@ SHARDS: Final = 256
 """How many shards a new log has. A log keeps the number that it was made with."""
 
 _SESSIONS: Final = "session/"
+_CHILD: Final = re.compile("ses_[0-9a-f]{26}_([0-9a-f]{16})")
 
 
 def shard_of(stream: str, *, count: int = SHARDS) -> int:
     """Return the shard of a stream, from 0 to `count` - 1: the same in every process and version.
 
-    A session's stream goes by the session's id, any other by its whole name. A branch is a session as any other. For
-    the stream of a child session, give that of the session at the root of its family: a family has one owner.
+    A session's stream goes by the session's id, any other by its whole name. A branch is a session as any other. The
+    id of a child session ends with the key of the session at the root of its family: a family has one owner.
     """
     return _hash(stream) % count
+
+
+def child_key(root: str) -> str:
+    """Return what the id of each child session in the family of this root ends with, behind a `_`."""
+    return f"{_hash(_SESSIONS + root):016x}"
 
 
 @lru_cache(1 << 16)
 def _hash(stream: str) -> int:
     key = stream.removeprefix(_SESSIONS)
-    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest())
+    child = _CHILD.fullmatch(key)
+    return int(child[1], 16) if child else int.from_bytes(blake2b(key.encode(), digest_size=8).digest())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from reenact.domain import agent, container, image, session
+from reenact.domain import agent, children, container, image, session
 from reenact.domain.loop import events as loop
 
 STORED: dict[str, type[msgspec.Struct]] = {
@@ -38,5 +38,8 @@ STORED: dict[str, type[msgspec.Struct]] = {
     "tool-started": loop.ToolStarted,
     "tool-result": loop.ToolResult,
     "warning": loop.Warning,
+    "child-started": children.ChildStarted,
+    "child-ended": children.ChildEnded,
+    "children-interrupted": children.ChildrenInterrupted,
 }
 """Every event in its first form. A later form gets a version, and an upcaster, where the log is opened."""

@@ -18,6 +18,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
+from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.events import (
@@ -39,6 +40,9 @@ __all__ = [
     "AgentStarted",
     "AgentStopped",
     "AnswerRecorded",
+    "ChildEnded",
+    "ChildStarted",
+    "ChildrenInterrupted",
     "ContainerCreated",
     "ContextCompressed",
     "HumanApproveRequired",

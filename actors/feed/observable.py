@@ -258,6 +258,22 @@ class Observable(ABC, Generic[R_co]):
     @overload
     def on(
         self,
+        type: Literal["child_started"],
+        handler: On[events.ChildStarted, Literal["child_started"]],
+        *,
+        session_id: Id = None,
+    ) -> R_co: ...
+    @overload
+    def on(
+        self,
+        type: Literal["child_ended"],
+        handler: On[events.ChildEnded, Literal["child_ended"]],
+        *,
+        session_id: Id = None,
+    ) -> R_co: ...
+    @overload
+    def on(
+        self,
         type: Literal["container_created"],
         handler: On[events.ContainerCreated, Literal["container_created"]],
         *,

@@ -105,6 +105,8 @@ export interface Notifications {
   tool_rejected: ToolRejected;
   human_responded: HumanResponded;
   warning: Warned;
+  child_started: ChildStarted;
+  child_ended: ChildEnded;
   container_created: ContainerCreated;
   image_registered: ImageRegistered;
   session_created: SessionCreated;
@@ -393,6 +395,39 @@ export interface BranchPoint {
   session_id: string;
   position: number;
   version: number;
+}
+
+/** What a child session may use, with the children of its own: None is what nobody has stated. `steps` is how often models may be asked, `tokens` the sum of all token counts, `cost` is in the currency of the prices, and `seconds` is how long turns may take together, without the time in which a person is waited for. Raises: ConfigurationError: one of them is no such amount. */
+export interface Budget {
+  steps?: number | null;
+  tokens?: number | null;
+  cost?: number | null;
+  seconds?: number | null;
+}
+
+/** The child's turn is over; one that waits for a person goes on later. `steps`, `usage` and `cost` are what it and its own children have used and was not told before. `version` and `cursor` are those of the child's last event, and `digest` is that of its record. */
+export interface ChildEnded {
+  call_id: string;
+  child_id: string;
+  outcome: "completed" | "failed" | "interrupted" | "limit" | "unknown" | "waiting";
+  stop_reason: string;
+  steps: number;
+  usage: Record<string, unknown>;
+  cost: number | null;
+  version: number;
+  cursor: number;
+  digest: string;
+}
+
+/** The call is a child session of this image, with the budget that is reserved for it; `depth` is how deep it is. A `detached` call is answered at once: what the child says comes as a message. */
+export interface ChildStarted {
+  call_id: string;
+  child_id: string;
+  image_id: string;
+  image_revision: number;
+  depth: number;
+  budget: Budget;
+  detached: boolean;
 }
 
 /** Whether the answer cites the document. */
@@ -700,6 +735,17 @@ export interface Origin {
   version: number;
 }
 
+/** Whose child a session is: behind this version of the parent's events, for this call.
+
+    `root` is the session at the top of the family, which nobody has called, and `depth` how far this one is below it. */
+export interface Parent {
+  session_id: string;
+  version: number;
+  call_id: string;
+  root: string;
+  depth: number;
+}
+
 /** A call that waits for a person: to approve it, or to answer the question that it asks.
 
     `arguments` are exactly those that it would run with, and `digest` stands for the call and for the policies under
@@ -755,12 +801,13 @@ export interface SessionCreateRequest {
   session_id?: string | null;
 }
 
-/** A session was created. `origin` is the history it begins with, if it is a branch of another session. */
+/** A session was created. `origin` is the history it begins with, if it is a branch of another session; `parent` says whose child it is. */
 export interface SessionCreated {
   session_id: string;
   container_id: string;
   image_id: string;
   origin?: Origin | null;
+  parent?: Parent | null;
 }
 
 /** Delete a session. */
@@ -780,7 +827,8 @@ export interface SessionGetRequest {
 
 /** A session as callers see it; it keeps the image's revision that it was created with.
 
-    `origin` is where it branches off from another session, None if it has begun by itself. */
+    `origin` is where it branches off from another session, None if it has begun by itself. `parent` is the session
+    that has called it, None unless it is a child session. */
 export interface SessionInfo {
   id: string;
   container_id: string;
@@ -788,6 +836,7 @@ export interface SessionInfo {
   image_revision: number;
   created_at: string;
   origin?: BranchPoint | null;
+  parent?: Parent | null;
 }
 
 /** Return the sessions of a container. */

@@ -87,15 +87,16 @@ class Spent(msgspec.Struct, frozen=True):
 
 
 class Ledger(msgspec.Struct, frozen=True):
-    """What was used, by the names of models and of tools."""
+    """What was used, by the names of models and of tools; and by `children` together, as far as that is settled."""
 
     models: dict[str, Spent] = {}
     tools: dict[str, Spent] = {}
+    children: Spent = Spent()
 
     @property
     def cost(self) -> float:
         """The sum of all costs that are known."""
-        return sum(spent.cost for spent in (*self.models.values(), *self.tools.values()))
+        return sum(spent.cost for spent in (*self.models.values(), *self.tools.values(), self.children))
 
     @property
     def usage(self) -> dict[str, int]:
@@ -108,11 +109,19 @@ class Ledger(msgspec.Struct, frozen=True):
     def with_model(self, model: str, usage: Mapping[str, object], cost: float | None) -> Ledger:
         """Return the ledger with one more answer of the model."""
         spent = self.models.get(model, Spent()).plus(usage, cost)
-        return Ledger({**self.models, model: spent}, self.tools)
+        return Ledger({**self.models, model: spent}, self.tools, self.children)
 
     def with_tool(self, name: str, cost: float | None) -> Ledger:
         """Return the ledger with one more call of the tool."""
-        return Ledger(self.models, {**self.tools, name: self.tools.get(name, Spent()).plus({}, cost)})
+        tools = {**self.tools, name: self.tools.get(name, Spent()).plus({}, cost)}
+        return Ledger(self.models, tools, self.children)
+
+    def with_child(self, steps: int, usage: Mapping[str, object], cost: float | None) -> Ledger:
+        """Return the ledger with what a child has used since it was settled last; `steps` are answers of models."""
+        before = self.children
+        unpriced = before.unpriced + (steps if cost is None else 0)
+        spent = Spent(before.calls + steps, sum_of(before.usage, usage), before.cost + (cost or 0.0), unpriced)
+        return Ledger(self.models, self.tools, spent)
 
 
 def cost_of(usage: Mapping[str, object], price: Price | None) -> float | None:

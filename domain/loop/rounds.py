@@ -37,6 +37,7 @@ from reenact.domain.policy.rules import Verdict, call_digest
 
 Stage: TypeAlias = Literal["ready", "waiting", "running", "answered"]
 Kind: TypeAlias = Literal["approval", "prompt", "select"]
+CallKind: TypeAlias = Literal[Kind, "child"]
 _MANY = 16
 """Calls of a round among which one is found by an index, and not by looking at each."""
 RoundEvent: TypeAlias = (
@@ -56,14 +57,15 @@ RoundEvent: TypeAlias = (
 class Call(msgspec.Struct, frozen=True):
     """A call that the model asks for.
 
-    `digest` is what an approval is bound to, or what was approved; `question` is what a person is asked.
+    `digest` is what an approval is bound to, or what was approved; `question` is what a person is asked. One of kind
+    `child` is a child session: it waits while that waits for a person.
     """
 
     id: str
     name: str
     arguments: JsonObject
     stage: Stage = "ready"
-    kind: Kind = "approval"
+    kind: CallKind = "approval"
     digest: str = ""
     reason: str = ""
     question: Question | None = None
@@ -306,6 +308,15 @@ def responded(round_: Round, call_id: str, value: object, *, by: str | None = No
     )
 
 
+def with_child(round_: Round, call_id: str, *, waits: bool = False) -> Round:
+    """Return the round in which the call is a child session, which may wait for a person."""
+    call = round_.call(call_id)
+    if call is None or call.stage == "answered":
+        return round_
+    changes = {"kind": "child", "stage": "waiting"} if waits else {"kind": "child"}
+    return _with(round_, call_id, **changes)
+
+
 def started(round_: Round) -> tuple[ToolStarted, ...]:
     """Return the start of every call that is ready."""
     return tuple(map(_started, round_.at("ready")))
@@ -387,6 +398,8 @@ def _pending(round_: Round, call_id: str, wanted: Literal["approval", "answer"] 
     call = round_.call(call_id)
     if call is None or call.stage != "waiting":
         raise CallNotPendingError(call_id)
+    if call.kind == "child":
+        raise CallNotPendingError(call_id, "its child session waits; decide there")
     if wanted is not None and (call.kind == "approval") != (wanted == "approval"):
         raise CallNotPendingError(
             call_id, "it waits for an answer" if wanted == "approval" else "it waits for approval"

@@ -5,7 +5,7 @@ Made from `tables`; `python -m tests.projections.compiled` writes it anew.
 
 from __future__ import annotations
 
-VERSION = 7
+VERSION = 8
 TABLES = (
     """
         CREATE TABLE activity ( session INTEGER NOT NULL, position INTEGER NOT NULL, events INTEGER NOT
@@ -81,7 +81,8 @@ TABLES = (
         CREATE TABLE sessions ( position INTEGER NOT NULL, stream TEXT NOT NULL, id TEXT NOT NULL,
         container_id TEXT NOT NULL, image_id TEXT NOT NULL, image_revision INTEGER NOT NULL, created_at
         INTEGER NOT NULL, deleted_at INTEGER, origin INTEGER, shared_until INTEGER, shared_version INTEGER,
-        shared_asked INTEGER, PRIMARY KEY (position), UNIQUE (stream), UNIQUE (id) )
+        shared_asked INTEGER, parent TEXT, parent_version INTEGER, parent_call TEXT, root TEXT, depth
+        INTEGER NOT NULL, PRIMARY KEY (position), UNIQUE (stream), UNIQUE (id) )
     """,
     "CREATE INDEX sessions_branched ON sessions (origin, position) WHERE origin IS NOT NULL",
     "CREATE INDEX sessions_listed ON sessions (position) WHERE deleted_at IS NULL",
@@ -136,14 +137,16 @@ IMAGE_REVISION = """
 """
 SESSION = """
     SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-    sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
-    sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+    sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
+    sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
+    FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
     sessions.deleted_at IS NULL AND sessions.id = :id
 """
 SESSIONS_OF_CONTAINER = """
     SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-    sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
-    sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+    sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
+    sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
+    FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
     sessions.deleted_at IS NULL AND sessions.container_id = :id AND sessions.position > coalesce((SELECT
     sessions.position FROM sessions WHERE sessions.id = :after LIMIT 1 OFFSET 0), 0) ORDER BY
     sessions.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
@@ -151,16 +154,18 @@ SESSIONS_OF_CONTAINER = """
 NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
     (False, None): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
-        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
+        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
         sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
         WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) ORDER BY sessions.position DESC
         LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
     (False, False): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
-        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
+        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
         sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
         WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND (sessions.position NOT IN
         (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER BY sessions.position DESC
@@ -168,8 +173,9 @@ NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
     """,
     (False, True): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
-        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
+        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
         sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
         WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.position IN (SELECT
         calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY sessions.position DESC LIMIT
@@ -177,16 +183,18 @@ NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
     """,
     (True, None): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
-        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
+        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
         sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
         WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id
         ORDER BY sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
     (True, False): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
-        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
+        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
         sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
         WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id
         AND (sessions.position NOT IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER
@@ -194,8 +202,9 @@ NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
     """,
     (True, True): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
-        sessions.created_at, sessions.shared_until, sessions.shared_version, origin.id AS origin FROM
-        sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
+        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
         sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
         WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id
         AND sessions.position IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY
@@ -314,24 +323,25 @@ PENDING = """
     calls.question, calls.asked_at AS since, sessions.id AS session_id, agents.id AS agent_id,
     answer.turn_id FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer
     ON answer.position = calls.position LEFT OUTER JOIN agents ON agents.session = calls.session AND
-    agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND sessions.deleted_at IS NULL ORDER BY
-    calls.position, calls.number
+    agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND calls.kind != 'child' AND
+    sessions.deleted_at IS NULL ORDER BY calls.position, calls.number
 """
 PENDING_OF_SESSION = """
     SELECT calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason,
     calls.question, calls.asked_at AS since, sessions.id AS session_id, agents.id AS agent_id,
     answer.turn_id FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer
     ON answer.position = calls.position LEFT OUTER JOIN agents ON agents.session = calls.session AND
-    agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND sessions.deleted_at IS NULL AND
-    sessions.id = :id AND calls.results IS NULL ORDER BY calls.position, calls.number
+    agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND calls.kind != 'child' AND
+    sessions.deleted_at IS NULL AND sessions.id = :id AND calls.results IS NULL ORDER BY calls.position,
+    calls.number
 """
 PENDING_OF_ID = """
     SELECT calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason,
     calls.question, calls.asked_at AS since, sessions.id AS session_id, agents.id AS agent_id,
     answer.turn_id FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer
     ON answer.position = calls.position LEFT OUTER JOIN agents ON agents.session = calls.session AND
-    agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND sessions.deleted_at IS NULL AND calls.id
-    = :id ORDER BY calls.position, calls.number
+    agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND calls.kind != 'child' AND
+    sessions.deleted_at IS NULL AND calls.id = :id ORDER BY calls.position, calls.number
 """
 UNFINISHED = """
     SELECT sessions.id FROM sessions WHERE sessions.position IN (SELECT at_work.session FROM (SELECT
@@ -349,8 +359,8 @@ ADD_CONTAINERS = "INSERT INTO containers (position, id, name, created_at) VALUES
 ADD_REVISIONS = "INSERT INTO revisions (position, image_id, revision, definition) VALUES (?, ?, ?, ?)"
 ADD_SESSIONS = """
     INSERT INTO sessions (position, stream, id, container_id, image_id, image_revision, created_at,
-    deleted_at, origin, shared_until, shared_version, shared_asked) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?,
-    ?, ?, ?)
+    deleted_at, origin, shared_until, shared_version, shared_asked, parent, parent_version, parent_call,
+    root, depth) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 ADD_MESSAGES = """
     INSERT INTO messages (position, session, asked, id, role, content, created_at, turn_id, stop_reason,

@@ -24,6 +24,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
+from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated
 from reenact.domain.history import Decision
 from reenact.domain.image import ImageRegistered
@@ -43,7 +44,7 @@ from reenact.domain.loop.events import (
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
-from reenact.domain.session_state import plus_cost
+from reenact.domain.session_state import ChildEvent, plus_cost
 from reenact.projections.log import Log, Row, shared_before, stream_of
 from reenact.projections.read_model.rows import (
     ActivityRow,
@@ -72,7 +73,7 @@ from reenact.projections.read_model.rows import (
     use_model_in,
 )
 
-OfConversation: TypeAlias = AgentEvent | SessionDeleted
+OfConversation: TypeAlias = AgentEvent | SessionDeleted | ChildEvent
 OF_CONVERSATION: Final[tuple[type[OfConversation], ...]] = get_args(OfConversation)
 
 
@@ -120,7 +121,12 @@ def project(
 def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, event: SessionCreated) -> None:
     session = _begin(row, event)
     conversations[row.stream] = session
-    changes.sessions.append(_session(row, event))
+    line = _session(row, event)
+    parent = event.parent
+    if parent is not None:
+        line.parent, line.parent_version, line.parent_call = parent.session_id, parent.version, parent.call_id
+        line.root, line.depth = parent.root, parent.depth
+    changes.sessions.append(line)
     changes.activity[session.position] = session
 
 
@@ -145,7 +151,8 @@ def _branch(
     for by, spent in session.spent.items():
         changes.spent[key, by] = spent
     conversations[row.stream] = session
-    changes.sessions.append(_session(row, event, origin.position, last.position, last.version, origin.asked))
+    shared = origin.position, last.position, last.version, origin.asked
+    changes.sessions.append(_session(row, event, shared))
     changes.activity[key] = session
 
 
@@ -154,9 +161,14 @@ def _begin(row: Row, event: SessionCreated | SessionBranched) -> Conversing:
     return Conversing(row.position, event.session_id, event.container_id, event.image_id, activity)
 
 
-def _session(row: Row, event: SessionCreated | SessionBranched, *shared: int) -> SessionRow:
+def _session(
+    row: Row, event: SessionCreated | SessionBranched, shared: tuple[int, int, int, int] | None = None
+) -> SessionRow:
     of = event.session_id, event.container_id, event.image_id, event.image_revision
-    return SessionRow(row.position, row.stream, *of, row.recorded_at, None, *shared)
+    line = SessionRow(row.position, row.stream, *of, row.recorded_at)
+    if shared is not None:
+        line.origin, line.shared_until, line.shared_version, line.shared_asked = shared
+    return line
 
 
 def _register(changes: Changes, row: Row, event: ImageRegistered) -> None:
@@ -310,11 +322,13 @@ def _count_rest(changes: Changes, session: Conversing, turn: TurnRow, row: Row, 
 
 
 def _move_calls(
-    changes: Changes, session: Conversing, row: Row, event: ToolsRequested | ResultsRecorded | RoundEvent
+    changes: Changes, session: Conversing, row: Row, event: ToolsRequested | ResultsRecorded | RoundEvent | ChildEvent
 ) -> None:
     match event:
         case ToolsRequested():
             _request(changes, session, event)
+        case ChildStarted() | ChildrenInterrupted():
+            pass  # what a child does, and uses, stands in its own rows
         case ToolStarted():
             call = _call(changes, session, event.id)
             call.stage, call.attempts = "running", event.attempt
@@ -334,6 +348,10 @@ def _move_calls(
             for id_ in event.ids:
                 call = _call(changes, session, id_)
                 call.stage, call.asked_at = "waiting", row.recorded_at
+        case ChildEnded():
+            if event.outcome == "waiting" and event.call_id in session.calls:
+                call = _call(changes, session, event.call_id)
+                call.stage, call.kind, call.asked_at = "waiting", "child", row.recorded_at
         case ToolApproved() | ToolEdited() | ToolRejected() | HumanResponded():
             _decide(changes, session, row, event)
         case _:

@@ -12,6 +12,7 @@ from typing import Final, Protocol, Self, TypeVar
 import msgspec
 
 from reenact.domain.agent import AgentInfo, Failure
+from reenact.domain.children import Parent
 from reenact.domain.container import ContainerInfo
 from reenact.domain.errors import SessionNotFoundError
 from reenact.domain.events import AgentState
@@ -261,9 +262,23 @@ def _image(*, definition: Definition, **columns: object) -> ImageInfo:
     return made(describe, content=definition, **columns)
 
 
-def _session(*, origin: str | None, shared_until: int, shared_version: int, **columns: object) -> SessionInfo:
+def _session(
+    *,
+    origin: str | None,
+    shared_until: int,
+    shared_version: int,
+    parent: str | None,
+    parent_version: int,
+    parent_call: str,
+    root: str,
+    depth: int,
+    **columns: object,
+) -> SessionInfo:
     begins = None if origin is None else BranchPoint(session_id=origin, position=shared_until, version=shared_version)
-    return made(SessionInfo, origin=begins, **columns)
+    of = None
+    if parent is not None:
+        of = Parent(session_id=parent, version=parent_version, call_id=parent_call, root=root, depth=depth)
+    return made(SessionInfo, origin=begins, parent=of, **columns)
 
 
 def _agent(*, activity: AgentState | None, waits: int, failed: int, **columns: object) -> AgentInfo:

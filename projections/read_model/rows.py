@@ -17,7 +17,7 @@ from reenact.domain.agent import AnswerRecorded, ContextCompressed
 from reenact.domain.events import AgentState
 from reenact.domain.history import Decision
 from reenact.domain.loop.ledger import Spent
-from reenact.domain.loop.rounds import Kind, Stage
+from reenact.domain.loop.rounds import CallKind, Stage
 from reenact.domain.messages import Block, ToolUseBlock
 from reenact.domain.session_state import plus_cost
 from reenact.projections.log import Row
@@ -82,6 +82,11 @@ class SessionRow(msgspec.Struct, gc=False):
     shared_until: int | None = None  # the position of the last event that both share
     shared_version: int | None = None  # its version
     shared_asked: int | None = None  # the key of the last question that was taken up by then; 0 if there is none
+    parent: str | None = None  # the id of the session whose child it is
+    parent_version: int | None = None  # behind which of its events
+    parent_call: str | None = None  # for which call
+    root: str | None = None  # the id of the session at the top of the family
+    depth: int = 0  # how deep it is in the family
 
 
 class ActivityRow(msgspec.Struct, gc=False):
@@ -241,7 +246,7 @@ class CallRow(msgspec.Struct, gc=False):
     name: str
     arguments: bytes
     stage: Stage = "ready"
-    kind: Kind | None = None  # what a person is asked for, if one is
+    kind: CallKind | None = None  # what a person is asked for, if one is; or that it waits for its child session
     digest: str = ""
     reason: str = ""
     question: bytes | None = None

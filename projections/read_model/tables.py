@@ -62,7 +62,7 @@ from reenact.projections.read_model.rows import (
     UsageRow,
 )
 
-VERSION = 7
+VERSION = 8
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
 
 METADATA = MetaData()
@@ -358,7 +358,7 @@ _pending = (
         _answer.c.turn_id,
     )
     .select_from(_of_calls.outerjoin(AGENTS, (AGENTS.c.session == CALLS.c.session) & _live))
-    .where(_waiting, _listed)
+    .where(_waiting, CALLS.c.kind != literal_column("'child'"), _listed)
     .order_by(*_calls_in_order)
 )
 PENDING = _pending

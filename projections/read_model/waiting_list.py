@@ -67,7 +67,7 @@ class DecidedCall(msgspec.Struct, frozen=True):
 
 _FROM = """
     FROM calls c JOIN sessions s ON s.position = c.session JOIN messages m ON m.position = c.position
-    WHERE c.stage = 'waiting' AND s.deleted_at IS NULL
+    WHERE c.stage = 'waiting' AND c.kind <> 'child' AND s.deleted_at IS NULL
 """
 
 

@@ -21,6 +21,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
+from reenact.domain.children import Budget, ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated
 from reenact.domain.explanation import AnyEvent, Outside, excerpt, sentence, told
 from reenact.domain.image import Definition, ImageRegistered
@@ -92,6 +93,15 @@ SENTENCES: list[tuple[AnyEvent, str]] = [
     (ToolResult(id="c1", name="send", result=[{"type": "text", "text": "x"}]), "Call c1 of send returned."),
     (ToolResult(id="c1", name="send", result="no", is_error=True), 'Call c1 of send failed: "no".'),
     (
+        ChildStarted("c1", "ses_1", "i", 2, 1, Budget(), detached=False, at=1),
+        "Call c1 started child session ses_1 of image i.",
+    ),
+    (
+        ChildEnded("c1", "ses_1", "limit", "max_tokens", 1, {}, None, 9, 12, "", 1),
+        "Child session ses_1 ended: limit (max_tokens).",
+    ),
+    (ChildrenInterrupted("user", 1), "The child sessions at work are interrupted: user."),
+    (
         ToolResult(id="c1", name="send", result="no", is_error=True, ran=False),
         'Call c1 of send was answered without being run: "no".',
     ),
@@ -123,6 +133,7 @@ def test_there_is_a_sentence_for_every_event_of_the_log() -> None:
         (Outside("environment", "api_error"), "the environment: api_error"),
         (Outside("crash"), "a crash of the process"),
         (Outside("shutdown"), "a shutdown"),
+        (Outside("child", "ses_1"), "the child session ses_1"),
     ],
 )
 def test_what_comes_from_outside_is_told_where_it_came_from(outside: Outside, expected: str) -> None:

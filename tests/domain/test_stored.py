@@ -40,6 +40,9 @@ NAMES = {
     "tool-started": "ToolStarted",
     "tool-result": "ToolResult",
     "warning": "Warning",
+    "child-started": "ChildStarted",
+    "child-ended": "ChildEnded",
+    "children-interrupted": "ChildrenInterrupted",
 }
 """As the logs of the first release have them. Names are only ever added."""
 

@@ -12,10 +12,13 @@ from hypothesis import given, settings
 
 from reenact._runtime import codec
 from reenact.actors.envelopes import flat
-from reenact.domain.agent import SoFar
+from reenact.domain.agent import AgentStarted, SoFar, TurnCompleted, TurnStarted
 from reenact.domain.announce import TODAY, Announced, announce, needed
+from reenact.domain.children import ChildrenInterrupted
 from reenact.domain.events import Context, EventData
 from reenact.domain.session import Session, evolve
+from tests.domain.examples import accepted
+from tests.domain.test_children import BORN, CALLING, ended
 from tests.projections.histories import Step, lineage, play, steps, steps_of
 
 DATA: Final = Path(__file__).parent / "data"
@@ -63,6 +66,21 @@ def goldens(chosen: list[Step]) -> Iterator[tuple[set[str], Golden]]:
             state = reduce(evolve, events, state)
 
 
+def of_children() -> Iterator[Golden]:
+    """Yield steps in which child sessions begin and end."""
+    forms = codec()
+    for before, events in (
+        ((), (BORN, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))),
+        (CALLING[:4], CALLING[4:]),
+        (CALLING, (ended("waiting"), TurnCompleted("t1", "waiting", "waiting", {}, 0.0, "tool_executing"))),
+        (CALLING, (ChildrenInterrupted("user", 3),)),
+        ((*CALLING, ChildrenInterrupted("user", 3)), (ended("unknown", cost=0.5),)),
+    ):
+        needs = needed(reduce(evolve, before, Session()), events)
+        stored = [(topic, blob.hex()) for topic, blob in (forms.encode(event, 0) for event in events)]
+        yield Golden("s", needs.stored().hex(), stored, list(map(told, announce("s", needs, events))))
+
+
 def _untold(doing: str, session: str, other: str, so_far: SoFar) -> Step:
     """Return the step; in every second one, nobody has heard of the failure."""
     return doing, session, other, msgspec.structs.replace(so_far, untold=other == "x")
@@ -82,6 +100,7 @@ def write() -> None:
                 lines.append(_encode(golden))
 
     collect()
+    lines += map(_encode, of_children())
     DATA.mkdir(exist_ok=True)
     file_of(TODAY).write_bytes(b"\n".join(lines) + b"\n")
 

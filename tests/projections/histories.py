@@ -551,6 +551,8 @@ def _go_on(world: World, session_id: str, other: str, so_far: SoFar) -> None:
                 world.respond(session_id, "Yes")
             case "select":
                 world.respond(session_id, ["b"])
+            case "child":
+                raise AssertionError("nothing here starts child sessions")
     elif session.turn is not None:
         world.answer(session_id, so_far)
     else:

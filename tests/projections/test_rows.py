@@ -489,4 +489,4 @@ def test_tables_do_not_change_without_a_new_version() -> None:
 
     digest = hashlib.sha256(ddl.encode()).hexdigest()[:16]
 
-    assert (VERSION, digest) == (7, "d8ad5bf83777b299")
+    assert (VERSION, digest) == (8, "2c068fa536a06cdf")
