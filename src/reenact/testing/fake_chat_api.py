@@ -31,8 +31,9 @@ class FakeChatAPI(FakeServer[FakeChatReply]):
         assert api.requests[0].body["messages"][0]["role"] == "user"
     ```
 
-    All else is as `FakeMessagesAPI` has it: the script, the `default`, the `api_key`, `requests` and the rest. Unless
-    `strict` is False, what OpenAI would refuse is refused with 400. The `url` is what clients take as base URL.
+    All else is as `FakeMessagesAPI` has it: the script, the `default`, the `api_key`, `requests` and the rest; but
+    without an `api_key` requests need none, as with a server of one's own. Unless `strict` is False, what OpenAI would
+    refuse is refused with 400. The `url` is what clients take as base URL.
     """
 
     _made_of = FakeChatReply

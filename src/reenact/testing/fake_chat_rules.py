@@ -79,12 +79,10 @@ _OF_RESPONSES = _OF_ALL | {
 
 
 def refusal(path: str, headers: Mapping[str, str], body: Json, api_key: str | None) -> FakeError | None:
-    """Return why the API would not answer a request, or None if it would. Without an `api_key` any one will do."""
+    """Return why the API would not answer a request, or None if it would. Without an `api_key` none is needed."""
     given = headers.get("authorization", "").removeprefix("Bearer ").strip()
-    if not given:
-        return FakeError(401, message="You didn't provide an API key.")
     if api_key is not None and given != api_key:
-        return FakeError(401, message="Incorrect API key provided.")
+        return FakeError(401, message="Incorrect API key provided." if given else "You didn't provide an API key.")
     body = {field: value for field, value in body.items() if value is not None}
     wrong = next(_wrong_chat(body) if path == CHAT else _wrong_responses(body), None)
     return FakeError(400, message=wrong) if wrong is not None else None
