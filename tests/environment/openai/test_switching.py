@@ -52,11 +52,13 @@ def test_a_conversation_goes_from_claude_to_a_server_of_ones_own_to_responses_an
 
     for number, way in enumerate((one, other, third, one, other)):
         if way is one:
-            claude.reply(text=None, thinking=f"c{number}", tools=[("lookup", {"word": "a"})], stop_reason="tool_use")
-            claude.reply(f"answer {number}", thinking=f"d{number}")
+            claude.reply(
+                text=None, thinking=f"Claude {number}", tools=[("lookup", {"word": "a"})], stop_reason="tool_use"
+            )
+            claude.reply(f"answer {number}", thinking=f"Claude again {number}")
         else:
-            chat.reply(text=None, thinking=f"o{number}", tools=[("lookup", {"word": "b"})] * 3, call_ids=ODD_IDS)
-            chat.reply(f"answer {number}", thinking=f"p{number}")
+            chat.reply(text=None, thinking=f"Other {number}", tools=[("lookup", {"word": "b"})] * 3, call_ids=ODD_IDS)
+            chat.reply(f"answer {number}", thinking=f"Other again {number}")
         with Runtime.open(log, **way, tools=[lookup]) as runtime:
             image = {"image": IMAGE} if session_id is None else {"session": session_id}
             answer = runtime.ask(f"question {number}", **image)
@@ -70,9 +72,10 @@ def test_a_conversation_goes_from_claude_to_a_server_of_ones_own_to_responses_an
     assert "answer 2" in last_of_claude
     assert last_of_chat.count("a means nothing") == 2
     assert last_of_chat.count("b means nothing") == 9
-    # each is sent its own thoughts, and not those of others
-    assert ("'c0'" in last_of_claude, "o1" in last_of_claude, "o2" in last_of_claude) == (True, False, False)
-    assert ("c0" in last_of_chat, "'o1'" in last_of_chat, "o2" in last_of_chat) == (False, True, False)
+    own = [thought in last_of_claude for thought in ("Claude 0", "Claude again 0", "Other 1", "Other 2")]
+    assert own == [True, True, False, False]
+    own = [thought in last_of_chat for thought in ("Claude 0", "Other 1", "Other again 1", "Other 2")]
+    assert own == [False, True, True, False]
     assert "openai:" not in last_of_claude + last_of_chat
 
 
@@ -155,6 +158,7 @@ def test_every_provider_takes_what_any_other_has_said_also_between_a_call_and_it
                 answer = runtime.ask("And now?", session=session_id)
                 session_id = answer.session_id
                 assert (answer.outcome, answer.failure, answer.text) == ("completed", None, "Done.")
+            assert session_id is not None
             assert runtime.sessions.messages(session_id)
 
         assert len(claude.requests) + len(chat.requests) == len(steps)
