@@ -31,7 +31,7 @@ from reenact.inspector.windows import SIZE, History, Window
 from reenact.projections.explain.entries import fields_of, place_of, session_of
 from reenact.projections.log import Row
 
-State: TypeAlias = Literal["answers", "waits", "failed", "idle", "new", "deleted"]
+State: TypeAlias = Literal["answers", "cut off", "waits", "failed", "idle", "new", "deleted"]
 
 RECORDS = 50
 """So many records a page shows as JSON."""
@@ -71,7 +71,7 @@ def session(source: Source, address: Address) -> Page:
             "id": session_id,
             "begun": history.begun.event,
             "began": history.begun.recorded_at,
-            "state": state_of(window.own if window.is_end else history.window(size=SIZE // 4).own),
+            "state": state_now(source, history, window),
             "spent": _spent(source, session_id),
             "cursor": _heard(source, window.own[-1]),
             "first": history.row(1).position if window.first > 1 else window.own[0].position,
@@ -110,6 +110,13 @@ def values_of_lines(lines: Iterable[Line]) -> list[Value]:
     """Return the values that a timeline shows."""
     calls = [call for line in lines if line.kind in ("call", "ask") for call in line.calls]
     return [value for call in calls for value in (call.value, call.told) if value is not None]
+
+
+def state_now(source: Source, history: History, window: Window | None = None) -> State:
+    """Return what the session is at now; no turn goes on while nobody writes the log."""
+    end = window if window is not None and window.is_end else history.window(size=SIZE // 4)
+    state = state_of(end.own)
+    return "cut off" if state == "answers" and not source.location.has_writer() else state
 
 
 def state_of(rows: Iterable[Row]) -> State:

@@ -8,7 +8,7 @@ from reenact.domain.agent import MessageAccepted
 from reenact.domain.explanation import sentence
 from reenact.inspector.addresses import Address
 from reenact.inspector.differences import Moment, changes_between
-from reenact.inspector.pages.session import state_of, values_of_talk
+from reenact.inspector.pages.session import state_now, values_of_talk
 from reenact.inspector.phrases import with_short_ids
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
@@ -16,7 +16,7 @@ from reenact.inspector.stories import Story
 from reenact.inspector.talks import Speech, talk_of
 from reenact.inspector.timeline import Colour, colour_of
 from reenact.inspector.values import ROOM, room_of, value_of
-from reenact.inspector.windows import AROUND, SIZE, History, Window
+from reenact.inspector.windows import AROUND, History, Window
 from reenact.projections.explain.entries import fields_of
 from reenact.projections.explain.history import event_of
 from reenact.projections.log import Row
@@ -70,7 +70,7 @@ def state(source: Source, address: Address) -> Page:
         {
             "id": session_id,
             "container": here.session.container_id,
-            "state_now": state_of(history.window(size=SIZE // 4).own),
+            "state_now": state_now(source, history),
             "here": here,
             "says": with_short_ids(sentence(event_of(here.row))),
             "count": history.count,
