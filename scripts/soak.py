@@ -30,6 +30,7 @@ RANDOM = (
     "tests/domain/test_session_machine.py",
     "tests/feed/test_hammer.py",
     "tests/feed/test_machine.py",
+    "tests/inspector/test_following.py",
     "tests/journal/test_model.py",
     "tests/journal/test_postgres_killed.py",
     "tests/kernel/test_account_machine.py",

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 
@@ -10,6 +14,17 @@ from reenact import Image, Runtime
 from reenact.inspector import Inspector, Source
 from tests.browsers import Tab
 from tests.inspector.talking import Talker
+
+RATE: Final = 200
+BEHIND: Final = 5.0
+"""Seconds that a page may be behind, on machines that are busy with other tests."""
+SHOWN: Final = """(told) => {
+  const answer = document.querySelector("#talk .now"), more = answer?.querySelector(".more");
+  if (!more) return false;
+  const rest = more.hidden ? 0 : Number(more.textContent.replace(/\\D/g, ""));
+  return answer.querySelector(".said").textContent.length + rest >= told;
+}"""
+"""Whether a page has so many characters of the answer under way, or counts them."""
 
 
 class Watched:
@@ -117,3 +132,42 @@ def test_a_page_that_has_lost_the_inspector_says_since_when(watched: Watched) ->
     watched.inspector.stop()
 
     watched.shows("#following.failed >> text=not following since")
+
+
+def test_a_session_of_200_deltas_a_second_is_followed_without_falling_behind(watched: Watched) -> None:
+    """With `make soak` for a minute, otherwise for a moment."""
+    seconds = 60 if "SOAK_SEED" in os.environ else 1
+    watched.ask("Count")
+    watched.open()
+    told = Counter(watched.talker, seconds)
+    told.start()
+    behind: list[float] = []
+    while told.is_alive():
+        length, since = told.length, time.monotonic()
+        watched.tab(lambda page, length=length: page.wait_for_function(SHOWN, arg=length))
+        behind.append(time.monotonic() - since)
+
+    watched.talker.stops()
+    watched.shows("#rail >> text=Turn ended: completed")
+    assert told.length == seconds * RATE * len("0000 ")
+    assert behind
+    assert max(behind) < BEHIND
+    assert not [said for said in watched.tab.said if "404" not in said]
+
+
+class Counter(threading.Thread):
+    """Counts aloud, so many numbers a second; `length` is how many characters it has told by now."""
+
+    def __init__(self, talker: Talker, seconds: int) -> None:
+        super().__init__(name="counter", daemon=True)
+        self._talker = talker
+        self._numbers = seconds * RATE
+        self.length = 0
+
+    def run(self) -> None:
+        begun, pace = time.monotonic(), threading.Event()
+        for number in range(self._numbers):
+            pace.wait(max(0.0, begun + number / RATE - time.monotonic()))
+            text = f"{number % 10_000:04} "
+            self._talker.says(text)
+            self.length += len(text)
