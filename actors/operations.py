@@ -183,6 +183,9 @@ class RuntimeOperations:
         id_ = self.new_id("img") if image.id is None else check_text("the image's id", image.id)
         definition = define(image, id_)
         check_policy_names(definition)
+        for agent in definition.agents:
+            if agent.image_id != id_:
+                self.newest_revision(agent.image_id)
         revision = self._register(id_, definition, attempt)
         self._registry.add(id_, image)
         return self.image_at(id_, revision)
@@ -224,7 +227,7 @@ class RuntimeOperations:
             session_id=id_,
             container_id=request.container_id,
             image_id=request.image_id,
-            image_revision=self._newest_revision(request.image_id),
+            image_revision=self.newest_revision(request.image_id),
         )
         created: SessionInfo = attempt.ask(self.actor_of(id_), command)
         return created
@@ -245,7 +248,7 @@ class RuntimeOperations:
             image = derived_id(image, revision, request.model, request.system_prompt)
             revision = self._register(image, definition, Attempt(attempt.timeout))
         elif request.image_id is not None:
-            image, revision = request.image_id, self._newest_revision(request.image_id)
+            image, revision = request.image_id, self.newest_revision(request.image_id)
         command = BranchSession(
             session_id=id_,
             container_id=session.container_id,
@@ -411,7 +414,7 @@ class RuntimeOperations:
         return self.session_run(commands.SessionRunRequest(session_id=session_id), attempt)
 
     def _default_session(self, image_id: str, container_id: str | None, attempt: Attempt) -> str:
-        self._newest_revision(image_id)
+        self.newest_revision(image_id)
         if container_id is not None:
             self._must_contain(container_id)
         else:
@@ -520,7 +523,8 @@ class RuntimeOperations:
             _found(self.read().container(container_id), ContainerNotFoundError(container_id))
             self._containers.add(container_id)
 
-    def _newest_revision(self, image_id: str) -> int:
+    def newest_revision(self, image_id: str) -> int:
+        """Return the newest revision of the image, or raise `ImageNotFoundError`."""
         revision = self._newest.get(image_id)
         if revision is None or self._nodes is not None:  # another node may have registered the next one
             revision = _found(self.read().image(image_id), ImageNotFoundError(image_id)).revision

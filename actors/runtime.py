@@ -25,20 +25,29 @@ from reenact.actors.journal.api import Journal
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.kernel import ActorSystem
 from reenact.actors.kernel.event_loop import EventLoopThread
+from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.loop.config import here
 from reenact.actors.operations import WAKE, LiveAgents, Log, RuntimeOperations
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
-from reenact.actors.session import Nodes, Recovery, SessionActor
+from reenact.actors.session import Nodes, Recovery, Reply, SessionActor
+from reenact.domain.child_calls import depth_of
+from reenact.domain.children import MAX_DEPTH, AgentTool, OfferedAgent
 from reenact.domain.commands import Response
-from reenact.domain.errors import ConfigurationError, RuntimeClosedError, ShardMovedError, StorageError
+from reenact.domain.errors import (
+    ConfigurationError,
+    RuntimeClosedError,
+    SessionLockedError,
+    ShardMovedError,
+    StorageError,
+)
 from reenact.domain.events import Envelope
 from reenact.domain.image import rules_of
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import Rules
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import policies_of
-from reenact.domain.session import Session, SessionCommand, Stop
+from reenact.domain.session import ReportChild, Session, SessionCommand, Stop
 
 if TYPE_CHECKING:  # it needs an extra
     from reenact.actors.sharding.node import Node
@@ -117,6 +126,7 @@ class _Ports:
         self._prices = settings.prices or {}
         self.recovery: Recovery = settings.recovery
         self.journal: Journal = journal
+        self._log = journal
         self.locks = locks
         self.nodes: Nodes | None = None if node is None else node.region
         self.now = settings.clock
@@ -142,6 +152,7 @@ class _Ports:
                 "no model is configured: open the runtime with environment=, llm_provider=, or llm=LLMConfig(api_key=…)"
             )
         image = self.operations.definition(session.image_id, session.image_revision)
+        agents = image.agents if depth_of(session) < MAX_DEPTH else ()
         config = EnvironmentConfig(
             agent_id=agent_id,
             session_id=session.id or "",
@@ -155,7 +166,7 @@ class _Ports:
             cwd=self._base_path,
             mcp_servers=image.mcp_servers,
             tools=Toolbox(
-                (*self.registry.find(session.image_id, image), *image.mcp_servers),
+                (*self.registry.find(session.image_id, image), *(one.told() for one in agents), *image.mcp_servers),
                 policies=image.policies or self._policies,
             ),
             api_tools=image.api_tools,
@@ -169,7 +180,20 @@ class _Ports:
         if image.policies is None and self._policies is not None:
             image = msgspec.structs.replace(image, policies=self._policies)
         window = self._llm.context_window or context_window(image.model or self._llm.model or DEFAULT_MODEL)
-        return here(rules_of(image, self._prices, window), self._base_path)
+        rules = rules_of(image, self._prices, window)
+        if image.agents:
+            rules = msgspec.structs.replace(rules, agents=tuple(map(self._offered, image.agents)))
+        return here(rules, self._base_path)
+
+    def _offered(self, agent: AgentTool) -> OfferedAgent:
+        assert self.operations is not None
+        return OfferedAgent(
+            name=agent.name,
+            image_id=agent.image_id,
+            image_revision=self.operations.newest_revision(agent.image_id),
+            detached=agent.detached,
+            budget=agent.budget,
+        )
 
     def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
         session = self.system.actor(SessionActor, session_id)
@@ -177,6 +201,33 @@ class _Ports:
             session.tell(command, here_and_now=True)
         else:
             session.ask_future(command).add_done_callback(lambda _: then())
+
+    def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "", delay: float = SHORTEST) -> None:
+        def heard(future: PooledFuture[Reply]) -> None:
+            try:
+                reply = future.get()
+            except (RuntimeClosedError, SessionLockedError, ShardMovedError):
+                pass  # whoever has the session then, or opens the log next, asks again
+            except StorageError:
+                with contextlib.suppress(RuntimeClosedError):
+                    self.outside.spawn(self._tell_again(session_id, command, back_to, delay))
+            except Exception:
+                logger.exception("session %s was not told %s", session_id, type(command).__name__)
+            else:
+                if isinstance(reply, ReportChild):
+                    self.tell_kin(back_to, reply)
+
+        with contextlib.suppress(RuntimeClosedError):
+            self.system.actor(SessionActor, session_id).ask_future(command).add_done_callback(heard)
+
+    async def _tell_again(self, session_id: str, command: SessionCommand, back_to: str, delay: float) -> None:
+        await asyncio.sleep(delay)
+        self.tell_kin(session_id, command, back_to, min(2 * delay, LONGEST))
+
+    def mark_of(self, session_id: str, version: int) -> tuple[int, int, str]:
+        stream = SessionActor.stream(session_id)
+        link = self._log.link(stream, version)
+        return version, self._log.feed_end(stream), "" if link is None else link.digest.hex()
 
     def request(self, type: str, data: Mapping[str, object], timeout: float) -> Envelope[Response]:  # noqa: A002
         if self.requests is None:

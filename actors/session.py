@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -13,14 +14,16 @@ from reenact.actors.environment.api import ChecksTools, Environment
 from reenact.actors.idempotency import remembered
 from reenact.actors.journal.api import Derived, Entry, Journal, Kept, Remembered, Segment
 from reenact.actors.journal.lock import Owner, StreamLocks
-from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin
+from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin, Timer
 from reenact.actors.turn_stream import Channel, TurnStream, published_of
 from reenact.domain import announce as announcing
+from reenact.domain import child_turns as family
 from reenact.domain import events as heard_events
 from reenact.domain import session as rules
 from reenact.domain.agent import Failure, SoFar, TurnContinued
 from reenact.domain.branching import waiting
 from reenact.domain.causes import cause_of
+from reenact.domain.children import ChildEnded, ChildStarted
 from reenact.domain.commands import MessageSendRequest, Response, response_to
 from reenact.domain.errors import SessionLockedError, ShardMovedError
 from reenact.domain.events import Context, Envelope, EventData
@@ -29,33 +32,37 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said, instant
 from reenact.domain.session import (
     Approve,
+    BeginChild,
     BranchPoint,
     BranchSession,
     Compress,
     CreateSession,
     Delete,
     Finish,
+    GiveUpChildren,
     Interrupt,
     Receive,
     Reject,
     Report,
+    ReportChild,
     Respond,
     Resume,
     Run,
     Session,
     SessionBranched,
     SessionCommand,
+    SessionCreated,
     SessionEvent,
     SessionInfo,
     Stop,
 )
-from reenact.domain.session_state import SNAPSHOT_VERSION, for_model, kept, reading, taken_from
-from reenact.domain.turns import TOOL_USE, Decided
+from reenact.domain.session_state import SNAPSHOT_VERSION, evolve, for_model, kept, reading, taken_from
+from reenact.domain.turns import BUDGET, TOOL_USE, Decided
 
 logger = logging.getLogger("reenact.session")
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
 Recovery: TypeAlias = Literal["close", "resume"]
-Reply: TypeAlias = str | SessionInfo | Segment | None
+Reply: TypeAlias = str | SessionInfo | Segment | ReportChild | None
 
 
 class Nodes(Protocol):
@@ -104,6 +111,14 @@ class Ports(Protocol):
         """Send a command to the session; call `then` when it has been dealt with, in whatever way."""
         ...
 
+    def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "") -> None:
+        """Send a command to a session of the same family, again while the log fails; its reply goes to `back_to`."""
+        ...
+
+    def mark_of(self, session_id: str, version: int) -> tuple[int, int, str]:
+        """Return the version, the last cursor of the session's feed, and the digest of the record of its event."""
+        ...
+
     def request(self, type: str, data: Mapping[str, object], timeout: float) -> Envelope[Response]:  # noqa: A002
         """Carry out a request of the command protocol."""
         ...
@@ -133,12 +148,25 @@ class Ports(Protocol):
         ...
 
 
+_WAKE = Stop(agent_id="", reason="crash", at=0)
+"""Stops nobody, but has an actor read its log."""
+
+
 def _origin(begins: SessionCommand | SessionEvent) -> Origin | None:
     match begins:
         case BranchSession() | SessionBranched():
             return Origin(begins.origin, begins.version, begins.digest)
         case _:
             return None
+
+
+def timers(session: Session) -> tuple[Timer[SessionCommand], ...]:
+    """Return what a session waits for: the end of children that were interrupted, or of its budget's seconds."""
+    if session.interrupted is not None:
+        until = session.interrupted.at + family.patience(session)
+        return (Timer(until, GiveUpChildren(at=until)),)
+    deadline = None if session.budget is None else family.deadline(session)
+    return () if deadline is None else (Timer(deadline, family.interrupting(BUDGET, deadline)),)
 
 
 class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
@@ -149,6 +177,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     decide = staticmethod(rules.decide)
     evolve = staticmethod(rules.evolve)
     origin = staticmethod(_origin)
+    timers = staticmethod(timers)
     snapshot_every = 500
     snapshot_version = SNAPSHOT_VERSION
     snapshot_type = msgspec.Raw
@@ -161,6 +190,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._ports = ports
         self._environment: Environment | None = None
         self._made: Environment | None = None
+        self._unmade: Failure | None = None
         self._channel: Channel | None = None
         self._heard: tuple[tuple[Context, EventData], ...] = ()
         self._recorded_at = 0
@@ -184,6 +214,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def on_recovered(self) -> Sequence[SessionCommand]:
         """Go on with the agent that the log says is live, or end it, as the runtime is configured."""
         agent, turn = self.state.agent, self.state.turn
+        self._ask_family()
         if agent is None:
             if self.version:
                 self._leave_to_others()
@@ -221,6 +252,13 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         match command:
             case CreateSession():
                 return command
+            case BeginChild():
+                self._make_child(command)
+                return command
+            case ReportChild():
+                command = family.received(self.state, command, self._ports.new_id)
+                if command.agent_id and self._made is None:
+                    self._made = self._ports.make_environment(self.state, command.agent_id)
             case BranchSession():
                 new_id = self._ports.new_id
                 ids = tuple((new_id("trn"), new_id("msg")) for _ in waiting(self.state, command.edit))
@@ -287,6 +325,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     self._enter(data.turn_id, context)  # it is not the model's turn yet
                 case heard_events.TurnStarted() | heard_events.StepStarted():
                     self._let_in(context, data)
+                case heard_events.ToolStarted() if self.state.children and self._is_child(data.id):
+                    pass  # no tool runs
                 case heard_events.ToolStarted():
                     if self._channel is not None:
                         self._channel.said = for_model(self.state)
@@ -301,6 +341,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     self._leave_to_others()
                 case _:
                     self._pass_on(context, data)
+        if self.state.children or self.state.parent is not None:
+            self._tell_family(command, events)
 
     def reply(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> Reply:
         """Return the agent's id, the turn's id or the response that was published, or the session that was created."""
@@ -336,6 +378,62 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         if self._ports.locks is not None and self.state.agent is None:
             self._ports.locks.release(self.context.stream)
 
+    def _make_child(self, command: BeginChild) -> None:
+        """Make the environment of a child that is to begin; if there is none to be had, its turn will say so."""
+        if self.state.id is not None or self._made is not None:
+            return
+        of_image = command.container_id, command.image_id, command.image_revision
+        created = SessionCreated(command.session_id, *of_image, command.parent, command.budget)
+        try:
+            self._made = self._ports.make_environment(evolve(Session(), created), command.agent_id)
+        except Exception as error:
+            logger.exception("agent %s cannot start: no environment could be made for it", command.agent_id)
+            self._unmade = Failure("environment_error", f"no environment could be made: {error}")
+
+    def _tell_family(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
+        """Begin the children that have started, end those that nothing waits for, and tell the parent of an end."""
+        tell, at, first = self._ports.tell_kin, self._ports.now(), self.version - len(events) + 1
+        for version, event in enumerate(events, first):
+            child = family.child_of(self.state, event.child_id) if isinstance(event, ChildStarted) else None
+            if child is not None:
+                begin = family.beginning(self.state, child, version, self._ports.new_id, at)
+                tell(child.id, begin, self.context.id)
+        for child in family.to_interrupt(self.state, events):
+            tell(child.id, family.interrupting(family.PARENT, at))
+        parent = self.state.parent
+        if parent is not None and any(family.ends_turn(event) or isinstance(event, ChildEnded) for event in events):
+            report = self._report_to_parent()
+            if report is not None:
+                tell(parent.session_id, report)
+        if isinstance(command, Run):
+            self._ask_family()
+
+    def _ask_family(self) -> None:
+        """Ask the children again how they stand, of which nobody has said how they ended; and wake the parent.
+
+        What was told may have been lost in a crash. The parent does the same when it is read from the log.
+        """
+        state, at = self.state, self._ports.now()
+        if state.parent is not None and family.is_open(state):
+            self._ports.tell_kin(state.parent.session_id, _WAKE)
+        asked = [child for child in state.children if child.is_open]
+        if not asked:
+            return
+        rows = self._ports.journal.read(self.context.stream)
+        starts = {row.event.child_id: row.version for row in rows if isinstance(row.event, ChildStarted)}
+        for child in asked:
+            begin = family.beginning(state, child, starts[child.id], self._ports.new_id, at)
+            self._ports.tell_kin(child.id, begin, self.context.id)
+        for child in family.abandoned(state):
+            self._ports.tell_kin(child.id, family.interrupting(family.PARENT, at))
+
+    def _report_to_parent(self) -> ReportChild | None:
+        mark = partial(self._ports.mark_of, self.context.id, self.version)
+        return family.reported(self.state, mark, self._ports.now())
+
+    def _is_child(self, call_id: str) -> bool:
+        return any(child.call_id == call_id for child in self.state.children)
+
     def _comes_from_another_node(self) -> bool:
         nodes = self._ports.nodes
         return nodes is not None and not nodes.was_found(self.context.stream)
@@ -360,6 +458,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         call = None if self.state.round is None else self.state.round.call(call_id)
         environment: object = self._environment
         if call is None or call.stage != "waiting" or call.question is not None:  # a question is no approval
+            return
+        if any(agent.name == call.name for agent in self._current_rules().agents):  # no function is behind it
             return
         if isinstance(environment, ChecksTools):
             environment.check_tool(call.name)
@@ -417,7 +517,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _go_live(self, agent_id: str) -> None:
         made, self._made = self._made, None
-        failure = None if made is None else self._connect(agent_id, made)
+        failure, self._unmade = self._unmade, None
+        if made is not None:
+            failure = self._connect(agent_id, made)
         if failure is not None:
             so_far = SoFar(failure=failure, untold=True)
             stop = Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far)
@@ -510,6 +612,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 return command.turn_id
             case Receive():
                 return self._response(command, after, at)[0]
+            case BeginChild():
+                return None if events else self._report_to_parent()
             case CreateSession() | BranchSession():
                 origin = None
                 if isinstance(command, BranchSession):

@@ -267,7 +267,7 @@ class Agent(Frozen):
         return "error" if self.failed else "idle"
 
 
-StopReason: TypeAlias = Literal["destroyed", "deleted", "shutdown", "crash"]
+StopReason: TypeAlias = Literal["destroyed", "deleted", "shutdown", "crash", "finished"]
 
 
 class SoFar(FrozenByName):

@@ -105,13 +105,17 @@ def _request_tools(story: Story) -> None:
 
 
 def _give_up_changed(story: Story) -> None:
-    """Give up calls that a person was just changing: nobody has judged, or decided about, what they are now."""
+    """Give up calls that a person was just changing: nobody has judged, or decided about, what they are now.
+
+    Likewise those that wait for a child session, which tells the session that it was called by.
+    """
     round_ = story.session.round or Round()
     changed = Round(
         tuple(
             call
             for call in round_.at("waiting")
-            if call.kind == "approval" and call.digest != call_digest(call.name, call.arguments, round_.revision)
+            if call.kind == "child"
+            or (call.kind == "approval" and call.digest != call_digest(call.name, call.arguments, round_.revision))
         )
     )
     story.add(*rounds.given_up(changed, f"interrupted ({BRANCHED})", stages={"waiting"}))

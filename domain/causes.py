@@ -31,6 +31,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
+from reenact.domain.children import ChildEnded, ChildrenInterrupted
 from reenact.domain.container import ContainerCreated, CreateContainer
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.idempotency import IdempotencyKey
@@ -39,15 +40,18 @@ from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited,
 from reenact.domain.loop.rules import Rules
 from reenact.domain.session_commands import (
     Approve,
+    BeginChild,
     BranchSession,
     Compress,
     CreateSession,
     Delete,
     Finish,
+    GiveUpChildren,
     Interrupt,
     Receive,
     Reject,
     Report,
+    ReportChild,
     Respond,
     Resume,
     Run,
@@ -174,7 +178,14 @@ FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
     "reject:1": (Reject, {**_of_call(ToolRejected), **_same(ToolRejected, "reason")}),
     "respond:1": (Respond, {**_of_call(HumanResponded), **_same(HumanResponded, "value")}),
     "resume:1": (Resume, {"turn_id": _TURN_ID, "at": _AT, "results_id": _RESULTS_ID}),
-    "interrupt:1": (Interrupt, {**_ENDS, **_same(TurnInterrupted, "reason")}),
+    "interrupt:1": (
+        Interrupt,
+        {
+            **_ENDS,
+            "at": (*_AT, Reference(ChildrenInterrupted, "at")),
+            "reason": (Reference(TurnInterrupted, "reason"), Reference(ChildrenInterrupted, "reason")),
+        },
+    ),
     "stop:1": (
         Stop,
         {
@@ -184,6 +195,27 @@ FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
         },
     ),
     "delete:1": (Delete, {**_ENDS, **_same(SessionDeleted, "session_id")}),
+    "begin-child:1": (
+        BeginChild,
+        {
+            **_same(SessionCreated, *_NEW, "parent", "budget"),
+            **_same(AgentStarted, "agent_id"),
+            **_same(MessageAccepted, "turn_id", "message_id", "content", "at"),
+        },
+    ),
+    "report-child:1": (
+        ReportChild,
+        {
+            **_same(ChildEnded, "child_id", "outcome", "stop_reason", "steps", "usage", "cost"),
+            **_same(ChildEnded, "version", "cursor", "digest", "at"),
+            **_same(ToolResult, "result"),
+            **_same(MessageAccepted, "content", "message_id"),
+            **_same(AgentStarted, "agent_id"),
+            "turn_id": (Reference(TurnContinued, "turn_id"), Reference(MessageAccepted, "turn_id")),
+            "results_id": _RESULTS_ID,
+        },
+    ),
+    "give-up-children:1": (GiveUpChildren, {**_same(ChildEnded, "at"), "results_id": _RESULTS_ID}),
 }
 """The names under which commands stand in the log, and for each field the places where it may stand in their events."""
 

@@ -20,6 +20,7 @@ MAX_DEPTH: Final = 2
 """How deep sessions may be below the one that nobody has called: its children are at 1."""
 MAX_CHILDREN: Final = 8
 """How many child sessions a turn may start, with the turns that it goes on with."""
+_LONGEST = 1e9
 _DIGEST = 13
 
 ChildOutcome: TypeAlias = Literal["completed", "failed", "interrupted", "limit", "waiting", "unknown"]
@@ -49,7 +50,7 @@ class Budget(FrozenByName, omit_defaults=True):
                 raise ConfigurationError(f"{name} of a budget is a whole number from 1 on, not {count!r:.80}")
         if self.cost is not None and not is_amount(self.cost):
             raise ConfigurationError(f"cost of a budget is an amount of 0 or more, not {self.cost!r:.80}")
-        if self.seconds is not None and not (is_amount(self.seconds) and self.seconds > 0):
+        if self.seconds is not None and not (is_amount(self.seconds, _LONGEST) and self.seconds > 0):
             raise ConfigurationError(f"seconds of a budget are a number above 0, not {self.seconds!r:.80}")
 
 
@@ -199,7 +200,7 @@ class Child(Frozen):
     prompt: str
     outcome: ChildOutcome | None = None
     steps: int = 0
-    usage: Usage = {}
+    usage: dict[str, int] = {}
     cost: float | None = None
 
     @property

@@ -132,7 +132,7 @@ class _Tracing:
                 return Cause((), Outside("caller"))
             case AgentStopped():
                 self._agent = None
-                return Cause((), self._ender(event.reason))
+                return _cause(self._freed) if event.reason == "finished" else Cause((), self._ender(event.reason))
             case MessageAccepted():
                 self._accepted[event.turn_id] = place
                 if self.kind is BranchSession:  # what had waited in the session that was branched off from

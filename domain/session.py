@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from reenact.domain import branching, turns
+from reenact.domain import branching, child_turns, turns
 from reenact.domain.agent import (
     AgentStarted,
     AgentStopped,
@@ -23,15 +23,18 @@ from reenact.domain.errors import AgentNotFoundError, AlreadyExistsError, Sessio
 from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.session_commands import (
     Approve,
+    BeginChild,
     BranchSession,
     Compress,
     CreateSession,
     Delete,
     Finish,
+    GiveUpChildren,
     Interrupt,
     Receive,
     Reject,
     Report,
+    ReportChild,
     Respond,
     Resume,
     Run,
@@ -48,20 +51,23 @@ from reenact.domain.session_state import (
     SessionInfo,
     evolve,
 )
-from reenact.domain.turns import Story
+from reenact.domain.turns import Decided, Story
 
 __all__ = [
     "Approve",
+    "BeginChild",
     "BranchPoint",
     "BranchSession",
     "Compress",
     "CreateSession",
     "Delete",
     "Finish",
+    "GiveUpChildren",
     "Interrupt",
     "Receive",
     "Reject",
     "Report",
+    "ReportChild",
     "Respond",
     "Resume",
     "Run",
@@ -121,9 +127,17 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
             _stop(story, command)
         case Delete():
             _delete(story, command)
+        case BeginChild() | ReportChild() | GiveUpChildren():
+            _of_family(story, command)
         case _:
             assert_never(command)
-    return _with_rules(session, command, story.events)
+    return _with_rules(session, command, _decided(story))
+
+
+def _decided(story: Story) -> Decided:
+    if story.session.parent is not None:
+        child_turns.rest(story)
+    return story.events
 
 
 def _with_rules(
@@ -131,7 +145,7 @@ def _with_rules(
 ) -> tuple[SessionEvent, ...]:
     """Return the events, behind the rules that they were decided by if these are not those recorded last."""
     match command:
-        case CreateSession() | BranchSession():
+        case CreateSession() | BranchSession() | BeginChild():
             return events
         case Interrupt() | Stop() | Delete() if session.turn is None and session.round is None:
             return events  # nothing that rules are about has ended
@@ -182,12 +196,10 @@ def _receive(story: Story, command: Receive) -> None:
 
 def _interrupt(story: Story, command: Interrupt) -> None:
     agent = story.session.agent
-    if agent is None or agent.id != command.agent_id:
+    if command.agent_id is not None and (agent is None or agent.id != command.agent_id):
         return
-    if story.session.turn is None and story.session.round is None:
-        return
-    turns.cut_short(story, command, command.reason)
-    turns.take_up_next(story, command.rules, command.at)
+    if story.session.turn is not None or story.session.round is not None:
+        turns.interrupt(story, command)
 
 
 def _stop(story: Story, command: Stop) -> None:
@@ -207,6 +219,18 @@ def _delete(story: Story, command: Delete) -> None:
     if story.session.agent is not None:
         story.add(AgentStopped(story.session.agent.id, reason))
     story.add(SessionDeleted(command.session_id))
+
+
+def _of_family(story: Story, command: BeginChild | ReportChild | GiveUpChildren) -> None:
+    match command:
+        case BeginChild():
+            child_turns.begin(story, command)
+        case ReportChild():
+            child_turns.report(story, command)
+        case GiveUpChildren():
+            child_turns.give_up(story, command)
+        case _:
+            assert_never(command)
 
 
 def _must_exist(session: Session, session_id: str) -> None:

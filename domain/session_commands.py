@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from reenact.domain.agent import SoFar, StopReason
+from reenact.domain.children import Budget, ChildOutcome, Parent
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, Usage
@@ -154,9 +155,12 @@ class Resume(_Ruled):
 
 
 class Interrupt(_RuledRequest):
-    """End the turn under way; the agent goes on with what waits."""
+    """End the turn under way; the agent goes on with what waits. Any agent, or what waits without one, if it is None.
 
-    agent_id: str
+    Children that calls wait for are interrupted first, and the turn ends when they have ended.
+    """
+
+    agent_id: str | None
     reason: str
     at: int
     so_far: SoFar = SoFar()
@@ -179,6 +183,53 @@ class Delete(_RuledRequest):
     so_far: SoFar = SoFar()
 
 
+class BeginChild(FrozenByName):
+    """Begin the session as a child with a turn of its own about the content; nothing, if it exists."""
+
+    session_id: str
+    container_id: str
+    image_id: str
+    image_revision: int
+    parent: Parent
+    budget: Budget
+    agent_id: str
+    turn_id: str
+    message_id: str
+    content: tuple[Block, ...]
+    at: int
+
+
+class ReportChild(_Ruled):
+    """A child's turn is over: what came of it, and what the child and its own children have used in all.
+
+    `result` is the answer to the call that is the child. `content` is the message that tells of a detached one, with
+    `turn_id` and `message_id` for it; else `turn_id` is for a turn that goes on with the call. `agent_id` is for an
+    agent that does, if none is live.
+    """
+
+    child_id: str
+    outcome: ChildOutcome
+    stop_reason: str
+    steps: int
+    usage: Usage
+    cost: float | None
+    version: int
+    cursor: int
+    digest: str
+    at: int
+    result: str = ""
+    content: tuple[Block, ...] = ()
+    turn_id: str = ""
+    message_id: str = ""
+    agent_id: str = ""
+
+
+class GiveUpChildren(_Ruled):
+    """The children that were interrupted have been silent for too long: go on without them."""
+
+    at: int
+
+
 SessionCommand: TypeAlias = (
     CreateSession
     | BranchSession
@@ -194,4 +245,7 @@ SessionCommand: TypeAlias = (
     | Interrupt
     | Stop
     | Delete
+    | BeginChild
+    | ReportChild
+    | GiveUpChildren
 )

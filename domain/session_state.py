@@ -140,11 +140,12 @@ class Summary(Frozen):
 
 
 class Ended(Frozen):
-    """How a child session has done its part: what came of it, and how long the conversation was then."""
+    """How a child session has done its part: what came of it, how long the conversation was then, and what failed."""
 
     outcome: ChildOutcome
     stop_reason: str
     said: int
+    failure: str = ""
 
 
 class Session(Frozen, gc=True):
@@ -407,7 +408,8 @@ def _put_down(session: Session, event: TurnCompleted) -> Session:
     if after.parent is None:
         return after
     timed = msgspec.structs.replace(after, seconds=after.seconds + event.duration)
-    return _done(timed, outcome_of(event.outcome, event.stop_reason), event.stop_reason)
+    failure = "" if event.failure is None else event.failure.message
+    return _done(timed, outcome_of(event.outcome, event.stop_reason), event.stop_reason, failure)
 
 
 def outcome_of(outcome: Outcome, stop_reason: str) -> ChildOutcome:
@@ -417,11 +419,11 @@ def outcome_of(outcome: Outcome, stop_reason: str) -> ChildOutcome:
     return "failed" if stop_reason == REFUSAL else outcome
 
 
-def _done(session: Session, outcome: ChildOutcome, stop_reason: str) -> Session:
+def _done(session: Session, outcome: ChildOutcome, stop_reason: str, failure: str = "") -> Session:
     """Return the child with what came of its part, which ends once: turns that somebody else asks for are no part."""
     if session.ended is not None and session.ended.outcome != "waiting":
         return session
-    return msgspec.structs.replace(session, ended=Ended(outcome, stop_reason, len(session.conversation)))
+    return msgspec.structs.replace(session, ended=Ended(outcome, stop_reason, len(session.conversation), failure))
 
 
 def _born(session: Session, event: SessionCreated) -> Session:

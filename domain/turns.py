@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from itertools import count as counting
-from typing import NamedTuple, TypeAlias, assert_never
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 import msgspec
 
@@ -29,6 +29,8 @@ from reenact.domain.agent import (
     TurnStarted,
     Unsaid,
 )
+from reenact.domain.child_calls import awaited, started, used_up
+from reenact.domain.children import ChildrenInterrupted
 from reenact.domain.events import AgentState, Outcome
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolResult
@@ -43,9 +45,11 @@ from reenact.domain.session_commands import (
     Compress,
     Delete,
     Finish,
+    GiveUpChildren,
     Interrupt,
     Reject,
     Report,
+    ReportChild,
     Respond,
     Resume,
     Run,
@@ -58,12 +62,17 @@ MAX_STEPS = "max_steps_exceeded"
 COST_LIMIT = "cost_limit_exceeded"
 REPEATED = "repeated_tool_calls"
 REJECTED = "rejected"
+BUDGET = "budget_exceeded"
 """Stop reasons of the loop's own, beside those of the Messages API."""
 NO_TOOLS = Failure(
     "environment_error", "this environment runs no tools, so that the model cannot be given their results"
 )
 
-_GoesOn: TypeAlias = Run | Finish | Report | Resume | Approve | Reject | Respond
+_SAID: Final = frozenset({REJECTED, BUDGET})
+"""Reasons of interrupts that are stop reasons, too."""
+
+GoesOn: TypeAlias = Run | Finish | Report | Resume | Approve | Reject | Respond | ReportChild
+_Waits: TypeAlias = GoesOn | GiveUpChildren
 _Ends: TypeAlias = Interrupt | Stop | Delete | BranchSession
 
 
@@ -109,12 +118,12 @@ def take_up_next(story: Story, rules: Rules, at: int) -> None:
             return
 
 
-def ask_again(story: Story, command: Run) -> None:
+def ask_again(story: Story, command: Run | ReportChild) -> None:
     """Ask people anew about the calls that wait for approval, if the policies have changed since."""
     round_, rules = story.session.round, command.rules
     if round_ is not None and round_.revision not in ("", rules.policies.revision):
         story.add(*rounds.judged_anew(round_, rules, session_id=story.session.id or ""))
-        _go_on(story, command)
+        go_on(story, command)
 
 
 def finish(story: Story, command: Finish) -> None:
@@ -143,7 +152,7 @@ def report(story: Story, command: Report) -> None:
         return
     cost = command.rules.costs.get(call.name)
     story.add(ToolResult(id=call.id, name=call.name, result=command.result, is_error=command.is_error, cost=cost))
-    _go_on(story, command)
+    go_on(story, command)
 
 
 def compress(story: Story, command: Compress) -> None:
@@ -184,13 +193,16 @@ def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
             assert_never(command)
     story.add(*events)
     if isinstance(command, Reject) and not command.resume:
+        if awaited(story.session):
+            _interrupt_children(story, REJECTED, command.at)
+            return
         if story.session.turn is not None:
             story.add(TurnInterrupted(story.session.turn.id, REJECTED))
         _give_up(story, command, "a person stopped the turn", {"ready", "waiting", "running"})
         _end(story, SoFar(), "interrupted", command, REJECTED)
         take_up_next(story, command.rules, command.at)
     else:
-        _go_on(story, command)
+        go_on(story, command)
 
 
 def resume(story: Story, command: Resume) -> None:
@@ -202,7 +214,22 @@ def resume(story: Story, command: Resume) -> None:
     story.add(
         *rounds.resumed(session.round, rules, session.asked, idempotent, session_id=session.id or ""),
     )
-    _go_on(story, command)
+    go_on(story, command)
+
+
+def interrupt(story: Story, command: Interrupt) -> None:
+    """End the turn under way and give up the calls that wait; the children that calls wait for end before."""
+    if awaited(story.session):
+        _interrupt_children(story, command.reason, command.at)
+        return
+    cut_short(story, command, command.reason)
+    if story.session.agent is not None:
+        take_up_next(story, command.rules, command.at)
+
+
+def _interrupt_children(story: Story, reason: str, at: int) -> None:
+    if story.session.interrupted is None:
+        story.add(ChildrenInterrupted(reason, at))
 
 
 def cut_short(story: Story, command: _Ends, reason: str) -> None:
@@ -222,7 +249,8 @@ def cut_short(story: Story, command: _Ends, reason: str) -> None:
     if story.session.round is not None:
         _give_up(story, command, f"interrupted ({reason})", stages)
     if turn is not None:
-        _end(story, so_far if in_answer and not ended else SoFar(), "interrupted", command)
+        so_far = so_far if in_answer and not ended else SoFar()
+        _end(story, so_far, "interrupted", command, reason if reason in _SAID else None)
 
 
 def reached_before_calls(session: Session, rules: Rules, cost: float) -> Reached | None:
@@ -237,7 +265,9 @@ def reached_before_calls(session: Session, rules: Rules, cost: float) -> Reached
         return Reached(REPEATED, f"the same calls had the same results {turn.repeats} times in a row")
     if (steps := reached_steps(turn, rules)) is not None:
         return steps
-    return None if limit is None or limit.on_exceeded == "warn" else Reached(COST_LIMIT, overspent(cost, limit))
+    if limit is not None and limit.on_exceeded != "warn":
+        return Reached(COST_LIMIT, overspent(cost, limit))
+    return _reached_budget(session)
 
 
 def reached_steps(turn: Turn, rules: Rules) -> Reached | None:
@@ -245,6 +275,11 @@ def reached_steps(turn: Turn, rules: Rules) -> Reached | None:
     if rules.max_steps is None or turn.requests < rules.max_steps:
         return None
     return Reached(MAX_STEPS, f"the limit of {rules.max_steps} steps is reached")
+
+
+def _reached_budget(session: Session) -> Reached | None:
+    why = used_up(session)
+    return None if why is None else Reached(BUDGET, why)
 
 
 def exceeded(cost: float, rules: Rules) -> CostLimit | None:
@@ -279,21 +314,46 @@ def _request_tools(story: Story, turn: Turn, command: Finish | _Ends) -> None:
     story.add(ToolsRequested(turn.id, _from_state(command.so_far)))
 
 
-def _stop_with(story: Story, command: _GoesOn, reached: Reached) -> None:
+def _stop_with(story: Story, command: GoesOn, reached: Reached) -> None:
     _give_up(story, command, reached.why, {"ready"})
     _end(story, SoFar(), "completed", command, reached.limit)
     take_up_next(story, command.rules, command.at)
 
 
-def _go_on(story: Story, command: _GoesOn) -> None:
+def go_on(story: Story, command: _Waits) -> None:
     """Do what follows from how the calls stand: run them, ask the model again, or leave it to people."""
+    if story.session.interrupted is not None:
+        _end_interrupted(story, command)
+    elif not isinstance(command, GiveUpChildren):
+        _go_on(story, command)
+
+
+def _end_interrupted(story: Story, command: _Waits) -> None:
+    """End the turn under way if it was interrupted and no call waits for a child any more."""
+    interrupted, turn = story.session.interrupted, story.session.turn
+    if interrupted is None or awaited(story.session):
+        return
+    reason = interrupted.reason
+    if turn is not None:
+        story.add(TurnInterrupted(turn.id, reason))
+    _give_up(story, command, f"interrupted ({reason})", {"ready", "running", "waiting"})
+    _end(story, SoFar(), "interrupted", command, reason if reason in _SAID else None)
+    if story.session.agent is not None:
+        take_up_next(story, command.rules, command.at)
+
+
+def _go_on(story: Story, command: GoesOn) -> None:
     if not command.rules.runs_tools:
         story.add(*rounds.given_up(_round(story), "this environment runs no tools", stages={"ready"}))
     round_ = _round(story)
     if round_.at("ready"):
         _continued(story, command)
-        story.add(*rounds.started(round_))
-    elif round_.is_answered:
+        if not command.rules.agents:
+            story.add(*rounds.started(round_))
+            return
+        story.add(*started(story.session, command.rules, command.at))
+        round_ = _round(story)
+    if round_.is_answered:
         _continued(story, command)
         _record_results(story, command)
         _next_step(story, command)
@@ -301,14 +361,14 @@ def _go_on(story: Story, command: _GoesOn) -> None:
         _end(story, SoFar(), "waiting", command)
 
 
-def _next_step(story: Story, command: _GoesOn) -> None:
+def _next_step(story: Story, command: GoesOn) -> None:
     """Ask the model again, unless a limit or the environment forbids it."""
     turn, rules = story.session.turn, command.rules
     assert turn is not None  # results come in during a turn, or have begun one
     if not _over_cost(story, rules, command.at):
         if not rules.runs_tools:
             _end(story, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
-        elif (reached := reached_steps(turn, rules)) is not None:
+        elif (reached := reached_steps(turn, rules) or _reached_budget(story.session)) is not None:
             _end(story, SoFar(), "completed", command, reached.limit)
         else:
             story.add(StepStarted(turn.id, turn.steps + 1, command.at))
@@ -316,19 +376,19 @@ def _next_step(story: Story, command: _GoesOn) -> None:
     take_up_next(story, rules, command.at)
 
 
-def _continued(story: Story, command: _GoesOn) -> None:
+def _continued(story: Story, command: GoesOn) -> None:
     if story.session.turn is None:
         story.add(TurnContinued(command.turn_id, command.at))
 
 
-def _give_up(story: Story, command: _GoesOn | _Ends, why: str, stages: set[Stage]) -> None:
+def _give_up(story: Story, command: _Waits | _Ends, why: str, stages: set[Stage]) -> None:
     """Answer the calls at these stages with an error, and record the results if none is left to wait for."""
     story.add(*rounds.given_up(_round(story), why, stages=stages))
     if _round(story).is_answered:
         _record_results(story, command)
 
 
-def _record_results(story: Story, command: _GoesOn | _Ends) -> None:
+def _record_results(story: Story, command: _Waits | _Ends) -> None:
     turn, results = story.session.turn, _round(story).results()
     story.add(ResultsRecorded(None if turn is None else turn.id, command.results_id, results, command.at))
 
@@ -357,7 +417,7 @@ def _over_cost(story: Story, rules: Rules, at: int) -> bool:
     return True
 
 
-def _end(story: Story, so_far: SoFar, outcome: Outcome, command: _GoesOn | _Ends, reason: str | None = None) -> None:
+def _end(story: Story, so_far: SoFar, outcome: Outcome, command: _Waits | _Ends, reason: str | None = None) -> None:
     """End the turn under way, with the answer so far if there is one."""
     turn = story.session.turn
     if turn is None:

@@ -222,14 +222,17 @@ def resumed(
     """Return what becomes of the calls after the process has ended under them.
 
     Calls of `idempotent` tools that were running run again, unless policies that have changed since deny it or want a
-    person to approve it; of all others that were running it is not known whether they took effect. Calls that wait
-    for approval are asked about once more if the policies have changed.
+    person to approve it; of all others that were running it is not known whether they took effect, but for those that
+    are child sessions, which go on. Calls that wait for approval are asked about once more if the policies have
+    changed.
     """
     ended = "the process ended while it ran"
     lost: list[RoundEvent] = []
     again: list[RoundEvent] = []
     to_approve: list[AskedCall] = []
     for call in round_.at("running"):
+        if call.kind == "child":
+            continue  # it goes on by itself
         is_same = call.digest == call_digest(call.name, call.arguments, rules.policies.revision)
         verdict = Verdict("run") if is_same else rules.verdict(call.name, call.arguments, asked)
         if call.name not in idempotent or is_marked(call.arguments):  # what was taken out of it cannot be run again
@@ -239,7 +242,7 @@ def resumed(
         elif verdict.decision == "ask":
             to_approve.append(_to_approve(call, rules, verdict))
         else:
-            again.append(_started(call))
+            again.append(start_of(call))
     if to_approve or round_.revision not in ("", rules.policies.revision):
         lost += judged_anew(round_, rules, session_id=session_id, also=to_approve)
     return (*lost, *_pending_for(call.id for call in to_approve), *again)
@@ -289,7 +292,7 @@ def rejected(round_: Round, call_id: str, reason: str, *, by: str | None = None)
     """
     call = _pending(round_, call_id, None)
     said = f": {reason}" if reason else ""
-    return (ToolRejected(id=call_id, reason=reason, by=by), _not_run(call, f"it was rejected{said}"))
+    return (ToolRejected(id=call_id, reason=reason, by=by), not_run(call, f"it was rejected{said}"))
 
 
 def responded(round_: Round, call_id: str, value: object, *, by: str | None = None) -> tuple[RoundEvent, ...]:
@@ -319,7 +322,7 @@ def with_child(round_: Round, call_id: str, *, waits: bool = False) -> Round:
 
 def started(round_: Round) -> tuple[ToolStarted, ...]:
     """Return the start of every call that is ready."""
-    return tuple(map(_started, round_.at("ready")))
+    return tuple(map(start_of, round_.at("ready")))
 
 
 def given_up(round_: Round, why: str, *, stages: Collection[Stage]) -> tuple[ToolResult, ...]:
@@ -366,22 +369,24 @@ def _pending_for(ids: Iterable[str]) -> Iterator[ToolPending]:
         yield ToolPending(ids=waiting)
 
 
-def _started(call: Call) -> ToolStarted:
+def start_of(call: Call) -> ToolStarted:
+    """Return the start of the call."""
     return ToolStarted(id=call.id, name=call.name, attempt=call.attempts + 1)
 
 
-def _not_run(call: Call, why: str, *, how: str = "", denied: bool = False) -> ToolResult:
+def not_run(call: Call, why: str, *, how: str = "", denied: bool = False) -> ToolResult:
+    """Return an error as the answer to a call that does not run."""
     text = f"{call.name} was not run{how}: {why}"
     return ToolResult(id=call.id, name=call.name, result=text, is_error=True, ran=False, denied=denied)
 
 
 def _denied(call: Call, verdict: Verdict, *, how: str = "") -> ToolResult:
-    return _not_run(call, verdict.reason, how=how, denied=True)
+    return not_run(call, verdict.reason, how=how, denied=True)
 
 
 def _given_up(call: Call, why: str) -> ToolResult:
     if call.stage != "running":
-        return _not_run(call, why)
+        return not_run(call, why)
     text = f"{call.name}: {why}; it is not known whether it took effect"
     return ToolResult(id=call.id, name=call.name, result=text, is_error=True)
 

@@ -103,6 +103,7 @@ if TYPE_CHECKING:
     from reenact.client.subscription import RemoteSubscription
     from reenact.domain.agent import AgentInfo
     from reenact.domain.attachments import DocumentBlock, ImageBlock
+    from reenact.domain.children import AgentTool, Budget, Parent, agent_tool
     from reenact.domain.container import ContainerInfo
     from reenact.domain.history import Answer, ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
     from reenact.domain.image import Image, ImageInfo
@@ -147,6 +148,7 @@ __all__ = [
     "AgentRuntime",
     "AgentState",
     "AgentStoppedError",
+    "AgentTool",
     "AlreadyExistsError",
     "Announcement",
     "Answer",
@@ -155,6 +157,7 @@ __all__ = [
     "Audit",
     "AuthenticationError",
     "BranchPoint",
+    "Budget",
     "CallNotPendingError",
     "ClaudeEnvironment",
     "Compacted",
@@ -201,6 +204,7 @@ __all__ = [
     "OpaqueBlock",
     "OpenAIProvider",
     "Origin",
+    "Parent",
     "PendingCall",
     "Policies",
     "Policy",
@@ -275,6 +279,7 @@ __all__ = [
     "UnstorableError",
     "Unsubscribe",
     "UsageInfo",
+    "agent_tool",
     "ask_user",
     "by_type",
     "on",
@@ -314,6 +319,7 @@ __getattr__, __dir__ = lazy_names(
         "reenact.client.subscription": "RemoteSubscription",
         "reenact.domain.agent": "AgentInfo",
         "reenact.domain.attachments": "DocumentBlock ImageBlock",
+        "reenact.domain.children": "AgentTool Budget Parent agent_tool",
         "reenact.domain.container": "ContainerInfo",
         "reenact.domain.history": "Answer ToolCallInfo TurnInfo TurnLocation UsageInfo",
         "reenact.domain.image": "Image ImageInfo",

@@ -148,7 +148,8 @@ class Grammar:
         assert event.turn_id is not None, where
         assert event.turn_id not in self.turns, where
         # What waits where a branch begins is accepted there anew, before it is run.
-        assert self.state is not None or (self.branched and not self.has_run), where
+        is_told = bool(self.calls.children)  # how a detached child has ended
+        assert self.state is not None or is_told or (self.branched and not self.has_run), where
         self.turns[event.turn_id] = TurnSoFar(event.turn_id)
         self.waiting.append(event.turn_id)
 
@@ -169,6 +170,12 @@ class Grammar:
 
     def _within(self, event: Heard, where: str) -> None:
         turn = self.current
+        if event.type == "child_started":
+            self.calls.start_child(event.data, where)
+            return
+        if event.type == "child_ended":
+            self.calls.end_child(event.data, where)
+            return
         if self.calls.concerns(event.type, event.data):
             resumed = turn is not None and turn.id in self._resumed
             assert event.turn_id == (None if turn is None else turn.id), where

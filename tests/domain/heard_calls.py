@@ -43,6 +43,7 @@ class HeardCalls:
     def __init__(self) -> None:
         self.open: dict[str, Asked] = {}
         self._ids: set[str] = set()
+        self.children: dict[str, str | None] = {}
         self._then: tuple[set[str], str] | None = None
 
     @property
@@ -104,6 +105,25 @@ class HeardCalls:
                 self._go_back(msgspec.convert(data["message"], Message, strict=False), where)
             case _:
                 self._decide(type_, data, where)
+
+    def start_child(self, data: dict[str, Any], where: str) -> None:
+        """A call that runs is a child session; a detached one is answered at once."""
+        self._at(data["call_id"], {"running"}, where)
+        assert data["child_id"] not in self.children, where
+        self.children[data["child_id"]] = None
+        if data["detached"]:
+            self._then = {"tool_result"}, data["call_id"]
+
+    def end_child(self, data: dict[str, Any], where: str) -> None:
+        """A child has ended; one that waits may end again, and one that was given up may still say how it ended."""
+        assert self.children[data["child_id"]] in {None, "waiting", "unknown", data["outcome"]}, where
+        self.children[data["child_id"]] = data["outcome"]
+        call = self.open.get(data["call_id"])
+        if call is not None and call.stage == "running":
+            if data["outcome"] == "waiting":
+                call.stage = "waiting"
+            else:
+                self._then = {"tool_result"}, call.id
 
     def _require(self, data: dict[str, Any], where: str, *, resumed: bool) -> None:
         for asked in msgspec.convert(data["calls"], tuple[AskedCall, ...], strict=False):

@@ -257,6 +257,14 @@ FIELDS = {
     "interrupt:1": f"agent_id reason at results_id once runs_tools {ANSWER}",
     "stop:1": f"agent_id reason at results_id once runs_tools {ANSWER}",
     "delete:1": f"session_id at results_id once runs_tools {ANSWER}",
+    "begin-child:1": (
+        "session_id container_id image_id image_revision parent budget agent_id turn_id message_id content at"
+    ),
+    "report-child:1": (
+        "child_id outcome stop_reason steps usage cost version cursor digest at result content turn_id message_id "
+        "agent_id results_id runs_tools"
+    ),
+    "give-up-children:1": "at results_id runs_tools",
 }
 
 

@@ -1,0 +1,449 @@
+"""Child sessions: an agent calls another one, whatever becomes of either of them."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reenact import Image, ImageNotFoundError, Runtime
+from reenact.actors.environment.api import EnvironmentConfig
+from reenact.actors.environment.model import ModelEnvironment
+from reenact.domain.children import MAX_CHILDREN, Budget, agent_tool
+from reenact.domain.errors import CallNotPendingError, ConfigurationError
+from reenact.domain.events import ChildEnded, ChildStarted
+from reenact.domain.history import Answer
+from reenact.domain.session import SessionInfo
+from tests.examples import some
+from tests.logs import copy_log
+from tests.runtime.conftest import Open
+from tests.runtime.families import FAILS, HELD, PRICES, Plan, factory, furnish, send
+from tests.runtime.gated import GatedFactory
+from tests.runtime.witness import Ears, at_every_commit, check, fold, journal_of
+
+ASKS_ONE: Plan = [[("agent", ["42"])], "done"]
+SENDS: Plan = [[("send", {"to": "ann"})], "sent"]
+
+
+@pytest.fixture
+def mock() -> GatedFactory:
+    return factory()
+
+
+@pytest.fixture
+def runtime(opened: Open) -> Runtime:
+    runtime = opened(prices=PRICES)
+    furnish(runtime)
+    return runtime
+
+
+def ask(runtime: Runtime, plan: Plan, session: str = "root") -> Answer:
+    return runtime.ask(json.dumps(plan), session=session, timeout=60)
+
+
+def children(runtime: Runtime) -> list[SessionInfo]:
+    """Return the child sessions, those first that began first."""
+    return [session for session in reversed(runtime.sessions.list()) if session.parent is not None]
+
+
+def results(runtime: Runtime, session_id: str = "root") -> list[tuple[str, object, bool]]:
+    return [(call.stage, call.result, call.is_error) for call in runtime.sessions.tool_calls(session_id)]
+
+
+def hold(ears: Ears, count: int = 1) -> None:
+    """Return when so many models hold still."""
+    while sum(event.data["text"] == "so far" for event in ears.of("text_delta")) < count:
+        ears.wait("text_delta", count=len(ears.of("text_delta")) + 1)
+
+
+def settled(runtime: Runtime) -> int:
+    """Return how many answers of children are settled with the root."""
+    return fold(journal_of(runtime), "root").ledger.children.calls
+
+
+def test_a_call_of_an_agent_is_answered_by_a_session_of_its_own(runtime: Runtime) -> None:
+    ears = Ears(runtime)
+
+    answer = ask(runtime, ASKS_ONE)
+
+    assert answer.text == "done"
+    assert results(runtime) == [("answered", "42", False)]
+    (child,) = children(runtime)
+    assert child.parent is not None
+    assert (child.parent.session_id, child.parent.call_id, child.parent.root, child.parent.depth) == (
+        "root", "c00", "root", 1,
+    )  # fmt: skip
+    start = journal_of(runtime).read("session/root")[child.parent.version - 1].event
+    assert (type(start).__name__, getattr(start, "child_id", "")) == ("ChildStarted", child.id)
+    (ended,) = ears.wait("child_ended")
+    assert isinstance(ended.data, ChildEnded)
+    assert (ended.data.child_id, ended.data.outcome, ended.data.steps, ended.data.cost) == (child.id, "completed", 1, 1)
+    link = journal_of(runtime).link(f"session/{child.id}", ended.data.version)
+    assert link is not None
+    assert ended.data.digest == link.digest.hex()
+    check(runtime)
+
+
+def test_the_agent_of_a_child_stops_when_it_has_nothing_more_to_do_and_can_be_asked_again(runtime: Runtime) -> None:
+    ask(runtime, ASKS_ONE)
+    (child,) = children(runtime)
+
+    assert [agent.session_id for agent in runtime.agents.list()] == ["root"]
+    assert runtime.ask("why?", session=child.id, timeout=60).text == "heard: why?"
+    assert [agent.session_id for agent in runtime.agents.list()] == ["root"]
+    check(runtime)
+
+
+def test_what_a_child_has_used_counts_for_its_parent_and_stands_in_its_own_rows(runtime: Runtime) -> None:
+    ask(runtime, [[("agent", [[("agent", ["deep"])], "middle"])], "top"])
+
+    session = fold(journal_of(runtime), "root")
+    assert (session.ledger.children.calls, session.ledger.cost) == (3, 5.0)
+    assert [runtime.sessions.usage(one.id).cost for one in runtime.sessions.list()] == [1.0, 2.0, 2.0]
+    check(runtime)
+
+
+def test_calls_of_one_answer_run_side_by_side(runtime: Runtime, mock: GatedFactory) -> None:
+    agent = runtime.sessions.run("root")
+    ears = Ears(runtime)
+    runtime.agents.receive(agent, json.dumps([[("agent", [HELD]), ("agent", ["two"])], "done"]))
+
+    hold(ears)
+    ears.wait("child_ended")
+    assert [stage for stage, *_ in results(runtime)] == ["running", "answered"]
+    mock.gate.open()
+    ears.wait("child_ended", count=2)
+    ears.wait("turn_completed", count=3)
+
+    assert [result for _, result, _ in results(runtime)] == ["so far, held", "two"]
+
+
+def test_a_child_that_fails_is_no_success(runtime: Runtime) -> None:
+    answer = ask(runtime, [[("agent", [FAILS])], "done"])
+
+    assert answer.text == "done"
+    ((stage, result, is_error),) = results(runtime)
+    assert (stage, is_error) == ("answered", True)
+    assert "failed (error: The line broke) after 1 step;" in str(result)
+
+
+def test_a_child_without_an_environment_fails(opened: Open, mock: GatedFactory) -> None:
+    made = mock.create
+
+    def create(config: EnvironmentConfig) -> ModelEnvironment:
+        if config.session_id != "root":
+            raise ConfigurationError("no model for children")
+        return made(config)
+
+    mock.create = create  # type: ignore[method-assign]
+    runtime = opened()
+    furnish(runtime)
+
+    ask(runtime, ASKS_ONE)
+
+    ((_, result, is_error),) = results(runtime)
+    assert is_error
+    assert "no model for children" in str(result)
+    check(runtime)
+
+
+@pytest.mark.parametrize("given", [{}, {"prompt": " "}, {"prompt": 7}])
+def test_an_agent_is_not_called_without_a_prompt(runtime: Runtime, given: dict[str, Any]) -> None:
+    ask(runtime, [[("agent", given)], "done"])
+
+    ((_, result, is_error),) = results(runtime)
+    assert is_error
+    assert "needs a `prompt`" in str(result)
+    assert children(runtime) == []
+
+
+def test_agents_call_agents_two_deep(runtime: Runtime) -> None:
+    ask(runtime, [[("agent", [[("agent", [[("agent", ["too deep"])], "bottom"])], "middle"])], "top"])
+
+    first, second = children(runtime)
+    ((_, result, is_error),) = results(runtime, second.id)
+    assert is_error
+    assert "2 deep at most" in str(result)
+    assert [child.parent and child.parent.depth for child in (first, second)] == [1, 2]
+
+
+def test_a_turn_starts_eight_children(runtime: Runtime) -> None:
+    calls: Any = [("agent", ["x"])] * (MAX_CHILDREN - 1)
+    ask(runtime, [calls, [("agent", ["x"]), ("agent", ["x"])], "done"])
+
+    assert [is_error for *_, is_error in results(runtime)] == [False] * MAX_CHILDREN + [True]
+    assert "8 agents at most" in str(results(runtime)[-1][1])
+    ask(runtime, [], "root")
+    assert len(children(runtime)) == MAX_CHILDREN
+
+
+def test_an_image_calls_only_what_is_registered(runtime: Runtime) -> None:
+    with pytest.raises(ImageNotFoundError):
+        runtime.images.register(Image(id="x", tools=(agent_tool("nobody", description=""),)))
+
+
+def test_the_model_is_told_of_agents_that_it_may_call(runtime: Runtime, mock: GatedFactory) -> None:
+    told: list[tuple[str, list[str]]] = []
+    made = mock.create
+
+    def create(config: EnvironmentConfig) -> ModelEnvironment:
+        assert config.tools is not None
+        told.append((config.session_id, [spec.name for spec in config.tools.specs()]))
+        return made(config)
+
+    mock.create = create  # type: ignore[method-assign]
+    ask(runtime, [[("agent", [[("agent", ["deep"])], "middle"])], "top"])
+
+    assert [names for _, names in told] == [["send", "agent", "aside"], ["send", "agent", "aside"], ["send"]]
+
+
+# Budgets.
+
+
+@pytest.mark.parametrize(
+    ("budget", "why"),
+    [
+        (Budget(steps=1), "limit (budget_exceeded) after 1 step"),
+        (Budget(tokens=1000), "limit (budget_exceeded) after 1 step"),
+        (Budget(cost=0.5), "limit (budget_exceeded) after 1 step"),
+    ],
+)
+def test_a_child_whose_budget_is_used_up_ends(opened: Open, budget: Budget, why: str) -> None:
+    runtime = opened(prices=PRICES)
+    furnish(runtime, budget=budget)
+
+    ask(runtime, [[("agent", [[("send", {"to": "ann"})], "sent"])], "done"])
+
+    ((_, result, is_error),) = results(runtime)
+    assert is_error
+    assert why in str(result)
+
+
+def test_a_child_whose_seconds_are_over_is_interrupted(opened: Open) -> None:
+    runtime = opened()
+    furnish(runtime, budget=Budget(seconds=0.05))
+
+    ask(runtime, [[("agent", [HELD])], "done"])
+
+    ((_, result, is_error),) = results(runtime)
+    assert is_error
+    assert "was ended by a limit (budget_exceeded)" in str(result)
+
+
+def test_what_is_not_stated_is_an_equal_share_of_what_is_left(opened: Open) -> None:
+    runtime = opened(prices=PRICES)
+    furnish(runtime, cost_limit=9.0)
+    ears = Ears(runtime)
+
+    ask(runtime, [[("agent", ["one"]), ("agent", ["two"])], [("agent", ["three"])], "done"])
+
+    starts = [event.data for event in ears.of("child_started")]
+    assert all(isinstance(start, ChildStarted) for start in starts)
+    costs = [start.budget.cost for start in starts if isinstance(start, ChildStarted)]
+    assert costs == [pytest.approx(8 / 3), pytest.approx(8 / 3), pytest.approx((9 - 4) / 2)]
+
+
+# Detached children.
+
+
+def test_a_detached_child_answers_with_a_message(runtime: Runtime, mock: GatedFactory) -> None:
+    ears = Ears(runtime)
+    answer = ask(runtime, [[("aside", [HELD])], "meanwhile"])
+
+    assert answer.text == "meanwhile"
+    (child,) = children(runtime)
+    ((stage, result, is_error),) = results(runtime)
+    assert (stage, is_error) == ("answered", False)
+    assert child.id in str(result)
+    hold(ears)
+    mock.gate.open()
+    ears.wait("turn_completed", count=3)
+    message = runtime.sessions.messages("root")[-1]
+    assert message.text.startswith(f"heard: Session {child.id}, which call c00 has started, has ended.")
+    assert settled(runtime) == 1
+    check(runtime)
+
+
+# Interrupts.
+
+
+def running(runtime: Runtime, plan: Plan, *, held: int = 1) -> tuple[str, Ears]:
+    """Have the agent of the root follow the plan; return it when so many children hold still."""
+    agent, ears = runtime.sessions.run("root"), Ears(runtime)
+    runtime.agents.receive(agent, json.dumps(plan))
+    hold(ears, held)
+    return agent, ears
+
+
+def test_an_interrupt_ends_the_children_first_the_deepest_before_the_others(runtime: Runtime) -> None:
+    agent, ears = running(runtime, [[("agent", [[("agent", [HELD])], "middle"]), ("agent", [HELD])], "top"], held=2)
+
+    runtime.agents.interrupt(agent)
+    ears.wait("turn_completed", count=4)
+
+    ends = [event.context.session_id for event in ears.of("turn_completed")]
+    (deepest,) = [child for child in children(runtime) if child.parent is not None and child.parent.depth == 2]
+    assert deepest.parent is not None
+    assert ends[-1] == "root"
+    assert ends.index(deepest.id) < ends.index(deepest.parent.session_id)
+    assert {event.data["outcome"] for event in ears.of("turn_completed")} == {"interrupted"}
+    for _, result, is_error in results(runtime):
+        assert is_error
+        assert "was interrupted" in str(result)
+    assert "so far" in str(results(runtime)[1][1])
+    assert settled(runtime) == 1 + 2
+    check(runtime)
+
+
+def test_a_detached_child_outlives_the_interrupt(runtime: Runtime, mock: GatedFactory) -> None:
+    agent, ears = running(runtime, [[("aside", [HELD]), ("agent", [HELD])], "top"], held=2)
+
+    runtime.agents.interrupt(agent)
+    ears.wait("turn_completed", count=2)
+
+    assert len(runtime.agents.list()) == 2
+    mock.gate.open()
+    ears.wait("turn_completed", count=4)
+    assert "so far, held" in runtime.sessions.messages("root")[-2].text
+
+
+@pytest.mark.parametrize("how", ["destroy", "delete"])
+def test_children_end_with_the_agent_that_called_them(runtime: Runtime, how: str) -> None:
+    agent, ears = running(runtime, [[("agent", [[("agent", [HELD])], "middle"])], "top"])
+
+    if how == "destroy":
+        runtime.agents.destroy(agent)
+    else:
+        runtime.sessions.delete("root")
+    ears.wait("turn_completed", count=3)
+    ears.wait("agent_stopped", count=3)
+
+    assert runtime.agents.list() == []
+    if how == "destroy":
+        ears.wait("child_ended", count=2)
+        check(runtime)
+
+
+def test_a_silent_child_is_given_up(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reenact.domain.child_turns.PATIENCE", 50_000)
+    runtime = opened(prices=PRICES)
+    furnish(runtime)
+    agent, ears = running(runtime, [[("agent", [HELD])], "top"])
+    ports = runtime._ports
+    tell = ports.tell_kin
+    lost: list[Any] = []
+    monkeypatch.setattr(ports, "tell_kin", lambda *told: lost.append(told))
+
+    runtime.agents.interrupt(agent)
+    (ended,) = ears.wait("child_ended")
+
+    assert ended.data["outcome"] == "unknown"
+    ears.wait("turn_completed")
+    assert "has not said what became of it" in str(results(runtime)[0][1])
+    monkeypatch.setattr(ports, "tell_kin", tell)
+    for told in lost:
+        tell(*told)
+    ears.wait("child_ended", count=2)
+    assert settled(runtime) == 1
+    check(runtime)
+
+
+# People.
+
+
+def test_a_child_waits_for_a_person_and_its_parent_with_it(runtime: Runtime) -> None:
+    ears = Ears(runtime)
+    answer = ask(runtime, [[("agent", SENDS)], "done"])
+
+    assert answer.outcome == "waiting"
+    (child,) = children(runtime)
+    (pending,) = runtime.agents.pending()
+    assert pending.session_id == child.id
+    assert [stage for stage, *_ in results(runtime)] == ["waiting"]
+    runtime.agents.approve(pending.id)
+    ears.wait("turn_completed", count=4)
+
+    assert results(runtime) == [("answered", "sent", False)]
+    assert runtime.sessions.messages("root")[-1].text == "done"
+    assert [event.data["outcome"] for event in ears.of("child_ended")] == ["waiting", "completed"]
+    check(runtime)
+
+
+def test_a_child_in_a_child_waits_through_a_restart(opened: Open) -> None:
+    first = opened(prices=PRICES)
+    furnish(first)
+    ask(first, [[("agent", [[("agent", SENDS)], "middle"])], "top"])
+    first.close()
+
+    again = opened(prices=PRICES)
+    (pending,) = again.agents.pending()
+    assert again.agents.list() == []
+    ears = Ears(again)
+    again.agents.reject(pending.id, "no")
+    ears.wait("turn_completed", count=3)
+
+    assert again.sessions.messages("root")[-1].text == "top"
+    assert settled(again) == 4
+    check(again)
+
+
+def test_an_interrupt_ends_what_waits_in_children(runtime: Runtime) -> None:
+    ears = Ears(runtime)
+    ask(runtime, [[("agent", SENDS)], "done"])
+    (agent,) = [agent.id for agent in runtime.agents.list() if agent.session_id == "root"]
+
+    runtime.agents.interrupt(agent)
+    ears.wait("child_ended", count=2)
+
+    assert runtime.agents.pending() == []
+    ((stage, result, _),) = results(runtime)
+    assert stage == "answered"
+    assert "was interrupted" in str(result)
+    check(runtime)
+
+
+# Crashes.
+
+
+def test_a_crash_at_any_commit_is_made_good(tmp_path: Path, opened: Open) -> None:
+    """Copy the log at each commit; from each copy the family is there again, settled, and at rest."""
+    log = str(tmp_path / "story.db")
+    copies: list[str] = []
+    runtime = opened(log, prices=PRICES)
+    furnish(runtime)
+    ears = Ears(runtime)
+    at_every_commit(runtime, lambda count: copies.append(copy_log(log, str(count))))
+    ask(runtime, [[("agent", [[("agent", ["deep"])], "middle"]), ("agent", SENDS)], "top"])
+    runtime.agents.approve(runtime.agents.pending()[0].id)
+    ears.wait("turn_completed", count=5)
+    runtime.close()
+
+    for recovery in ("close", "resume"):
+        for copy in some(copies):
+            again = opened(copy_log(copy, recovery), prices=PRICES, tools=[send], recovery=recovery)
+            ears = Ears(again)
+            while pending := again.agents.pending():
+                with suppress(CallNotPendingError):  # its session was interrupted, since nothing waits for it
+                    again.agents.approve(pending[0].id)
+                ears.next(0.01)
+            runtime_is_settled(again, ears)
+            again.close()
+
+
+def runtime_is_settled(runtime: Runtime, ears: Ears) -> None:
+    """Wait until the family is at rest; then what is settled is the sum of what the children have used."""
+    runtime.sessions.run("root")
+
+    def used(session_id: str) -> int:
+        return sum(spent.calls for spent in fold(journal_of(runtime), session_id).ledger.models.values())
+
+    while True:
+        states = {one.id: fold(journal_of(runtime), one.id) for one in runtime.sessions.list()}
+        at_work = [id_ for id_, state in states.items() if state.turn is not None]
+        below = sum(used(id_) for id_ in states if id_ != "root")
+        if not at_work and settled(runtime) == below:
+            break
+        ears.next(0.05)
