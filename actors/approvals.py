@@ -51,8 +51,10 @@ class ApprovalOperations:
         """Have the actor of the call's session decide, after its agent was started if none is live."""
         do = self._do
         turn_id, at = do.new_id("trn"), do.now()
-        session_id = self._find(request).session_id
-        live = request.agent_id or do.session_run(SessionRunRequest(session_id=session_id), Attempt(attempt.timeout))
+        call = self._find(request)
+        session_id, live = call.session_id, request.agent_id
+        if live is None or call.path:  # an agent that is named may be one above
+            live = do.session_run(SessionRunRequest(session_id=session_id), Attempt(attempt.timeout))
         try:
             decided: str | None = attempt.ask(
                 do.actor_of(session_id), command(call_id=request.call_id, turn_id=turn_id, at=at, by=request.by)
@@ -64,7 +66,11 @@ class ApprovalOperations:
     def _find(self, request: _Decision) -> PendingCall:
         """Return the call that is meant, if it waits."""
         where, call_id = self._session_of(request), request.call_id
-        found = [call for call in self._do.read().pending_of_id(call_id) if where in (None, call.session_id)]
+        found = [
+            call
+            for call in self._do.read().pending_of_id(call_id)
+            if where in (None, call.session_id, *(caller.session_id for caller in call.path))
+        ]
         if not found:
             raise CallNotPendingError(call_id)
         if len(found) > 1:

@@ -222,22 +222,28 @@ class Sessions(_Facade):
         waiting: bool | None = None,
         after: str | None = None,
         limit: int = 100,
+        parent: str | None = None,
     ) -> list[SessionInfo]:
         """Return sessions, the newest first: a page of at most `limit`, 1 to 1000.
+
+        Child sessions are among them; their `parent` says who has called them.
 
         Args:
             container_id: only those of this container.
             waiting: only those with a call that waits for a person; if False, only those without one.
             after: the id of the last session of the page before; also if that was deleted since.
             limit: how many to return at the most.
+            parent: only the children of this session.
 
         Raises:
             ContainerNotFoundError: there is no such container.
-            SessionNotFoundError: there never was a session with the id `after`.
-            InvalidInputError: the limit is out of range.
+            SessionNotFoundError: there never was a session with the id `after`, or there is no such parent.
+            InvalidInputError: the limit is out of range, or both a container and a parent are named.
         """
         return self._do(
-            commands.SessionPageRequest(container_id=container_id, waiting=waiting, after=after, limit=limit)
+            commands.SessionPageRequest(
+                container_id=container_id, waiting=waiting, after=after, limit=limit, parent=parent
+            )
         )
 
 
@@ -252,7 +258,8 @@ class Agents(_Facade):
         """Return the calls that wait for a person, those first that were asked for first.
 
         Those of all sessions, with a live agent or without, or of the one session that is named, or that the agent
-        runs. They wait for as long as it takes, through restarts too.
+        runs, with those of its children and of theirs: `path` says from where a child was called. They wait for as long
+        as it takes, through restarts too.
 
         Raises:
             AgentNotFoundError: no live agent has this id.

@@ -278,8 +278,14 @@ class RuntimeOperations:
         """See `Sessions.list`."""
         if request.container_id is not None:
             self._must_contain(request.container_id)
+        if request.parent is not None:
+            self.must_exist(request.parent)
         return self.read().sessions(
-            request.limit, after=request.after, container_id=request.container_id, waiting=request.waiting
+            request.limit,
+            after=request.after,
+            container_id=request.container_id,
+            waiting=request.waiting,
+            parent=request.parent,
         )
 
     def session_delete(self, request: commands.SessionDeleteRequest, attempt: Attempt) -> bool:

@@ -68,8 +68,12 @@ class ReadModel(Protocol):
         after: str | None = None,
         container_id: str | None = None,
         waiting: bool | None = None,
+        parent: str | None = None,
     ) -> list[SessionInfo]:
-        """Return sessions, the newest first: of one container, or with or without a call that waits for a person."""
+        """Return sessions, the newest first: of one container, or with or without a call that waits for a person.
+
+        With a `parent`, they are its children, and no container is named.
+        """
         ...
 
     def messages(self, session_id: str) -> list[Message]:
@@ -93,7 +97,10 @@ class ReadModel(Protocol):
         ...
 
     def pending(self, session_id: str | None = None) -> list[PendingCall]:
-        """Return the calls that wait for a person, in all sessions or in one, those first that were asked for first."""
+        """Return the calls that wait for a person, those first that were asked for first.
+
+        Those of all sessions, or of one and of all below it.
+        """
         ...
 
     def pending_of_id(self, call_id: str) -> list[PendingCall]:

@@ -214,7 +214,8 @@ class SessionListRequest(Request[list[SessionInfo]], kw_only=True):
 class SessionPageRequest(Request[list[SessionInfo]], kw_only=True):
     """Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000.
 
-    Those of one container, or of all; with `waiting` those with a call that waits for a person, or those without one.
+    Those of one container, the children of the session `parent`, or all; with `waiting` those with a call that waits
+    for a person, or those without one.
     """
 
     event_type = "session_page_request"
@@ -223,6 +224,7 @@ class SessionPageRequest(Request[list[SessionInfo]], kw_only=True):
     waiting: bool | None = None
     after: str | None = None
     limit: int = 100
+    parent: str | None = None
 
 
 class SessionDeleteRequest(Request[bool], kw_only=True):
@@ -316,7 +318,7 @@ class AgentDestroyRequest(Request[None], kw_only=True):
 
 
 class AgentPendingRequest(Request[list[PendingCall]], kw_only=True):
-    """Return the calls that wait for a person: all, or those of an agent's or of a session."""
+    """Return the calls that wait for a person: all, or those of an agent's or of a session, and of all below it."""
 
     event_type = "agent_pending_request"
     route = Route("GET", "/v1/pending")

@@ -14,13 +14,22 @@ from reenact.domain.plain import Json, JsonDict, JsonObject, is_mapping, plain
 from reenact.domain.structs import FrozenByName
 
 
+class Caller(FrozenByName):
+    """A session above a child session: on which image it is, and which call of it the child is."""
+
+    session_id: str
+    image_id: str
+    call_id: str
+
+
 class PendingCall(FrozenByName):
     """A call that waits for a person: to approve it, or to answer the question that it asks.
 
     `arguments` are exactly those that it would run with, and `digest` stands for the call and for the policies under
     which it waits: an approval with the digest does not hold for anything else. `reason` says why a person is asked.
     `prompt`, `options` and `multi` are the question's. `agent_id` is None while the session has no live agent; who
-    decides about the call starts one. `since` is when the call began to wait.
+    decides about the call starts one. `since` is when the call began to wait. `path` leads to a child session: the
+    sessions above it, from the root on; it is empty if nobody has called the session.
     """
 
     id: str
@@ -36,6 +45,7 @@ class PendingCall(FrozenByName):
     options: tuple[Option, ...] | None
     multi: bool
     since: datetime
+    path: tuple[Caller, ...] = ()
 
 
 def check_arguments(arguments: object) -> JsonDict:

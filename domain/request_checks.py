@@ -43,6 +43,7 @@ _NAMED: Final[Mapping[str, Callable[[str], ReenactError]]] = {
     "image_id": ImageNotFoundError,
     "session_id": SessionNotFoundError,
     "after": SessionNotFoundError,
+    "parent": SessionNotFoundError,
     "turn_id": TurnNotFoundError,
     "agent_id": AgentNotFoundError,
     "call_id": CallNotPendingError,
@@ -86,6 +87,8 @@ def _with_checked_values(request: Q) -> Q:
             check_branch(request)
         case SessionPageRequest():
             check_page(request.waiting, request.limit)
+            if request.container_id is not None and request.parent is not None:
+                raise InvalidInputError("give container_id or parent, not both")
         case MessageSendRequest():
             _check_receiver(request)
             check_content(request.content)

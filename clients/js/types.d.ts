@@ -208,7 +208,7 @@ export interface Operations {
     get(data: Requests["session_get_request"], options?: RequestOptions): Promise<Results["session_get_request"]>;
     /** Return the sessions of a container. */
     listByContainer(data: Requests["session_list_request"], options?: RequestOptions): Promise<Results["session_list_request"]>;
-    /** Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000. Those of one container, or of all; with `waiting` those with a call that waits for a person, or those without one. */
+    /** Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000. Those of one container, the children of the session `parent`, or all; with `waiting` those with a call that waits for a person, or those without one. */
     list(data?: Requests["session_page_request"], options?: RequestOptions): Promise<Results["session_page_request"]>;
     /** Delete a session. */
     delete(data: Requests["session_delete_request"], options?: RequestOptions): Promise<Results["session_delete_request"]>;
@@ -236,7 +236,7 @@ export interface Operations {
     interrupt(data: Requests["agent_interrupt_request"], options?: RequestOptions): Promise<Results["agent_interrupt_request"]>;
     /** Destroy an agent. */
     destroy(data: Requests["agent_destroy_request"], options?: RequestOptions): Promise<Results["agent_destroy_request"]>;
-    /** Return the calls that wait for a person: all, or those of an agent's or of a session. */
+    /** Return the calls that wait for a person: all, or those of an agent's or of a session, and of all below it. */
     pending(data?: Requests["agent_pending_request"], options?: RequestOptions): Promise<Results["agent_pending_request"]>;
     /** Let a call that waits run, with other arguments if some are given. */
     approve(data: Requests["agent_approve_request"], options?: RequestOptions): Promise<Results["agent_approve_request"]>;
@@ -304,7 +304,7 @@ export interface AgentInterruptRequest {
 export interface AgentListRequest {
 }
 
-/** Return the calls that wait for a person: all, or those of an agent's or of a session. */
+/** Return the calls that wait for a person: all, or those of an agent's or of a session, and of all below it. */
 export interface AgentPendingRequest {
   agent_id?: string | null;
   session_id?: string | null;
@@ -403,6 +403,13 @@ export interface Budget {
   tokens?: number | null;
   cost?: number | null;
   seconds?: number | null;
+}
+
+/** A session above a child session: on which image it is, and which call of it the child is. */
+export interface Caller {
+  session_id: string;
+  image_id: string;
+  call_id: string;
 }
 
 /** The child's turn is over; one that waits for a person goes on later. `steps`, `usage` and `cost` are what it and its own children have used and was not told before. `version` and `cursor` are those of the child's last event, and `digest` is that of its record. */
@@ -751,7 +758,8 @@ export interface Parent {
     `arguments` are exactly those that it would run with, and `digest` stands for the call and for the policies under
     which it waits: an approval with the digest does not hold for anything else. `reason` says why a person is asked.
     `prompt`, `options` and `multi` are the question's. `agent_id` is None while the session has no live agent; who
-    decides about the call starts one. `since` is when the call began to wait. */
+    decides about the call starts one. `since` is when the call began to wait. `path` leads to a child session: the
+    sessions above it, from the root on; it is empty if nobody has called the session. */
 export interface PendingCall {
   id: string;
   session_id: string;
@@ -766,6 +774,7 @@ export interface PendingCall {
   options: Array<Option> | null;
   multi: boolean;
   since: string;
+  path?: Array<Caller>;
 }
 
 /** A frame could not be accepted; `id` is what it was about, if that could be read. `code` is stable. */
@@ -849,12 +858,13 @@ export interface SessionMessagesRequest {
   session_id: string;
 }
 
-/** Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000. Those of one container, or of all; with `waiting` those with a call that waits for a person, or those without one. */
+/** Return sessions, the newest first, from behind the session `after` on: `limit` at the most, up to 1000. Those of one container, the children of the session `parent`, or all; with `waiting` those with a call that waits for a person, or those without one. */
 export interface SessionPageRequest {
   container_id?: string | null;
   waiting?: boolean | null;
   after?: string | null;
   limit?: number;
+  parent?: string | null;
 }
 
 /** Run a session. */

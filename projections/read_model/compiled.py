@@ -85,6 +85,7 @@ TABLES = (
         INTEGER NOT NULL, PRIMARY KEY (position), UNIQUE (stream), UNIQUE (id) )
     """,
     "CREATE INDEX sessions_branched ON sessions (origin, position) WHERE origin IS NOT NULL",
+    "CREATE INDEX sessions_called ON sessions (parent, position) WHERE parent IS NOT NULL",
     "CREATE INDEX sessions_listed ON sessions (position) WHERE deleted_at IS NULL",
     """
         CREATE INDEX sessions_of_container ON sessions (container_id, position) WHERE deleted_at IS NULL
@@ -151,8 +152,8 @@ SESSIONS_OF_CONTAINER = """
     sessions.position FROM sessions WHERE sessions.id = :after LIMIT 1 OFFSET 0), 0) ORDER BY
     sessions.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
 """
-NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
-    (False, None): """
+NEWEST_SESSIONS: dict[tuple[str, bool | None], str] = {
+    ("all", None): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
         sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
@@ -161,7 +162,7 @@ NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
         WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) ORDER BY sessions.position DESC
         LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
-    (False, False): """
+    ("all", False): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
         sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
@@ -171,7 +172,7 @@ NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
         (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER BY sessions.position DESC
         LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
-    (False, True): """
+    ("all", True): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
         sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
@@ -181,7 +182,7 @@ NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
         calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY sessions.position DESC LIMIT
         coalesce(max(:limit, 0), -1) OFFSET 0
     """,
-    (True, None): """
+    ("container", None): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
         sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
@@ -190,7 +191,7 @@ NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
         WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id
         ORDER BY sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
-    (True, False): """
+    ("container", False): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
         sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
@@ -200,7 +201,7 @@ NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
         AND (sessions.position NOT IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER
         BY sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
-    (True, True): """
+    ("container", True): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
         sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
@@ -208,6 +209,35 @@ NEWEST_SESSIONS: dict[tuple[bool, bool | None], str] = {
         sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
         WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id
         AND sessions.position IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY
+        sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+    """,
+    ("parent", None): """
+        SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
+        sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
+        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
+        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.parent = :id ORDER
+        BY sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+    """,
+    ("parent", False): """
+        SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
+        sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
+        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
+        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.parent = :id AND
+        (sessions.position NOT IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER BY
+        sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+    """,
+    ("parent", True): """
+        SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
+        sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
+        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
+        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
+        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.parent = :id AND
+        sessions.position IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY
         sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
 }
@@ -327,12 +357,14 @@ PENDING = """
     sessions.deleted_at IS NULL ORDER BY calls.position, calls.number
 """
 PENDING_OF_SESSION = """
-    SELECT calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason,
-    calls.question, calls.asked_at AS since, sessions.id AS session_id, agents.id AS agent_id,
-    answer.turn_id FROM sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer
-    ON answer.position = calls.position LEFT OUTER JOIN agents ON agents.session = calls.session AND
-    agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND calls.kind != 'child' AND
-    sessions.deleted_at IS NULL AND sessions.id = :id AND calls.results IS NULL ORDER BY calls.position,
+    WITH RECURSIVE below(id) AS (SELECT sessions.id AS id FROM sessions WHERE sessions.id = :id UNION
+    ALL SELECT child.id AS id FROM sessions AS child JOIN below ON child.parent = below.id) SELECT
+    calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason, calls.question,
+    calls.asked_at AS since, sessions.id AS session_id, agents.id AS agent_id, answer.turn_id FROM
+    sessions JOIN calls ON calls.session = sessions.position JOIN messages AS answer ON answer.position
+    = calls.position LEFT OUTER JOIN agents ON agents.session = calls.session AND agents.stopped_at IS
+    NULL WHERE calls.stage = 'waiting' AND calls.kind != 'child' AND sessions.deleted_at IS NULL AND
+    sessions.id IN (SELECT below.id FROM below) AND calls.results IS NULL ORDER BY calls.position,
     calls.number
 """
 PENDING_OF_ID = """
@@ -342,6 +374,10 @@ PENDING_OF_ID = """
     ON answer.position = calls.position LEFT OUTER JOIN agents ON agents.session = calls.session AND
     agents.stopped_at IS NULL WHERE calls.stage = 'waiting' AND calls.kind != 'child' AND
     sessions.deleted_at IS NULL AND calls.id = :id ORDER BY calls.position, calls.number
+"""
+CALLER = """
+    SELECT sessions.parent, caller.image_id, sessions.parent_call FROM sessions LEFT OUTER JOIN sessions
+    AS caller ON caller.id = sessions.parent WHERE sessions.id = :id AND sessions.parent IS NOT NULL
 """
 UNFINISHED = """
     SELECT sessions.id FROM sessions WHERE sessions.position IN (SELECT at_work.session FROM (SELECT

@@ -21,7 +21,7 @@ from reenact.domain.image import Definition, ImageInfo, describe
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import EPOCH, Block, Message, StopDetails, instant
-from reenact.domain.people import PendingCall
+from reenact.domain.people import Caller, PendingCall
 from reenact.domain.session import BranchPoint, SessionInfo
 from reenact.projections.generations import NAME, Place
 from reenact.projections.log import Log
@@ -142,16 +142,20 @@ class ReadModel:
         after: str | None = None,
         container_id: str | None = None,
         waiting: bool | None = None,
+        parent: str | None = None,
     ) -> list[SessionInfo]:
         """Return the sessions, the newest first: of one container, or with or without a call that waits for a person.
+
+        With a `parent`, they are its children, and no container is named.
 
         Raises:
             SessionNotFoundError: there never was a session with the id `after`.
         """
         if after is not None and not self._ask(compiled.SESSION_EVER, id=after):
             raise SessionNotFoundError(after)
-        query = compiled.NEWEST_SESSIONS[container_id is not None, waiting]
-        return self._list(_session, query, id=container_id, after=after, limit=limit)
+        of = "parent" if parent is not None else "all" if container_id is None else "container"
+        query = compiled.NEWEST_SESSIONS[of, waiting]
+        return self._list(_session, query, id=parent or container_id, after=after, limit=limit)
 
     def agent(self, agent_id: str) -> AgentInfo | None:
         """Return the agent, or None if it is not live."""
@@ -191,13 +195,31 @@ class ReadModel:
         return usage_info(session_id, of["model"], of["tool"])
 
     def pending(self, session_id: str | None = None) -> list[PendingCall]:
-        """Return the calls that wait for a person, in all sessions or in one, those first that were asked for first."""
+        """Return the calls that wait for a person, those first that were asked for first.
+
+        Those of all sessions, or of one and of all below it.
+        """
         query = compiled.PENDING if session_id is None else compiled.PENDING_OF_SESSION
-        return self._list(_pending, query, id=session_id)
+        return self._with_paths(self._list(_pending, query, id=session_id))
 
     def pending_of_id(self, call_id: str) -> list[PendingCall]:
         """Return the calls of this id that wait for a person: one, unless a model uses ids twice."""
-        return self._list(_pending, compiled.PENDING_OF_ID, id=call_id)
+        return self._with_paths(self._list(_pending, compiled.PENDING_OF_ID, id=call_id))
+
+    def callers(self, session_id: str) -> tuple[Caller, ...]:
+        """Return the sessions above a child session, from the root on, each with its call; none above any other."""
+        found: list[Caller] = []
+        while (caller := self._one(_caller, compiled.CALLER, id=session_id)) is not None:
+            found.append(caller)
+            session_id = caller.session_id
+        return tuple(reversed(found))
+
+    def _with_paths(self, calls: list[PendingCall]) -> list[PendingCall]:
+        paths = {session_id: self.callers(session_id) for session_id in {call.session_id for call in calls}}
+        return [
+            msgspec.structs.replace(call, path=paths[call.session_id]) if paths[call.session_id] else call
+            for call in calls
+        ]
 
     def unfinished(self) -> list[str]:
         """Return the ids of the sessions with a live agent or a turn under way."""
@@ -284,6 +306,10 @@ def _session(
 def _agent(*, activity: AgentState | None, waits: int, failed: int, **columns: object) -> AgentInfo:
     state = activity or ("waiting_for_human_input" if waits else "error" if failed else "idle")
     return made(AgentInfo, state=state, **columns)
+
+
+def _caller(*, parent: str, image_id: str | None, parent_call: str) -> Caller:
+    return Caller(session_id=parent, image_id=image_id or "", call_id=parent_call)
 
 
 def _pending(*, question: Question | None, **columns: object) -> PendingCall:

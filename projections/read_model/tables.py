@@ -164,6 +164,7 @@ Index("revisions_of_image", REVISIONS.c.image_id, REVISIONS.c.revision, unique=T
 _partial("sessions_listed", SESSIONS.c.position, where=_listed)
 _partial("sessions_of_container", SESSIONS.c.container_id, SESSIONS.c.position, where=_listed)
 _partial("sessions_branched", SESSIONS.c.origin, SESSIONS.c.position, where=SESSIONS.c.origin.is_not(None))
+_partial("sessions_called", SESSIONS.c.parent, SESSIONS.c.position, where=SESSIONS.c.parent.is_not(None))
 _partial("agents_live", AGENTS.c.session, AGENTS.c.position, where=_live)
 _partial("agents_started", AGENTS.c.position, where=_live)
 Index("messages_in_order", MESSAGES.c.session, *_in_order)
@@ -227,21 +228,25 @@ _sessions = (
 SESSION = _sessions.where(SESSIONS.c.id == _id)
 SESSIONS_OF_CONTAINER = _page(_sessions.where(SESSIONS.c.container_id == _id), SESSIONS)
 _waits = SESSIONS.c.position.in_(select(CALLS.c.session).where(_waiting))
-_in_container = SESSIONS.c.container_id == _id
+_of: Final[dict[str, list[ColumnElement[bool]]]] = {
+    "all": [],
+    "container": [SESSIONS.c.container_id == _id],
+    "parent": [SESSIONS.c.parent == _id],
+}
 NEWEST_SESSIONS = {
-    (in_container, waiting): (
+    (of, waiting): (
         _sessions.where(
             SESSIONS.c.position < _key_of(SESSIONS, BEHIND_ALL),
-            *([_in_container] if in_container else []),
+            *conditions,
             *([] if waiting is None else [_waits if waiting else ~_waits]),
         )
         .order_by(SESSIONS.c.position.desc())
         .limit(_limit)
     )
-    for in_container in (False, True)
+    for of, conditions in _of.items()
     for waiting in (None, False, True)
 }
-"""Newest first: by whether those of one container are asked for, and whether such as wait for a person, or do not."""
+"""Newest first: all, those of a container or the children of a session, and such as wait for a person, or do not."""
 SESSION_EVER = select(SESSIONS.c.id).where(SESSIONS.c.id == _id)
 
 _agents = select(*_but(AGENTS, "position", "session", "stopped_at")).where(_live)
@@ -362,8 +367,18 @@ _pending = (
     .order_by(*_calls_in_order)
 )
 PENDING = _pending
-PENDING_OF_SESSION = _pending.where(SESSIONS.c.id == _id, CALLS.c.results.is_(None))
+_own_id = select(SESSIONS.c.id).where(SESSIONS.c.id == _id).cte("below", recursive=True)
+_child = SESSIONS.alias("child")
+_below = _own_id.union_all(select(_child.c.id).join(_own_id, _child.c.parent == _own_id.c.id))
+PENDING_OF_SESSION = _pending.where(SESSIONS.c.id.in_(select(_below.c.id)), CALLS.c.results.is_(None))
 PENDING_OF_ID = _pending.where(CALLS.c.id == _id)
+_caller = SESSIONS.alias("caller")
+CALLER = (
+    select(SESSIONS.c.parent, _caller.c.image_id, SESSIONS.c.parent_call)
+    .join_from(SESSIONS, _caller, _caller.c.id == SESSIONS.c.parent, isouter=True)
+    .where(SESSIONS.c.id == _id, SESSIONS.c.parent.is_not(None))
+)
+"""Which session has called this one, on which image, for which call."""
 
 _running = TURNS.c.started_at.is_not(None) & TURNS.c.ended_at.is_(None)
 _at_work = union(select(AGENTS.c.session).where(_live), select(TURNS.c.session).where(_running)).subquery("at_work")

@@ -172,7 +172,7 @@ class _Counting:
                 one.calls.update(count=_whole(count), failed=_whole(failed), denied=_whole(denied))
                 if cost is not None:
                     one.cost = (one.cost or 0.0) + _amount(cost)
-        is_waiting = "f.stage = 'waiting'", "s.deleted_at IS NULL"
+        is_waiting = "f.stage = 'waiting'", "f.kind <> 'child'", "s.deleted_at IS NULL"
         for found, (count,) in self._rows("calls", "", "count(*)", *is_waiting):
             for one in found:
                 one.waiting += _whole(count)

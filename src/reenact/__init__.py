@@ -119,7 +119,7 @@ if TYPE_CHECKING:
         ToolResultBlock,
         ToolUseBlock,
     )
-    from reenact.domain.people import PendingCall
+    from reenact.domain.people import Caller, PendingCall
     from reenact.domain.policy.judge import Policies
     from reenact.domain.policy.rules import Policy, Rule
     from reenact.domain.session import BranchPoint, SessionInfo
@@ -159,6 +159,7 @@ __all__ = [
     "BranchPoint",
     "Budget",
     "CallNotPendingError",
+    "Caller",
     "ClaudeEnvironment",
     "Compacted",
     "ConfigurationError",
@@ -328,7 +329,7 @@ __getattr__, __dir__ = lazy_names(
         "reenact.domain.messages": (
             "Message OpaqueBlock Said StopDetails TextBlock ThinkingBlock ToolResultBlock ToolUseBlock"
         ),
-        "reenact.domain.people": "PendingCall",
+        "reenact.domain.people": "Caller PendingCall",
         "reenact.domain.policy.judge": "Policies",
         "reenact.domain.policy.rules": "Policy Rule",
         "reenact.domain.session": "BranchPoint SessionInfo",

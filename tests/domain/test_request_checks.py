@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.domain.commands import MessageSendRequest
-from reenact.domain.errors import InvalidInputError
+from reenact.domain.commands import MessageSendRequest, SessionPageRequest
+from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.request_checks import checked
 
 
@@ -33,3 +33,10 @@ def test_a_message_has_one_receiver(request_: MessageSendRequest) -> None:
 )
 def test_a_message_to_one_receiver_is_let_through(request_: MessageSendRequest) -> None:
     assert checked(request_) == request_
+
+
+def test_sessions_are_those_of_a_container_or_of_a_parent() -> None:
+    with pytest.raises(InvalidInputError, match="container_id or parent, not both"):
+        checked(SessionPageRequest(container_id="c", parent="s"))
+    with pytest.raises(SessionNotFoundError):
+        checked(SessionPageRequest(parent="\ud800"))

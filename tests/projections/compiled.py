@@ -52,10 +52,14 @@ def _statements() -> Iterator[str]:
     for name, value in vars(statements).items():
         if name == "NEWEST_SESSIONS":
             several = statements.NEWEST_SESSIONS.items()
-            entries = "".join(f"{indent(f'{key}: {_statement(one)}', '    ')},\n" for key, one in several)
-            yield f"{name}: dict[tuple[bool, bool | None], str] = {{\n{entries}}}\n"
+            entries = "".join(f"{indent(f'{_key(key)}: {_statement(one)}', '    ')},\n" for key, one in several)
+            yield f"{name}: dict[tuple[str, bool | None], str] = {{\n{entries}}}\n"
         elif isinstance(value, STATEMENTS) and name.isupper():
             yield f"{name} = {_statement(value)}\n"  # pyright: ignore[reportUnknownArgumentType]  # of any kind
+
+
+def _key(key: tuple[str, bool | None]) -> str:
+    return f'("{key[0]}", {key[1]})'
 
 
 def _statement(statement: ClauseElement) -> str:
