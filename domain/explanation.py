@@ -46,14 +46,25 @@ from reenact.domain.loop.events import (
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.messages import Block, ToolUseBlock, text_of
-from reenact.domain.session_commands import BranchSession, Delete, Finish, Interrupt, Reject, Resume, Run, Stop
+from reenact.domain.session_commands import (
+    BeginChild,
+    BranchSession,
+    Delete,
+    Finish,
+    Interrupt,
+    Reject,
+    ReportChild,
+    Resume,
+    Run,
+    Stop,
+)
 from reenact.domain.session_state import ChildEvent, SessionBranched, SessionCreated, SessionDeleted, SessionEvent
 from reenact.domain.structs import Frozen
 from reenact.domain.turns import COST_LIMIT
 
 AnyEvent: TypeAlias = SessionEvent | ContainerCreated | ImageRegistered
 OutsideKind: TypeAlias = Literal[
-    "message", "person", "caller", "model", "tool", "environment", "crash", "shutdown", "child"
+    "message", "person", "caller", "model", "tool", "environment", "crash", "shutdown", "child", "parent"
 ]
 
 _Kind: TypeAlias = type[AnyCommand] | None
@@ -66,7 +77,7 @@ class Outside(Frozen):
     """What came from outside of the log.
 
     `name` is the id of the request that brought a message, the person if that is known, the reason that a caller gave,
-    the model, the tool, the child session, or the type of the environment's failure.
+    the model, the tool, the child session or the one that has called it, or the type of the environment's failure.
     """
 
     kind: OutsideKind
@@ -114,12 +125,19 @@ class _Tracing:
         self._interrupted: int | None = None
         self._failed: int | None = None
         self._results: int | None = None
+        self._born: int | None = None
+        """Where the session began as a child."""
         self._children: dict[str, int] = {}
+        self._told: int | None = None
+        """Where a child of its own has ended last."""
         self._round = _Round()
 
     def trace(self, place: int, event: SessionEvent, following: SessionEvent | None) -> Cause:
         """Return what the event at the place follows from, and take note of it."""
         match event:
+            case SessionCreated(parent=parent) if parent is not None:
+                self._born = place
+                return Cause((), Outside("parent", parent.session_id))
             case SessionCreated() | SessionDeleted() | RulesRecorded():
                 return Cause((), Outside("caller"))
             case ChildStarted() | ChildEnded() | ChildrenInterrupted():
@@ -129,7 +147,7 @@ class _Tracing:
                 return _cause(place - 1 if place else None, outside=Outside("caller"))
             case AgentStarted():
                 self._agent, self._freed = place, place
-                return Cause((), Outside("caller"))
+                return self._brought(place) or Cause((), Outside("caller"))
             case AgentStopped():
                 self._agent = None
                 return _cause(self._freed) if event.reason == "finished" else Cause((), self._ender(event.reason))
@@ -137,7 +155,7 @@ class _Tracing:
                 self._accepted[event.turn_id] = place
                 if self.kind is BranchSession:  # what had waited in the session that was branched off from
                     return _cause(self._branched)
-                return Cause((), Outside("message", event.request_id))
+                return self._brought(place) or Cause((), Outside("message", event.request_id))
             case TurnInterrupted():
                 return self._interrupt(place, event, following)
             case TurnFailed():
@@ -148,6 +166,12 @@ class _Tracing:
             case _:
                 return self._go_on(place, event)
 
+    def _brought(self, place: int) -> Cause | None:
+        """Return what an event follows from that the beginning or end of a child session has brought about."""
+        if self.kind is BeginChild:
+            return _cause(self._born)
+        return _cause(self._told) if self.kind is ReportChild else None
+
     def _trace_child(self, place: int, event: ChildEvent) -> Cause:
         """Return what an event about child sessions follows from: one starts with its call, and ends by itself."""
         match event:
@@ -155,6 +179,7 @@ class _Tracing:
                 self._children[event.child_id] = place
                 return self._round.child_started(event)
             case ChildEnded():
+                self._told = place
                 self._round.child_ended(place, event)
                 return _cause(self._children.get(event.child_id), outside=Outside("child", event.child_id))
             case ChildrenInterrupted():
@@ -416,6 +441,8 @@ def told(outside: Outside) -> str:
             return "a shutdown"
         case "child":
             return f"the child session {outside.name}"
+        case "parent":
+            return f"session {outside.name}"
         case _:
             assert_never(outside.kind)
 

@@ -1,22 +1,23 @@
-"""The causes and effects of an event, also across branches, back to what came from outside."""
+"""The causes and effects of an event, also across branches and families, back to what came from outside."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import msgspec
 
 from reenact.domain.causes import AnyCommand, read_cause
-from reenact.domain.errors import reading
+from reenact.domain.children import ChildEnded, ChildStarted, Parent
+from reenact.domain.errors import SessionNotFoundError, reading
 from reenact.domain.explanation import AnyEvent, Cause, Outside, causes_of, sentence, told
 from reenact.domain.legible import shortened
-from reenact.domain.session import SessionBranched
+from reenact.domain.session import SessionBranched, SessionCreated
 from reenact.domain.stored import STORED
 from reenact.projections.explain.entries import place_of, row_at, session_of
 from reenact.projections.explain.history import event_of, history_of, steps_of
-from reenact.projections.log import STRETCH, AuditedLog, Row, name_of, stretches
+from reenact.projections.log import STRETCH, AuditedLog, Row, name_of, stream_of, stretches
 
 _WIDTH = 80
 _SHOWN = 50
@@ -65,7 +66,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def why(log: AuditedLog, position: int) -> Why:
-    """Return why the event at the position happened, and what followed from it, in branches, too.
+    """Return why the event at the position happened, and what followed from it, in branches and families, too.
 
     Raises:
         InvalidInputError: there is no event at the position.
@@ -76,15 +77,20 @@ def why(log: AuditedLog, position: int) -> Why:
         session_id = session_of(row.stream)
         if session_id is None:
             return Why(event=_link(row, Cause(outside=Outside("caller"))), causes=(), effects=())
-        chain = _Chain(history_of(log, session_id))
-        place = chain.place(row)
-        effects = {link.position: link for link in chain.effects(place)}
+        histories = _Histories(log)
+        chain = histories.of(session_id)
+        assert chain is not None
+        start = chain, chain.place(row)
+        effects = histories.effects(start)
         for branch in _branches(log, row):
-            branched = _Chain(history_of(log, branch))
-            effects |= {link.position: link for link in branched.effects(branched.place(row))}
+            branched = histories.of(branch)
+            assert branched is not None
+            effects |= histories.effects((branched, branched.place(row)))
+        del effects[row.position]
+        causes = histories.causes(start)
         return Why(
-            event=chain.link(place),
-            causes=tuple(chain.causes(place)),
+            event=histories.link(start),
+            causes=tuple(causes[at] for at in sorted(causes)),
             effects=tuple(effects[at] for at in sorted(effects)),
         )
 
@@ -93,36 +99,117 @@ class _Chain:
     """A session's history with what each of its events follows from."""
 
     def __init__(self, history: Sequence[Row]) -> None:
-        self._history = history
-        self._causes = causes_of((_kind(step[0]), [event_of(row) for row in step]) for step in steps_of(history))
+        self.history = history
+        self.causes = causes_of((_kind(step[0]), [event_of(row) for row in step]) for step in steps_of(history))
+        self.places = {(row.stream, row.version): place for place, row in enumerate(history)}
+        self.ends: dict[tuple[str, int], list[int]] = {}
+        """Where it stands that a child session has ended with this event of its stream."""
+        for place, row in enumerate(history):
+            if isinstance(row.event, ChildEnded):
+                self.ends.setdefault((stream_of(row.event.child_id), row.event.version), []).append(place)
 
     def place(self, row: Row) -> int:
         """Return the place of the row in the history."""
-        return next(place for place, one in enumerate(self._history) if one.position == row.position)
+        return self.places[row.stream, row.version]
 
-    def link(self, place: int) -> Link:
-        """Return the event at the place."""
-        cause = self._causes[place]
-        return _link(self._history[place], cause, [self._history[one].position for one in cause.places])
-
-    def causes(self, place: int) -> Iterator[Link]:
-        """Yield everything that led to the event at the place, in order."""
-        found: set[int] = set()
-        ahead = list(self._causes[place].places)
-        while ahead:
-            one = ahead.pop()
-            if one not in found:
-                found.add(one)
-                ahead.extend(self._causes[one].places)
-        return (self.link(one) for one in sorted(found))
-
-    def effects(self, place: int) -> Iterator[Link]:
-        """Yield everything that followed from the event at the place, in order."""
+    def followed(self, place: int) -> Iterator[int]:
+        """Yield the place, and where everything stands that followed from it in this history, in order."""
         followed = {place}
-        for later in range(place + 1, len(self._causes)):
-            if not followed.isdisjoint(self._causes[later].places):
+        yield place
+        for later in range(place + 1, len(self.causes)):
+            if not followed.isdisjoint(self.causes[later].places):
                 followed.add(later)
-                yield self.link(later)
+                yield later
+
+
+_Node: TypeAlias = tuple[_Chain, int]
+
+
+class _Histories:
+    """The histories of sessions that are linked: child sessions and those that have called them."""
+
+    def __init__(self, log: AuditedLog) -> None:
+        self._log = log
+        self._chains: dict[str, _Chain | None] = {}
+
+    def of(self, session_id: str) -> _Chain | None:
+        """Return the history of the session, None if it is not in the log."""
+        if session_id not in self._chains:
+            try:
+                self._chains[session_id] = _Chain(history_of(self._log, session_id))
+            except SessionNotFoundError:
+                self._chains[session_id] = None
+        return self._chains[session_id]
+
+    def link(self, node: _Node) -> Link:
+        """Return the event."""
+        chain, place = node
+        row, cause = chain.history[place], chain.causes[place]
+        positions = [before.history[at].position for before, at in self._before(node)]
+        if len(positions) > len(cause.places):
+            cause = msgspec.structs.replace(cause, outside=None)
+        return _link(row, cause, sorted(positions))
+
+    def causes(self, node: _Node) -> dict[int, Link]:
+        """Return everything that led to the event, by position."""
+        found: dict[int, Link] = {}
+        ahead = [node]
+        while ahead:
+            for before in self._before(ahead.pop()):
+                chain, place = before
+                position = chain.history[place].position
+                if position not in found:
+                    found[position] = self.link(before)
+                    ahead.append(before)
+        return found
+
+    def effects(self, node: _Node) -> dict[int, Link]:
+        """Return the event and everything that followed from it, by position."""
+        found: dict[int, Link] = {}
+        ahead = [node]
+        while ahead:
+            chain, place = ahead.pop()
+            for later in chain.followed(place):
+                row = chain.history[later]
+                if row.position not in found:
+                    found[row.position] = self.link((chain, later))
+                    ahead.extend(self._after(row))
+        return found
+
+    def _before(self, node: _Node) -> list[_Node]:
+        """Return the events that this one directly follows from; one of them may be of a child, or of the parent."""
+        chain, place = node
+        before = [(chain, one) for one in chain.causes[place].places]
+        match chain.history[place].event:
+            case SessionCreated(parent=parent) if parent is not None:
+                other = self._at(parent.session_id, parent.version)
+            case ChildEnded(child_id=child_id, version=version):
+                other = self._at(child_id, version)
+            case _:
+                return before
+        return before if other is None else [*before, other]
+
+    def _after(self, row: Row) -> Iterator[_Node]:
+        """Yield the events of other sessions that follow from this one."""
+        if isinstance(row.event, ChildStarted):
+            begun = self._at(row.event.child_id, 1)
+            if begun is not None:
+                yield begun
+            return
+        parent = _parent_of(self.of(session_of(row.stream) or ""))
+        calling = None if parent is None else self.of(parent.session_id)
+        if calling is not None:
+            yield from ((calling, place) for place in calling.ends.get((row.stream, row.version), ()))
+
+    def _at(self, session_id: str, version: int) -> _Node | None:
+        chain = self.of(session_id)
+        place = None if chain is None else chain.places.get((stream_of(session_id), version))
+        return None if chain is None or place is None else (chain, place)
+
+
+def _parent_of(chain: _Chain | None) -> Parent | None:
+    first = None if chain is None else chain.history[0].event
+    return first.parent if isinstance(first, SessionCreated) else None
 
 
 def _branches(log: AuditedLog, row: Row) -> Iterator[str]:
