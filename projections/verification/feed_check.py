@@ -33,6 +33,7 @@ from reenact.domain.session_state import SNAPSHOT_VERSION, taken_from
 from reenact.projections.explain.history import SESSION_EVENTS, believe
 from reenact.projections.log import Row, stream_of
 from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, StreamedAnswer
+from reenact.projections.verification.family_check import Links, Records
 
 Deviation: TypeAlias = tuple[Literal["stream", "feed", "snapshot", "timer"], int, str, int | None]
 """What it is about, the version or cursor, what is wrong, and the position in the log if it is about an event."""
@@ -211,25 +212,15 @@ class InspectedRow(Row, Protocol):
         ...
 
 
-class OtherStreams(Protocol):
-    """Records of other streams."""
-
-    def records(self, stream: str) -> Iterator[Row]:
-        """Yield the stream's events."""
-        ...
-
-    def digest_at(self, stream: str, version: int) -> bytes | None:
-        """Return the digest of a record, None if it is not there."""
-        ...
-
-
 class Conversations:
     """Looks at one stream of a log of sessions after the other."""
 
-    def __init__(self, records: OtherStreams) -> None:
-        """Look up in the records what a branch shares with other sessions."""
+    def __init__(self, records: Records) -> None:
+        """Look up in the records what a branch shares with other sessions, and what families say of each other."""
         self.begun_later = 0
         """Sessions whose feeds do not begin with them: after an import without feeds, or if all of one is lost."""
+        self.kin_missing = 0
+        """Links to parents and children that are not in the log: after an export without the family."""
         self._records = records
 
     def knows(self, stream: str) -> bool:
@@ -269,6 +260,7 @@ class Conversations:
         wrong: dict[int, str],
     ) -> None:
         answers, state, begins_later = IncomingAnswers(), Session(), False
+        links = Links(self._records)
         kinds = _KINDS.get(stream.partition("/")[0], frozenset())
         for passed in rows:
             for row in passed.events:
@@ -281,6 +273,9 @@ class Conversations:
             begins_later = _is_unheard(stream, state, step, passed, answers) or begins_later
             for row, before, after in zip(step, states, states[1:], strict=False):
                 self._hold(answers, before, row)
+                problem = links.problem_of(row, before, after)
+                if problem is not None:
+                    raise in_stream(row, problem)
                 answers.is_open = isinstance(row.event, _BEGIN) or (answers.is_open and isinstance(row.event, _GO_ON))
                 if row.version in snapshots:
                     problem = _problem_of(snapshots[row.version], after)
@@ -288,6 +283,7 @@ class Conversations:
                         wrong[row.version] = problem
             state = states[-1]
         self.begun_later += begins_later
+        self.kin_missing += links.missing
 
     def _hold(self, answers: IncomingAnswers, state: Session, row: Row) -> None:
         """Hold what the environment has said to what the event says; `state` is as it was before."""

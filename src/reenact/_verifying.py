@@ -49,7 +49,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     may say less than what was recorded. `read_model` says whether the rows beside the log are those that follow from
     it, and `unlike` why that cannot be said; `checkpoint` is the position of the checkpoint that it was held to.
     `begun_later` counts sessions whose feeds do not begin with them, or are not there, as after an import without
-    feeds.
+    feeds; `kin_missing` counts links between child sessions and their parents of which the log has one side alone, as
+    after an export without the family.
     """
 
     findings: tuple[Finding, ...]
@@ -64,6 +65,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     redacted: int = 0
     unlike: str | None = None
     begun_later: int = 0
+    kin_missing: int = 0
 
     @property
     def is_whole(self) -> bool:
@@ -80,6 +82,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             lines.append(f"redacted: {self.redacted:,} of the events; something was taken out of them")
         later = f", and of {self.begun_later:,} sessions later, or not at all" if self.begun_later else ""
         lines.append(f"log: {self.rows:,} rows; subscribers heard of {self.feeds:,} streams{later}")
+        if self.kin_missing:
+            lines.append(f"families: {self.kin_missing:,} links lead to sessions that are not in the log")
         if self.checkpoint is not None:
             lines.append(f"checkpoint: of position {self.checkpoint:,}")
         if self.meaning == "unknown":
@@ -151,6 +155,7 @@ def verify_log(
             checkpoint=None if known is None else known.summary.position,
             redacted=examination.redacted,
             begun_later=inspection.begun_later if isinstance(inspection, Conversations) else 0,
+            kin_missing=inspection.kin_missing if isinstance(inspection, Conversations) else 0,
             unlike=live.unlike if isinstance(live, LiveTables) and meaning == "sessions" else None,
         )
 

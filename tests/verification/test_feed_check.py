@@ -56,8 +56,8 @@ class Records:
     def __init__(self, log: ListLog) -> None:
         self._log = log
 
-    def records(self, stream: str) -> Iterator[Recorded]:
-        yield from self._log.read(stream)
+    def records(self, stream: str, *, after: int = 0) -> Iterator[Recorded]:
+        yield from self._log.read(stream, after=after)
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
         return bytes.fromhex("d1") if any(row.version == version for row in self._log.read(stream)) else None

@@ -1,0 +1,136 @@
+"""The check of the links between a child session and the session that has called it, from both sides.
+
+A log can hold one of the two alone, after an export without the family: such links are counted, and are not wrong.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Protocol
+
+from reenact.domain.child_calls import used
+from reenact.domain.children import ChildEnded, ChildStarted, Parent
+from reenact.domain.errors import LogUnusableError
+from reenact.domain.session import Session, SessionCreated
+from reenact.projections.explain.history import believe
+from reenact.projections.log import Row, stream_of
+
+
+class Records(Protocol):
+    """Records of other streams."""
+
+    def records(self, stream: str, *, after: int = 0) -> Iterator[Row]:
+        """Yield the stream's events with a version above `after`."""
+        ...
+
+    def digest_at(self, stream: str, version: int) -> bytes | None:
+        """Return the digest of a record, None if it is not there."""
+        ...
+
+
+class Links:
+    """The links that the events of one stream have to those of others."""
+
+    def __init__(self, records: Records) -> None:
+        """Look up in the records what the other side says."""
+        self.missing = 0
+        """How many of them lead to a session that is not in the log."""
+        self._records = records
+        self._children: dict[str, _Replayed] = {}
+
+    def problem_of(self, row: Row, before: Session, after: Session) -> str | None:
+        """Return what is wrong with the links of the event, if something is; the session is as it was, and became."""
+        match row.event:
+            case SessionCreated(parent=parent) if parent is not None:
+                return self._unlike_parent(row, row.event, parent)
+            case ChildStarted():
+                return self._unlike_child(row, row.event, before)
+            case ChildEnded(version=version) if version:
+                return self._unlike_end(row.event, after)
+            case _:
+                return None
+
+    def _unlike_parent(self, row: Row, created: SessionCreated, parent: Parent) -> str | None:
+        stream = stream_of(parent.session_id)
+        if self._is_missing(stream):
+            return None
+        calling = next(self._records.records(stream, after=parent.version - 1), None)
+        if calling is None or not isinstance(calling.event, ChildStarted) or calling.version != parent.version:
+            return f"version {parent.version} of {stream!r} does not start this child session"
+        started = calling.event
+        says = (
+            created.session_id,
+            created.image_id,
+            created.image_revision,
+            created.budget,
+            parent.call_id,
+            parent.depth,
+        )
+        others = (
+            started.child_id,
+            started.image_id,
+            started.image_revision,
+            started.budget,
+            started.call_id,
+            started.depth,
+        )
+        return None if says == others and calling.position < row.position else f"{stream!r} has called another session"
+
+    def _unlike_child(self, row: Row, started: ChildStarted, calling: Session) -> str | None:
+        first = next(self._records.records(stream_of(started.child_id)), None)
+        if first is None:  # not yet, if the process has ended then
+            return None
+        root = calling.id if calling.parent is None else calling.parent.root
+        begun = first.event
+        parent = begun.parent if isinstance(begun, SessionCreated) else None
+        names = parent and (parent.session_id, parent.version, parent.call_id, parent.root)
+        if names != (calling.id, row.version, started.call_id, root):
+            return f"the child session {started.child_id!r} does not begin with this call"
+        return None
+
+    def _unlike_end(self, ended: ChildEnded, calling: Session) -> str | None:
+        stream = stream_of(ended.child_id)
+        if self._is_missing(stream):
+            return None
+        digest = self._records.digest_at(stream, ended.version)
+        if digest is None or digest.hex() != ended.digest:
+            there = "is another one" if digest else "is not there"
+            return f"it tells of version {ended.version} of {stream!r}, which {there}"
+        child = self._children.setdefault(ended.child_id, _Replayed(self._records.records(stream)))
+        try:
+            session = child.at(ended.version)
+        except LogUnusableError as error:
+            return f"the child session cannot be read: {error}"
+        told = next(one for one in calling.children if one.id == ended.child_id)
+        end, all_of = session.ended, used(session)
+        if end is None or (end.outcome, end.stop_reason) != (ended.outcome, ended.stop_reason):
+            return f"the child session has ended otherwise: {'not at all' if end is None else end.outcome}"
+        is_same_cost = math.isclose(told.cost or 0.0, all_of.cost or 0.0, rel_tol=_NEARLY, abs_tol=_NEARLY)
+        if (told.steps, told.usage) != (all_of.steps, all_of.usage) or not is_same_cost:
+            return f"the child session has used {all_of}, and {told.steps, told.usage, told.cost} is settled"
+        return None
+
+    def _is_missing(self, stream: str) -> bool:
+        is_missing = next(self._records.records(stream), None) is None
+        self.missing += is_missing
+        return is_missing
+
+
+_NEARLY = 1e-6
+"""Differences of costs that come from adding fractions in another order."""
+
+
+class _Replayed:
+    """A child session, as it was at one version after the other."""
+
+    def __init__(self, rows: Iterator[Row]) -> None:
+        self._rows = rows
+        self._session = Session()
+        self._version = 0
+
+    def at(self, version: int) -> Session:
+        """Return it as it was at the version, which is none before the last one that was asked for."""
+        while self._version < version and (row := next(self._rows, None)) is not None:
+            self._session, self._version = believe(self._session, row), row.version
+        return self._session

@@ -1,0 +1,166 @@
+"""What a parent and a child session say of each other is checked from both sides."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from reenact import Runtime
+from reenact._runtime import codec
+from reenact.actors.journal.evidence import EvidenceLog
+from reenact.actors.journal.verify import evidence_of
+from reenact.audit import verify_log
+from reenact.domain.children import ChildEnded, ChildStarted
+from reenact.domain.session import Session, SessionCreated, SessionEvent
+from reenact.domain.session_state import evolve
+from reenact.projections.log import InMemoryRow, Row
+from reenact.projections.verification.family_check import Links
+from tests.runtime.families import Plan, factory, furnish
+from tests.verification.forging import leave_out
+
+PLAN: Plan = [[("agent", [[("agent", ["deep"])], "middle"]), ("agent", ["two"])], "top"]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with a root, two children and a grandchild."""
+    path = tmp_path_factory.mktemp("family") / "log.db"
+    with Runtime.open(path, environment=factory(), synchronous="OFF") as runtime:
+        furnish(runtime)
+        assert runtime.ask(json.dumps(PLAN), session="root", timeout=60).text == "top"
+        (child, *_) = runtime.sessions.list(parent="root")
+        runtime.ask("And what else?", session=child.id, timeout=60)
+    return path
+
+
+class Held:
+    """The rows of a log, which a test can change."""
+
+    def __init__(self, log: Path) -> None:
+        with evidence_of(str(log)) as evidence:
+            read = EvidenceLog(evidence, codec())
+            self.rows: list[Row] = list(read.read_all())
+            self._digests = {
+                (row.stream, row.version): read.digest_at(row.stream, row.version) for row in read.read_all()
+            }
+
+    def records(self, stream: str, *, after: int = 0) -> Iterator[Row]:
+        return (row for row in self.rows if row.stream == stream and row.version > after)
+
+    def digest_at(self, stream: str, version: int) -> bytes | None:
+        return self._digests.get((stream, version))
+
+    def change(self, kind: type, change: Callable[[Any], SessionEvent]) -> None:
+        """Have the first event of the kind say something else."""
+        place = next(n for n, row in enumerate(self.rows) if isinstance(row.event, kind) and _is_linked(row.event))
+        row = self.rows[place]
+        cells = row.stream, row.version, row.position, row.recorded_at
+        self.rows[place] = InMemoryRow(*cells, change(row.event), row.cause)
+
+    def leave_out(self, stream: str) -> None:
+        self.rows = [row for row in self.rows if row.stream != stream]
+
+    def problems(self, *streams: str) -> tuple[list[str], int]:
+        """Return what is wrong with the links of all sessions, or of some, and how many lead nowhere."""
+        found: list[str] = []
+        missing = 0
+        every = dict.fromkeys(row.stream for row in self.rows if row.stream.startswith("session/"))
+        for stream in streams or every:
+            links, session = Links(self), Session()
+            for row in self.records(stream):
+                event: Any = row.event
+                after = evolve(session, event)
+                found += filter(None, [links.problem_of(row, session, after)])
+                session = after
+            missing += links.missing
+        return found, missing
+
+
+def _is_linked(event: object) -> bool:
+    return not isinstance(event, SessionCreated) or event.parent is not None
+
+
+def test_a_family_that_was_not_touched_is_whole(log: Path) -> None:
+    verdict = verify_log(log)
+
+    assert verdict.is_whole, verdict.text()
+    assert verdict.kin_missing == 0
+    assert Held(log).problems() == ([], 0)
+
+
+def _adopted(created: SessionCreated, **changes: object) -> SessionCreated:
+    assert created.parent is not None
+    return replace(created, parent=replace(created.parent, **changes))
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "problem"),
+    [
+        (SessionCreated, lambda one: _adopted(one, version=1), "does not start this child session"),
+        (SessionCreated, lambda one: _adopted(one, version=9999), "does not start this child session"),
+        (SessionCreated, lambda one: _adopted(one, call_id="other"), "has called another session"),
+        (SessionCreated, lambda one: _adopted(one, root="other"), "does not begin with this call"),
+        (SessionCreated, lambda one: replace(one, parent=None), "does not begin with this call"),
+        (SessionCreated, lambda one: replace(one, image_revision=7), "has called another session"),
+        (ChildStarted, lambda one: replace(one, call_id="other"), "does not begin with this call"),
+        (ChildStarted, lambda one: replace(one, depth=2), "has called another session"),
+        (ChildEnded, lambda one: replace(one, outcome="failed"), "the child session has ended otherwise: completed"),
+        (ChildEnded, lambda one: replace(one, steps=7), "the child session has used"),
+        (ChildEnded, lambda one: replace(one, cost=0.5), "the child session has used"),
+        (ChildEnded, lambda one: replace(one, digest="ab"), "which is another one"),
+        (ChildEnded, lambda one: replace(one, version=999), "which is not there"),
+        (ChildEnded, lambda one: replace(one, version=4), "which is another one"),
+    ],
+)
+def test_a_link_that_one_side_tells_otherwise_is_found(
+    log: Path, kind: type, change: Callable[[Any], SessionEvent], problem: str
+) -> None:
+    held = Held(log)
+
+    held.change(kind, change)
+
+    found, _ = held.problems()
+    assert any(problem in one for one in found), found
+
+
+def test_a_child_that_cannot_have_happened_is_found(log: Path) -> None:
+    held = Held(log)
+    child = next(row for row in held.rows if isinstance(row.event, SessionCreated) and row.event.parent is not None)
+
+    held.rows = [row for row in held.rows if not (row.stream == child.stream and row.version == 3)]
+
+    found, _ = held.problems("session/root")
+    assert any("the child session cannot be read" in one for one in found), found
+
+
+def test_links_to_sessions_that_are_not_in_the_log_are_counted(log: Path, tmp_path: Path) -> None:
+    held = Held(log)
+    (child, *_) = [row.event.child_id for row in held.rows if isinstance(row.event, ChildEnded)]
+    parts = tmp_path / "part.db"
+    with closing(sqlite3.connect(log)) as source, closing(sqlite3.connect(parts)) as target:
+        source.backup(target)
+        leave_out(target, f"session/{child}")
+        target.commit()
+
+    held.leave_out("session/root")
+    verdict = verify_log(parts)
+
+    assert held.problems() == ([], 2)
+    assert verdict.is_whole, verdict.text()
+    assert verdict.kin_missing > 0
+    assert "sessions that are not in the log" in verdict.text()
+
+
+def test_a_child_that_has_not_begun_yet_is_not_missed(log: Path) -> None:
+    held = Held(log)
+    started = next(row for row in held.rows if isinstance(row.event, ChildStarted))
+    held.rows = [row for row in held.rows if row.position <= started.position]
+
+    assert held.problems() == ([], 0)
