@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import ParamSpec, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import ParamSpec, Protocol, TypeVar, overload
+
+import msgspec
 
 from reenact.actors.facades import Agents, Containers, Execute, Images, Sessions
 from reenact.actors.feed.handlers import Handler, check_handler
 from reenact.actors.feed.hub import Feed
 from reenact.actors.operations import DEFAULT_CONTAINER, RuntimeOperations
+from reenact.actors.output import output_of
 from reenact.actors.requests import Requests
 from reenact.domain.agent import Failure
 from reenact.domain.commands import MessageSendRequest, TurnLocateRequest
@@ -24,15 +27,17 @@ from reenact.domain.errors import (
     TurnNotFoundError,
     TurnTimeoutError,
 )
-from reenact.domain.events import AgentStopped, AssistantMessage, Envelope, ErrorMessage, TurnCompleted
+from reenact.domain.events import AgentStopped, AssistantMessage, Envelope, ErrorMessage, OutputAccepted, TurnCompleted
 from reenact.domain.history import Answer, TurnLocation
 from reenact.domain.image import Image
 from reenact.domain.messages import Message, StopDetails
+from reenact.domain.output import OutputSpec
 from reenact.domain.people import PendingCall
-from reenact.domain.plain import made, seconds_of
+from reenact.domain.plain import Json, made, seconds_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 DEFAULT_IMAGE = "chat"
 """The image of a new session for which nobody has named another; made when it is needed."""
 
@@ -64,9 +69,9 @@ class Waiting:
         """Return what the method returns, which may block."""
         return method(*args, **kwargs)
 
-    async def receive(self, agent_id: str, message: Content) -> str:
+    async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str:
         """Do as `Agents.receive`."""
-        return self._agents.receive(agent_id, message)
+        return self._agents.receive(agent_id, message, output=output)
 
     async def stream(self, session_id: str, after: int) -> Following:
         """Do as `Events.stream`."""
@@ -108,6 +113,7 @@ class AwaitedTurn:
         """The cursor in front of its first event."""
         self._agent_id = agent_id
         self._message: Message | None = None
+        self._output: Json = None
         self._failure: Failure | None = None
         self._end: TurnCompleted | None = None
 
@@ -135,6 +141,8 @@ class AwaitedTurn:
         match data:
             case AssistantMessage():
                 self._message = data.message
+            case OutputAccepted():
+                self._output = data.output
             case ErrorMessage():
                 self._failure = Failure(data.type, data.message, data.retryable)
             case TurnCompleted():
@@ -159,6 +167,7 @@ class AwaitedTurn:
             session_id=self.session_id,
             turn_id=self.turn_id,
             failure=self._failure,
+            output=self._output,
         )
 
     def over(self) -> RuntimeClosedError:
@@ -185,7 +194,7 @@ class Asker:
     def __init__(self, runtime: Asking) -> None:
         self._of = runtime
 
-    async def receive(self, agent_id: str, message: Content) -> str | None:
+    async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str | None:
         """Do as `Agents.receive` on an event loop, which is never blocked; return None if that takes a thread."""
         return None
 
@@ -199,17 +208,23 @@ class Asker:
         container: str | None,
         timeout: float | None,  # noqa: ASYNC109 - that of the turn
         on_event: Handler | None,
-    ) -> Answer:
+        output: object,
+    ) -> Answer[object]:
         """See `Asking.ask`."""
         deadline = Deadline(timeout)
+        wanted = None if output is None else output_of(output)
         check_content(content)  # whatever is refused is refused before anything is created for it
         if on_event is not None:
             check_handler(on_event)
         if session is not None and not (image is None and container is None):
             raise InvalidInputError("a session that goes on has its image and its container; give the session alone")
         session_id = await waiting.call(_new_session, self._of, image, container) if session is None else session
-        turn, events = await self._begin(waiting, session_id, content)
-        return await waiting.within(deadline.left, turn.turn_id, self._hear(waiting, turn, events, deadline, on_event))
+        turn, events = await self._begin(waiting, session_id, content, None if wanted is None else wanted.spec)
+        hearing = self._hear(waiting, turn, events, deadline, on_event)
+        answer = await waiting.within(deadline.left, turn.turn_id, hearing)
+        if wanted is None or answer.output is None:
+            return answer
+        return msgspec.structs.replace(answer, output=wanted.value(answer.output, answer.turn_id))
 
     async def wait(self, waiting: Waiting, turn_id: str, timeout: float | None) -> Answer:  # noqa: ASYNC109 - that of the turn
         """See `Turns.wait`."""
@@ -217,13 +232,15 @@ class Asker:
         turn = await self._locate(waiting, turn_id, None)
         return await waiting.within(deadline.left, turn_id, self._hear(waiting, turn, None, deadline, None))
 
-    async def _begin(self, waiting: Waiting, session_id: str, content: Content) -> tuple[AwaitedTurn, Following | None]:
+    async def _begin(
+        self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None
+    ) -> tuple[AwaitedTurn, Following | None]:
         """Send the message to the session's agent, which is started if need be.
 
         Return its turn, and the events that those of the turn are among, unless they are to be read from its first on.
         """
         agent_id = await waiting.call(self._of.sessions.run, session_id)
-        turn_id = await waiting.receive(agent_id, content)
+        turn_id = await waiting.receive(agent_id, content, output)
         return await self._locate(waiting, turn_id, agent_id), None
 
     async def _locate(self, waiting: Waiting, turn_id: str, agent_id: str | None) -> AwaitedTurn:
@@ -264,17 +281,21 @@ class LocalAsker(Asker):
         self._requests = requests
         self._feed = feed
 
-    async def receive(self, agent_id: str, message: Content) -> str | None:
+    async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str | None:
         """Do as `Agents.receive` on an event loop; return None if the agent is not live."""
-        sent = await self._requests.receive(made(MessageSendRequest, agent_id=agent_id, content=plain_content(message)))
+        sent = await self._requests.receive(
+            made(MessageSendRequest, agent_id=agent_id, content=plain_content(message), output=output)
+        )
         return None if sent is None else sent.turn_id
 
-    async def _begin(self, waiting: Waiting, session_id: str, content: Content) -> tuple[AwaitedTurn, Following | None]:
+    async def _begin(
+        self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None
+    ) -> tuple[AwaitedTurn, Following | None]:
         live = self._operations.live_agent(session_id)
         agent_id = await waiting.call(self._of.sessions.run, session_id) if live is None else live
         events = self._feed.news(session_id)
         try:
-            turn_id = await waiting.receive(agent_id, content)
+            turn_id = await waiting.receive(agent_id, content, output)
         except BaseException:
             events.unsubscribe()
             raise
@@ -323,6 +344,7 @@ class Asking:
         self._waiting = Waiting(self.agents, events)
         self.turns = Turns(execute, asker, self._waiting)
 
+    @overload
     def ask(
         self,
         content: Content,
@@ -332,7 +354,31 @@ class Asking:
         container: str | None = None,
         timeout: float | None = None,
         on_event: Handler | None = None,
-    ) -> Answer:
+        output: type[T],
+    ) -> Answer[T]: ...
+    @overload
+    def ask(
+        self,
+        content: Content,
+        *,
+        session: str | None = None,
+        image: Image | str | None = None,
+        container: str | None = None,
+        timeout: float | None = None,
+        on_event: Handler | None = None,
+        output: Mapping[str, object] | OutputSpec | None = None,
+    ) -> Answer: ...
+    def ask(
+        self,
+        content: Content,
+        *,
+        session: str | None = None,
+        image: Image | str | None = None,
+        container: str | None = None,
+        timeout: float | None = None,
+        on_event: Handler | None = None,
+        output: object = None,
+    ) -> Answer[object]:
         """Send a message, and return the answer once its own turn has ended, whatever other turns end meanwhile.
 
         A turn that waits for people returns, too, with the calls under `pending`.
@@ -346,12 +392,17 @@ class Asking:
             timeout: seconds until `TurnTimeoutError`, which has the turn's id; the turn goes on. None: no limit.
             on_event: called with each event of this turn, in order, before this returns. It runs on the caller's own
                 thread, and what it raises is raised here; the turn goes on.
+            output: what the answer must be: a msgspec Struct, a dataclass, a TypedDict, a pydantic model or another
+                type that JSON can have, or the JSON Schema of an object. `Answer.output` is that value. None: what the
+                image says, as JSON has it.
 
         Raises:
             TurnTimeoutError: the turn has not ended in time.
             AgentStoppedError: the agent was stopped before it took up the message, which is queued.
             InvalidMessageError: the message cannot be accepted.
             InvalidInputError: a session is given together with an image or a container.
+            ConfigurationError: no answer could be held to the output.
+            InvalidOutputError: the answer fits the schema of the type, but breaks a rule that only the type knows.
             ReenactError: what the facades raise that create and run the session.
         """
         return driven(
@@ -363,6 +414,7 @@ class Asking:
                 container=container,
                 timeout=timeout,
                 on_event=on_event,
+                output=output,
             )
         )
 

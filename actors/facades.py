@@ -11,13 +11,14 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.observable import Observable
 from reenact.actors.feed.retention import Compacted
 from reenact.actors.feed.subscription import Subscription as Following
+from reenact.actors.output import spec_of, with_spec
 from reenact.domain import commands
 from reenact.domain.agent import AgentInfo
 from reenact.domain.container import ContainerInfo
 from reenact.domain.content import Content, plain_content
 from reenact.domain.errors import CallNotPendingError, InvalidInputError
 from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
-from reenact.domain.image import Image, ImageInfo
+from reenact.domain.image import Image, ImageInfo, OutputType
 from reenact.domain.image_travel import requested
 from reenact.domain.messages import Message, check_text
 from reenact.domain.people import PendingCall
@@ -77,7 +78,7 @@ class Images(_Facade):
             ConfigurationError: the definition asks for something that cannot work.
             InvalidInputError: a text in it is empty, too long or not valid Unicode.
         """
-        return self._do(commands.ImageRegisterRequest(image=requested(image)))
+        return self._do(commands.ImageRegisterRequest(image=requested(with_spec(image))))
 
     def get(self, image_id: str) -> ImageInfo | None:
         """Return the newest revision of the image, or None if there is none with this id."""
@@ -376,19 +377,26 @@ class Agents(_Facade):
         """Return the live agents in the order in which they started."""
         return self._do(commands.AgentListRequest())
 
-    def receive(self, agent_id: str, message: Content) -> str:
+    def receive(self, agent_id: str, message: Content, *, output: OutputType | None = None) -> str:
         """Accept a message for the agent and return the id of the turn that will answer it.
 
         It is text, or a list of content blocks, such as `ImageBlock.from_bytes(…)`, or of their plain mappings.
-        The message is durable when this returns. A busy agent takes it up after those before it.
+        The message is durable when this returns. A busy agent takes it up after those before it. `output` is what the
+        answer must be: a type, or the JSON Schema of an object; None: what the image says.
 
         Raises:
             AgentNotFoundError: no live agent has this id.
+            ConfigurationError: no answer could be held to the output.
             InvalidMessageError: the message is blank, larger than 10 MiB, not valid Unicode, or has a block that the
                 Messages API does not take from users.
         """
         return self._do(
-            made(commands.MessageSendRequest, agent_id=agent_id or "", content=plain_content(message))
+            made(
+                commands.MessageSendRequest,
+                agent_id=agent_id or "",
+                content=plain_content(message),
+                output=spec_of(output),
+            )
         ).turn_id
 
     def interrupt(self, agent_id: str) -> None:

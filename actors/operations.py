@@ -409,6 +409,7 @@ class RuntimeOperations:
             content=content,
             at=self.now(),
             request_id=request_id,
+            output=request.output,
         )
 
     def _agent_for(self, request: commands.MessageSendRequest, attempt: Attempt) -> str:

@@ -57,7 +57,7 @@ from reenact.domain.session import (
     Stop,
 )
 from reenact.domain.session_state import SNAPSHOT_VERSION, evolve, for_model, kept, reading, taken_from
-from reenact.domain.turns import BUDGET, TOOL_USE, Decided
+from reenact.domain.turns import BUDGET, TOOL_USE, Decided, output_of
 
 logger = logging.getLogger("reenact.session")
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
@@ -537,6 +537,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             return
         channel.said = for_model(self.state)
         channel.too_long = self._is_too_long()
+        channel.wanted = output_of(turn, self._current_rules())
         channel.turn_stream.open(turn.id, flat(context), responding=responding)
         if isinstance(started, heard_events.TurnStarted) and channel.wants(heard_events.UserMessage.event_type):
             self._pass_on(context, heard_events.UserMessage(message=announcing.question_of(turn, channel.said[-1])))

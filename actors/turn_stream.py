@@ -41,6 +41,7 @@ from reenact.domain.events import (
     TurnStarted,
 )
 from reenact.domain.messages import Said
+from reenact.domain.output import OutputSpec
 
 _TOLD: Final[frozenset[type[StreamData]]] = frozenset({ToolResult, ContextCompressed})
 """The types of stream events that are commands to the session, and no part of an answer."""
@@ -260,6 +261,7 @@ class Channel:
         self.turn_stream = turn_stream
         self.said: Sequence[Said] = Conversation()
         self.too_long = False
+        self.wanted: OutputSpec | None = None
         self._request = request
         self._spawn = spawn
         self._handlers: tuple[tuple[str | None, Handler], ...] = ()
@@ -307,6 +309,10 @@ class Channel:
     def must_compress(self) -> bool:
         """See `SystemBusConsumer.must_compress`."""
         return self.too_long
+
+    def output(self) -> OutputSpec | None:
+        """See `SystemBusConsumer.output`."""
+        return self.wanted
 
     def _call(self, handler: Handler, envelope: Envelope) -> None:
         try:

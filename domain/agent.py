@@ -12,6 +12,7 @@ from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import Round, RoundEvent
 from reenact.domain.loop.rules import BY_DEFAULT, Held
 from reenact.domain.messages import Block, StopDetails, ToolResultBlock, Usage
+from reenact.domain.output import OutputSpec
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 
 
@@ -35,13 +36,17 @@ class AgentStarted(Fact):
 
 
 class MessageAccepted(Fact):
-    """A message waits for its turn. `at` is microseconds since 1970-01-01 UTC."""
+    """A message waits for its turn. `at` is microseconds since 1970-01-01 UTC.
+
+    `output` is what its answer must be, if that is not for the image to say.
+    """
 
     turn_id: str
     message_id: str
     content: tuple[Block, ...]
     at: int
     request_id: str | None = None
+    output: OutputSpec | None = None
 
 
 class TurnStarted(Fact):
@@ -77,6 +82,29 @@ class AnswerRecorded(Fact):
     stop_sequence: str | None = None
     stop_details: StopDetails | None = None
     first_delta: float | None = None
+
+
+class OutputAccepted(Fact):
+    """The answer just recorded is what it must be."""
+
+    turn_id: str
+    message_id: str
+
+
+class OutputRejected(Fact):
+    """The answer just recorded is not what it must be, and is superseded: it is the turn's `attempt`-th, from 1.
+
+    `errors` says where it does not fit, `again` whether the model is asked for it again. `from_state` is the state the
+    agent was in.
+    """
+
+    turn_id: str
+    message_id: str
+    attempt: int
+    errors: tuple[str, ...]
+    again: bool
+    from_state: AgentState
+    at: int
 
 
 class ToolsRequested(Fact):
@@ -190,6 +218,8 @@ AgentEvent: TypeAlias = (
     | TurnInterrupted
     | TurnFailed
     | AnswerRecorded
+    | OutputAccepted
+    | OutputRejected
     | ToolsRequested
     | ResultsRecorded
     | StepStarted
@@ -210,6 +240,7 @@ class Queued(Frozen):
     message_id: str
     content: tuple[Block, ...]
     at: int
+    output: OutputSpec | None = None
 
 
 class Turn(Frozen):
@@ -219,6 +250,7 @@ class Turn(Frozen):
     agent's state as far as decisions know it. `outcome` is the digest of the last round's calls and results, and
     `repeats` how often in a row it has been the same. `before` counts the steps of the turns that this one continues,
     and `children` the child sessions that were started in all of them.
+    `output` is what the answer must be if the message says so, and `rejected` counts those that were something else.
     """
 
     id: str
@@ -234,6 +266,8 @@ class Turn(Frozen):
     repeats: int = 0
     before: int = 0
     children: int = 0
+    output: OutputSpec | None = None
+    rejected: int = 0
 
     @property
     def requests(self) -> int:
@@ -249,6 +283,8 @@ class Turn(Frozen):
             outcome=turn.outcome,
             repeats=turn.repeats,
             children=turn.children,
+            output=turn.output,
+            rejected=turn.rejected,
         )
 
 

@@ -18,6 +18,8 @@ from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
     MessageAccepted,
+    OutputAccepted,
+    OutputRejected,
     ResultsRecorded,
     RulesRecorded,
     StepStarted,
@@ -30,10 +32,11 @@ from reenact.domain.agent import (
     TurnStarted,
 )
 from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
-from reenact.domain.errors import LogTooNewError
+from reenact.domain.errors import InvalidInputError, LogTooNewError
 from reenact.domain.loop import events as loop
-from reenact.domain.messages import Message, Said, ToolUseBlock, instant
-from reenact.domain.plain import JsonObject
+from reenact.domain.messages import Block, Message, Said, ToolUseBlock, instant
+from reenact.domain.output import read_output
+from reenact.domain.plain import Json, JsonObject
 from reenact.domain.session_state import (
     ChildEvent,
     LoopFact,
@@ -217,6 +220,7 @@ class _Step:
         self._begun = iter(needs.begun)
         self._kept = needs.kept
         self._messages: dict[str, str] = {}
+        self._answer: tuple[Block, ...] = ()
         self._arguments = {call.id: call.arguments for call in needs.calls}
         if needs.message_id:
             self._enter(needs.turn_id or _turn_of(events), needs.message_id)
@@ -245,6 +249,7 @@ class _Step:
                 yield self._context, _like(event.failure, heard.StreamError)
             case AnswerRecorded():
                 self._arguments.update((one.id, one.input) for one in event.content if isinstance(one, ToolUseBlock))
+                self._answer = event.content
                 yield self._context, heard.AssistantMessage(message=answer(event))
             case TurnCompleted():
                 yield from self._completed(event)
@@ -262,6 +267,14 @@ class _Step:
                 self._in_round, self._activity = True, event.from_state
             case RulesRecorded() | ChildrenInterrupted():
                 pass
+            case OutputAccepted():
+                accepted = heard.OutputAccepted(
+                    turn_id=event.turn_id, message_id=event.message_id, output=_output(self._answer)
+                )
+                yield self._context, accepted
+            case OutputRejected():
+                self._activity = event.from_state
+                yield self._context, _like(event, heard.OutputRejected)
             case TurnContinued():
                 message_id = next(self._begun, "")
                 self._activity = "waiting_for_human_input"
@@ -369,6 +382,14 @@ class _Step:
         yield context, heard.AgentStopped(agent_id=event.agent_id, reason=event.reason)
         self._be_about(agent_id=None)
         self._failed = False
+
+
+def _output(answer: tuple[Block, ...]) -> Json:
+    """Return the value that the answer is; None if it was taken out of the log."""
+    try:
+        return read_output(answer)
+    except InvalidInputError:
+        return None
 
 
 def _turn_of(events: Sequence[SessionEvent]) -> str:

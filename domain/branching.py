@@ -70,8 +70,11 @@ def branch(story: Story, command: BranchSession) -> None:
     _request_tools(story)
     _give_up_changed(story)
     turns.cut_short(story, msgspec.structs.replace(command, at=command.left_at), BRANCHED)
-    for (turn_id, message_id), content in zip(command.ids, waiting(origin, command.edit), strict=True):
-        story.add(MessageAccepted(turn_id, message_id, content, command.at))
+    outputs = [queued.output for queued in origin.queue] or [None]
+    for (turn_id, message_id), content, output in zip(
+        command.ids, waiting(origin, command.edit), outputs, strict=False
+    ):
+        story.add(MessageAccepted(turn_id, message_id, content, command.at, output=output))
 
 
 def waiting(origin: Session, edit: tuple[Block, ...] | None) -> tuple[tuple[Block, ...], ...]:

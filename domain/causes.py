@@ -151,7 +151,7 @@ FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
     "receive:1": (
         Receive,
         {
-            **_same(MessageAccepted, "turn_id", "message_id", "content", "at", "request_id"),
+            **_same(MessageAccepted, "turn_id", "message_id", "content", "at", "request_id", "output"),
             _ONCE: (Reference(MessageAccepted, "request_id"),),
         },
     ),

@@ -19,6 +19,7 @@ from reenact.domain.image import ImageInfo
 from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS
 from reenact.domain.messages import Message
+from reenact.domain.output import OutputSpec
 from reenact.domain.people import PendingCall
 from reenact.domain.plain import Encodable, Json, JsonObject
 from reenact.domain.session_state import SessionInfo
@@ -142,6 +143,7 @@ class ImageContent(FrozenByName, forbid_unknown_fields=True):
     max_repeats: int | None = MAX_REPEATS
     cost_limit: CostLimit | float | None = None
     compress_at: int | None = None
+    output: OutputSpec | None = None
 
 
 class ImageRegisterRequest(Request[ImageInfo], kw_only=True):
@@ -376,7 +378,7 @@ class MessageSendRequest(Request[Sent], kw_only=True):
     """Send a message to an agent, to a session, or to an image's default session in a container.
 
     Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is
-    text, or content blocks as in the Messages API.
+    text, or content blocks as in the Messages API. `output` is what the answer must be, if not what the image says.
     """
 
     event_type = "message_send_request"
@@ -386,6 +388,7 @@ class MessageSendRequest(Request[Sent], kw_only=True):
     session_id: str | None = None
     image_id: str | None = None
     container_id: str | None = None
+    output: OutputSpec | None = None
 
 
 def _response(request: type[Request[object]]) -> type[Response]:
@@ -423,6 +426,8 @@ NotificationType: TypeAlias = Literal[
     "turn_started",
     "turn_completed",
     "step_started",
+    "output_accepted",
+    "output_rejected",
     "tool_started",
     "human_approve_required",
     "human_prompt_required",
@@ -524,6 +529,8 @@ RuntimeEvent: TypeAlias = (
     | Envelope[events.TurnStarted, Literal["turn_started"]]
     | Envelope[events.TurnCompleted, Literal["turn_completed"]]
     | Envelope[events.StepStarted, Literal["step_started"]]
+    | Envelope[events.OutputAccepted, Literal["output_accepted"]]
+    | Envelope[events.OutputRejected, Literal["output_rejected"]]
     | Envelope[events.ToolStarted, Literal["tool_started"]]
     | Envelope[events.HumanApproveRequired, Literal["human_approve_required"]]
     | Envelope[events.HumanPromptRequired, Literal["human_prompt_required"]]

@@ -385,6 +385,17 @@ class InvalidAnswerError(InvalidInputError):
     code = "invalid_answer"
 
 
+class InvalidOutputError(ReenactError):
+    """The answer fits the schema, but not the type that was asked for, which has rules of its own; the turn is over."""
+
+    code = "output_invalid"
+
+    def __init__(self, turn_id: str, problem: str) -> None:
+        super().__init__(f"the answer of turn {turn_id!r} fits its schema, but not its type: {problem}")
+        self.turn_id = turn_id
+        self.problem = problem
+
+
 class AuthenticationError(ReenactError):
     """The server does not know the token, or none was given."""
 

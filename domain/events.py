@@ -288,6 +288,29 @@ class StepStarted(LoopData):
     step: int
 
 
+class OutputAccepted(LoopData):
+    """The answer is what it was to be: `output` is its value; None if it was taken out of the log."""
+
+    event_type = "output_accepted"
+    turn_id: str
+    message_id: str
+    output: Json
+
+
+class OutputRejected(LoopData):
+    """The answer is not what it was to be: the message, and all that was heard of it as it came in, is superseded.
+
+    It is the turn's `attempt`-th, from 1. `errors` says where it does not fit, `again` whether it is asked for again.
+    """
+
+    event_type = "output_rejected"
+    turn_id: str
+    message_id: str
+    attempt: int
+    errors: tuple[str, ...]
+    again: bool
+
+
 class ToolStarted(LoopData):
     """A call is to be run; `attempt` is above 1 if it was running when the process ended."""
 

@@ -16,6 +16,8 @@ from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
     MessageAccepted,
+    OutputAccepted,
+    OutputRejected,
     ResultsRecorded,
     RulesRecorded,
     StepStarted,
@@ -46,6 +48,7 @@ from reenact.domain.loop.events import (
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.messages import Block, ToolUseBlock, text_of
+from reenact.domain.output import INVALID
 from reenact.domain.session_commands import (
     BeginChild,
     BranchSession,
@@ -130,6 +133,8 @@ class _Tracing:
         self._children: dict[str, int] = {}
         self._told: int | None = None
         """Where a child of its own has ended last."""
+        self._rejected: int | None = None
+        """Where an answer was rejected for which the model is asked again."""
         self._round = _Round()
 
     def trace(self, place: int, event: SessionEvent, following: SessionEvent | None) -> Cause:
@@ -160,7 +165,8 @@ class _Tracing:
                 return self._interrupt(place, event, following)
             case TurnFailed():
                 self._failed = place
-                return _cause(self._latest, outside=_failure(event.failure.type))
+                is_ours = event.failure.type == INVALID
+                return _cause(self._latest, outside=None if is_ours else _failure(event.failure.type))
             case TurnCompleted():
                 return self._complete(place, event)
             case _:
@@ -195,6 +201,8 @@ class _Tracing:
         | StepStarted
         | AnswerRecorded
         | ContextCompressed
+        | OutputAccepted
+        | OutputRejected
         | ToolsRequested
         | ResultsRecorded
         | LimitWarning
@@ -211,13 +219,21 @@ class _Tracing:
                 return _cause(self._round.latest)
             case StepStarted():
                 self._asked = self._latest = place
-                return _cause(self._results)
+                rejected, self._rejected = self._rejected, None
+                return _cause(self._results if rejected is None else rejected)
             case AnswerRecorded():
                 self._latest = place
                 ends = (self._interrupted, self._failed) if event.partial else ()
                 return _cause(self._asked, *ends, outside=Outside("model", event.model))
             case ContextCompressed():
                 return _cause(self._asked, outside=Outside("model", event.model))
+            case OutputAccepted():
+                self._latest = place
+                return _cause(latest)
+            case OutputRejected():
+                self._latest = place
+                self._rejected = place if event.again else None
+                return _cause(latest)
             case ToolsRequested():
                 self._latest, self._round = place, _Round(place)
                 return _cause(latest)
@@ -413,6 +429,8 @@ def sentence(event: AnyEvent) -> str:
             | TurnFailed()
             | TurnCompleted()
             | StepStarted()
+            | OutputAccepted()
+            | OutputRejected()
             | ToolsRequested()
         ):
             return _of_turn(event)
@@ -455,7 +473,15 @@ def excerpt(text: str) -> str:
 
 
 def _of_turn(
-    event: TurnStarted | TurnContinued | TurnInterrupted | TurnFailed | TurnCompleted | StepStarted | ToolsRequested,
+    event: TurnStarted
+    | TurnContinued
+    | TurnInterrupted
+    | TurnFailed
+    | TurnCompleted
+    | StepStarted
+    | OutputAccepted
+    | OutputRejected
+    | ToolsRequested,
 ) -> str:
     match event:
         case TurnStarted():
@@ -472,6 +498,11 @@ def _of_turn(
             return f"Turn {event.turn_id} ended: {event.outcome} ({event.stop_reason}{why})."
         case StepStarted():
             return f"The model is asked again, step {event.step}."
+        case OutputAccepted():
+            return "The answer is what it was to be."
+        case OutputRejected():
+            again = "the model is asked again" if event.again else "it is not asked for again"
+            return f"Answer {event.attempt} does not fit, and {again}: {excerpt('; '.join(event.errors))}."
         case ToolsRequested():
             return "The answer asks for tools."
         case _:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
 
 from reenact.domain.agent import Failure
 from reenact.domain.events import Outcome
@@ -13,6 +13,15 @@ from reenact.domain.messages import Message, StopDetails, Usage
 from reenact.domain.people import PendingCall
 from reenact.domain.plain import Json, JsonObject
 from reenact.domain.structs import FrozenByName
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    O_co = TypeVar("O_co", covariant=True, default=Json)
+else:  # which has no defaults before Python 3.13
+    from typing import TypeVar
+
+    O_co = TypeVar("O_co", covariant=True)
 
 Decision: TypeAlias = Literal["approved", "edited", "rejected", "answered"]
 
@@ -51,13 +60,14 @@ class TurnLocation(FrozenByName):
     cursor: int
 
 
-class Answer(FrozenByName):
+class Answer(FrozenByName, Generic[O_co]):
     """What came of a message, once its turn has ended.
 
     `message` is the model's last message in the turn and `text` its text; None and empty if there is none. `outcome` is
     `completed`, `interrupted`, `failed` (`failure` says why) or `waiting` (`pending` has the calls that wait for a
-    person). `refusal` is None unless the model refused. `usage` and `cost` are those of the turn; `cost`, in the
-    currency of the prices, is None if unknown.
+    person). `output` is the value that the answer was to be, in the type that was asked for, or as JSON has it; None if
+    nothing was asked for, or it has not come. `refusal` is None unless the model refused. `usage` and `cost` are those
+    of the turn; `cost`, in the currency of the prices, is None if unknown.
     """
 
     text: str
@@ -71,6 +81,7 @@ class Answer(FrozenByName):
     session_id: str
     turn_id: str
     failure: Failure | None
+    output: O_co | None = None
 
 
 class ToolCallInfo(FrozenByName):

@@ -14,6 +14,7 @@ from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
 from reenact.domain.messages import check_text
+from reenact.domain.output import OutputSpec, check_output
 from reenact.domain.plain import JsonObject, Spelled, is_mapping, is_sequence
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import check_names, policies_of, restricted
@@ -23,6 +24,8 @@ from reenact.domain.tools import MCPServer, ToolSpec, check_server, check_spec, 
 
 MAX_PROMPT_BYTES = 10 * 1024 * 1024
 MAX_TOKENS = 2**31 - 1
+OutputType: TypeAlias = type[object] | Mapping[str, object] | OutputSpec
+"""What an answer can be asked to be: a type, the JSON Schema of an object, or one that has a name."""
 FILLED = 0.8
 """The part of a model's context window beyond which a conversation is summarised, unless the image says otherwise."""
 
@@ -39,6 +42,7 @@ class Image(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     have the same results; None is without limit. `cost_limit` is for a whole session: a `CostLimit`, or an amount in
     the currency of the prices, beyond which the turn stops. A conversation of more than `compress_at` tokens is
     summarised before the model is asked again; None is four fifths of the model's context window, 0 is never.
+    `output` is what answers must be: a type, or the JSON Schema of an object.
     """
 
     id: str | None = None
@@ -53,6 +57,7 @@ class Image(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     max_repeats: int | None = MAX_REPEATS
     cost_limit: CostLimit | float | None = None
     compress_at: int | None = None
+    output: OutputType | None = None
 
 
 class ImageInfo(FrozenByName):
@@ -88,6 +93,7 @@ class Definition(Fact):
     compress_at: int | None = None
     base: str | None = None
     agents: tuple[AgentTool, ...] = ()
+    output: OutputSpec | None = None
 
 
 class ImageRegistered(Fact):
@@ -159,6 +165,7 @@ def define(image: Image, image_id: str) -> Definition:
         cost_limit=as_cost_limit(image.cost_limit),
         compress_at=image.compress_at,
         agents=agents,
+        output=_output(who, image.output),
     )
 
 
@@ -247,7 +254,14 @@ def rules_of(definition: Definition, prices: Mapping[str, Price], context_window
         max_repeats=definition.max_repeats,
         cost_limit=definition.cost_limit,
         compress_at=compress_at or None,
+        output=definition.output,
     )
+
+
+def _output(who: str, output: object) -> OutputSpec | None:
+    if output is not None and not isinstance(output, OutputSpec):
+        raise ConfigurationError(f"output of {who} is a type, a JSON Schema or an OutputSpec; got {output!r:.200}")
+    return output and check_output(output)
 
 
 def _is_api_tool(tool: object) -> TypeGuard[Mapping[str, object]]:

@@ -33,6 +33,7 @@ from reenact.domain.errors import (
     TurnNotFoundError,
 )
 from reenact.domain.messages import check_text
+from reenact.domain.output import check_output
 from reenact.domain.people import check_arguments, check_json, check_reason
 from reenact.domain.plain import check_page, is_sayable
 
@@ -92,6 +93,8 @@ def _with_checked_values(request: Q) -> Q:
         case MessageSendRequest():
             _check_receiver(request)
             check_content(request.content)
+            if request.output is not None:
+                return msgspec.structs.replace(request, output=check_output(request.output))
         case AgentPendingRequest() | AgentApproveRequest() | AgentRejectRequest() | AgentRespondRequest() if (
             request.agent_id is not None and request.session_id is not None
         ):

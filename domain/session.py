@@ -189,7 +189,11 @@ def _receive(story: Story, command: Receive) -> None:
     session = story.session
     if session.agent is None or session.agent.id != command.agent_id:
         raise AgentNotFoundError(command.agent_id)
-    story.add(MessageAccepted(command.turn_id, command.message_id, command.content, command.at, command.request_id))
+    story.add(
+        MessageAccepted(
+            command.turn_id, command.message_id, command.content, command.at, command.request_id, command.output
+        )
+    )
     if not session.queue:
         turns.take_up_next(story, command.rules, command.at)
 

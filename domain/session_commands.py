@@ -9,6 +9,7 @@ from reenact.domain.children import Budget, ChildOutcome, Parent
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, Usage
+from reenact.domain.output import OutputSpec
 from reenact.domain.plain import Json, JsonObject
 from reenact.domain.structs import FrozenByName
 
@@ -95,6 +96,7 @@ class Receive(IdempotentCommand):
     at: int
     request_id: str | None = None
     rules: Rules = BY_DEFAULT
+    output: OutputSpec | None = None
 
 
 class Finish(_Ruled):

@@ -16,6 +16,8 @@ from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
     MessageAccepted,
+    OutputAccepted,
+    OutputRejected,
     Queued,
     ResultsRecorded,
     RulesRecorded,
@@ -44,7 +46,8 @@ from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import Ledger, sum_of, tokens_in_context
 from reenact.domain.loop.rounds import Call, Round, RoundEvent
-from reenact.domain.messages import Block, Said, ToolUseBlock
+from reenact.domain.messages import Block, Said, TextBlock, ToolUseBlock
+from reenact.domain.output import correction
 from reenact.domain.policy.rules import call_digest
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 
@@ -121,7 +124,9 @@ class SessionDeleted(Fact):
 ChildEvent: TypeAlias = ChildStarted | ChildEnded | ChildrenInterrupted
 SessionEvent: TypeAlias = SessionCreated | SessionBranched | SessionDeleted | AgentEvent | ChildEvent
 LoopFact: TypeAlias = (
-    ToolsRequested
+    OutputAccepted
+    | OutputRejected
+    | ToolsRequested
     | ResultsRecorded
     | StepStarted
     | TurnContinued
@@ -198,7 +203,7 @@ def evolve(session: Session, event: SessionEvent) -> Session:
     """
     match event:
         case MessageAccepted():
-            queued = Queued(event.turn_id, event.message_id, event.content, event.at)
+            queued = Queued(event.turn_id, event.message_id, event.content, event.at, event.output)
             return msgspec.structs.replace(session, queue=(*session.queue, queued))
         case TurnStarted():
             return _take_up(session, event)
@@ -231,6 +236,10 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
             return _begin_round(session, event)
         case ResultsRecorded():
             return _end_round(session, event)
+        case OutputRejected():
+            return _reject(session, event)
+        case OutputAccepted():
+            return session
         case StepStarted():
             return _change_turn(session, activity="thinking", steps=event.step)
         case TurnContinued():
@@ -309,7 +318,7 @@ def _take_up(session: Session, event: TurnStarted) -> Session:
     return msgspec.structs.replace(
         session,
         queue=tuple(rest),
-        turn=Turn(message.turn_id, message.message_id, message.at, event.at),
+        turn=Turn(message.turn_id, message.message_id, message.at, event.at, output=message.output),
         question=(message.message_id, message.at),
         agent=None if session.agent is None else Agent(session.agent.id),
         conversation=session.conversation.plus(Said("user", message.content)),
@@ -331,6 +340,13 @@ def _answer(session: Session, event: AnswerRecorded) -> Session:
         ledger=session.ledger.with_model(event.model or "", event.usage, event.cost),
         context_tokens=tokens_in_context(event.usage) or session.context_tokens,
     )
+
+
+def _reject(session: Session, event: OutputRejected) -> Session:
+    if event.again:
+        told = Said("user", (TextBlock(correction(event.errors)),))
+        session = msgspec.structs.replace(session, conversation=session.conversation.plus(told))
+    return _change_turn(session, rejected=event.attempt, activity=event.from_state)
 
 
 def _begin_round(session: Session, event: ToolsRequested) -> Session:

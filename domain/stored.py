@@ -21,6 +21,8 @@ STORED: dict[str, type[msgspec.Struct]] = {
     "turn-failed": agent.TurnFailed,
     "answer-recorded": agent.AnswerRecorded,
     "turn-completed": agent.TurnCompleted,
+    "output-accepted": agent.OutputAccepted,
+    "output-rejected": agent.OutputRejected,
     "tools-requested": agent.ToolsRequested,
     "results-recorded": agent.ResultsRecorded,
     "step-started": agent.StepStarted,

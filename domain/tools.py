@@ -97,21 +97,22 @@ def _faults_of_spec(spec: ToolSpec) -> Iterator[str]:
         yield f"`timeout` is a number of seconds above 0, or None, not {spec.timeout!r}"
     if spec.cost is not None and not is_amount(spec.cost):
         yield f"`cost` is an amount of 0 or more, or None, not {spec.cost!r}"
-    yield from _faults_of_schema(spec.input_schema)
+    yield from faults_of_schema("`input_schema`", spec.input_schema)
 
 
-def _faults_of_schema(schema: Mapping[str, object]) -> Iterator[str]:
+def faults_of_schema(what: str, schema: Mapping[str, object]) -> Iterator[str]:
+    """Yield what a model's API would refuse in the schema of an object that the model gives."""
     if not is_json(schema):
-        yield "`input_schema` cannot be written as JSON"
+        yield f"{what} cannot be written as JSON"
         return
     if schema.get("type") != "object":
-        yield "`input_schema` is the schema of an object: its `type` is 'object'"
+        yield f"{what} is the schema of an object: its `type` is 'object'"
     for keyword in _REFUSED_AT_THE_TOP:
         if keyword in schema:
-            yield f"`input_schema` may not have `{keyword}` at its top: the Messages API refuses it"
+            yield f"{what} may not have `{keyword}` at its top: the Messages API refuses it"
     properties = schema.get("properties", {})
     if not is_object(properties):
-        yield "`properties` of `input_schema` is not an object"
+        yield f"`properties` of {what} is not an object"
         return
     for name in properties:
         if not is_property_name(name):

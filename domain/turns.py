@@ -17,6 +17,8 @@ from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
     Failure,
+    OutputAccepted,
+    OutputRejected,
     ResultsRecorded,
     SoFar,
     StepStarted,
@@ -39,6 +41,7 @@ from reenact.domain.loop.ledger import CostLimit, cost_of, price_of, sum_of
 from reenact.domain.loop.rounds import Round, Stage
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, ToolResultBlock, ToolUseBlock, is_blank
+from reenact.domain.output import INVALID, OutputSpec, faults_of_answer, is_checked
 from reenact.domain.session_commands import (
     Approve,
     BranchSession,
@@ -139,6 +142,8 @@ def finish(story: Story, command: Finish) -> None:
         return
     if _asks_for_tools(so_far, command.rules):
         _begin_round(story, command)
+    elif faults := _faults(turn, so_far, command.rules):
+        _ask_for_output(story, command, faults)
     else:
         _end(story, so_far, "completed" if so_far.failure is None else "failed", command)
         take_up_next(story, command.rules, command.at)
@@ -237,13 +242,17 @@ def cut_short(story: Story, command: _Ends, reason: str) -> None:
     turn, so_far = story.session.turn, command.so_far
     in_answer = story.session.round is None
     ended = in_answer and (so_far.failure is not None or so_far.stop_reason is not None)
-    if turn is not None and ended and not _asks_for_tools(so_far, command.rules):  # by itself, just before
+    faults = _faults(turn, so_far, command.rules) if turn is not None and ended else ()
+    asks = ended and _asks_for_tools(so_far, command.rules)
+    if turn is not None and ended and not asks and not faults:  # by itself, just before
         _end(story, so_far, "completed" if so_far.failure is None else "failed", command)
         return
     if turn is not None:
         story.add(TurnInterrupted(turn.id, reason))
-    if turn is not None and ended:
+    if turn is not None and asks:
         _request_tools(story, turn, command)
+    elif turn is not None and faults:
+        _reject_output(story, turn, command, faults, again=False)
     goes_on_waiting = isinstance(command, Stop | BranchSession)
     stages: set[Stage] = {"ready", "running"} if goes_on_waiting else {"ready", "running", "waiting"}
     if story.session.round is not None:
@@ -251,6 +260,11 @@ def cut_short(story: Story, command: _Ends, reason: str) -> None:
     if turn is not None:
         so_far = so_far if in_answer and not ended else SoFar()
         _end(story, so_far, "interrupted", command, reason if reason in _SAID else None)
+
+
+def output_of(turn: Turn, rules: Rules) -> OutputSpec | None:
+    """Return what the answer of the turn must be, if anybody has said so."""
+    return rules.output if turn.output is None else turn.output
 
 
 def reached_before_calls(session: Session, rules: Rules, cost: float) -> Reached | None:
@@ -307,6 +321,41 @@ def _begin_round(story: Story, command: Finish) -> None:
         take_up_next(story, rules, command.at)
     else:
         _stop_with(story, command, reached)
+
+
+def _faults(turn: Turn, so_far: SoFar, rules: Rules) -> tuple[str, ...]:
+    """Return where the answer that has come in whole is not what it must be."""
+    output = output_of(turn, rules)
+    if output is None or so_far.message_id is None or so_far.failure is not None:
+        return ()
+    if not is_checked(so_far.stop_reason):
+        return ()
+    return () if _asks_for_tools(so_far, rules) else faults_of_answer(output, so_far.content)
+
+
+def _ask_for_output(story: Story, command: Finish, faults: tuple[str, ...]) -> None:
+    """Ask the model again for an answer that fits, unless it was asked often enough, or a limit forbids it."""
+    turn, rules = story.session.turn, command.rules
+    assert turn is not None  # the answer is that of a turn
+    output = output_of(turn, rules)
+    assert output is not None  # something has not fit it
+    again = turn.rejected < output.retries and rules.runs_tools  # else nobody hears of another step
+    _reject_output(story, turn, command, faults, again=again)
+    if not again:
+        failure = Failure(INVALID, f"the answer does not fit what was asked for: {'; '.join(faults)}")
+        _end(story, SoFar(failure=failure, untold=True), "failed", command, INVALID)
+    elif not _over_cost(story, rules, command.at) and _is_asked_again(story, turn, command):
+        return
+    take_up_next(story, rules, command.at)
+
+
+def _reject_output(story: Story, turn: Turn, command: Finish | _Ends, faults: tuple[str, ...], *, again: bool) -> None:
+    so_far = command.so_far
+    answer = _answer(story.session, so_far, command.rules, command.at, so_far.stop_reason or "", partial=False)
+    story.add(answer)
+    story.add(
+        OutputRejected(turn.id, answer.message_id, turn.rejected + 1, faults, again, _from_state(so_far), command.at)
+    )
 
 
 def _request_tools(story: Story, turn: Turn, command: Finish | _Ends) -> None:
@@ -368,12 +417,19 @@ def _next_step(story: Story, command: GoesOn) -> None:
     if not _over_cost(story, rules, command.at):
         if not rules.runs_tools:
             _end(story, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
-        elif (reached := reached_steps(turn, rules) or _reached_budget(story.session)) is not None:
-            _end(story, SoFar(), "completed", command, reached.limit)
-        else:
-            story.add(StepStarted(turn.id, turn.steps + 1, command.at))
+        elif _is_asked_again(story, turn, command):
             return
     take_up_next(story, rules, command.at)
+
+
+def _is_asked_again(story: Story, turn: Turn, command: GoesOn) -> bool:
+    """Ask the model again, or end the turn if a limit forbids it; return whether it is asked."""
+    reached = reached_steps(turn, command.rules) or _reached_budget(story.session)
+    if reached is None:
+        story.add(StepStarted(turn.id, turn.steps + 1, command.at))
+    else:
+        _end(story, SoFar(), "completed", command, reached.limit)
+    return reached is None
 
 
 def _continued(story: Story, command: GoesOn) -> None:
@@ -433,6 +489,8 @@ def _end(story: Story, so_far: SoFar, outcome: Outcome, command: _Waits | _Ends,
         completed = msgspec.structs.replace(completed, cost=plus_cost(turn.cost, answer.cost))
         if not is_blank(so_far.content):
             story.add(answer)
+            if not partial and is_checked(so_far.stop_reason) and output_of(turn, command.rules) is not None:
+                story.add(OutputAccepted(turn.id, answer.message_id))
         elif so_far.usage:
             unsaid = Unsaid(so_far.model, so_far.usage, answer.cost)
             completed = msgspec.structs.replace(completed, unsaid=unsaid)

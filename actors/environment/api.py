@@ -16,6 +16,7 @@ from reenact.domain.commands import Response
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.events import Envelope, StreamData
 from reenact.domain.messages import Said
+from reenact.domain.output import OutputSpec
 from reenact.domain.plain import Spelled, is_sequence
 from reenact.domain.tools import MCPServer
 
@@ -73,6 +74,10 @@ class SystemBusConsumer(Protocol):
 
     def must_compress(self) -> bool:
         """Return whether the conversation is to be summarised, by a `context_compressed`, before the model is asked."""
+        ...
+
+    def output(self) -> OutputSpec | None:
+        """Return what the answer that the model is asked for next must be: JSON that fits; None if it may be any."""
         ...
 
 
@@ -297,6 +302,33 @@ class LLMDriver(Protocol):
 
 
 @runtime_checkable
+class OutputDriver(LLMDriver, Protocol):
+    """A driver whose model has a mode of its own for answers that fit a schema; others are given a tool for that.
+
+    The answer is reported as text that is JSON, with the stop reason of any other answer. Whether it fits is for others
+    to check.
+    """
+
+    def takes_output(self, output: OutputSpec, model: str | None) -> bool:
+        """Return whether the model, or the driver's own if it is None, has such a mode, and it takes the schema."""
+        ...
+
+    def send_message(
+        self,
+        *,
+        messages: Sequence[Said],
+        system: str | None,
+        model: str | None,
+        max_tokens: int | None,
+        tools: Sequence[Mapping[str, object]],
+        on_event: OnEvent,
+        output: OutputSpec | None = None,
+    ) -> Awaitable[None] | None:
+        """Do as `LLMDriver.send_message`; with an `output` that it takes, the answer is to fit that."""
+        ...
+
+
+@runtime_checkable
 class LLMProvider(Protocol):
     """Provides a driver for each agent."""
 
@@ -366,6 +398,7 @@ class ConsumerProxy:
         self.request = consumer.request
         self.conversation = consumer.conversation
         self.must_compress = consumer.must_compress
+        self.output = consumer.output
 
     def on(self, type: str, handler: Handler) -> Unsubscribe:  # noqa: A002 - the word users know it by
         """Call the handler with each event of the type, as it is wrapped."""

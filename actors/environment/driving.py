@@ -7,11 +7,13 @@ import inspect
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol, TypeAlias
 
 import pykka
 
-from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent, Outside
+from reenact.actors.environment.answer_tool import AnswerTool
+from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent, OutputDriver, Outside
 from reenact.actors.environment.failures import failure, failure_of
 from reenact.actors.environment.incoming import DELTAS, Reported, incoming
 from reenact.actors.environment.tools.arguments import ToolContext
@@ -23,7 +25,24 @@ from reenact.domain.conversation import cut_of, introduced
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.events import ContextCompressed, MessageStop, StreamData, StreamError, ToolResult, ToolStarted
 from reenact.domain.messages import Said, text_of
+from reenact.domain.output import OutputSpec
 from reenact.domain.transcript import summary_request
+
+
+class SendMessage(Protocol):
+    """`LLMDriver.send_message`."""
+
+    def __call__(
+        self,
+        *,
+        messages: Sequence[Said],
+        system: str | None,
+        model: str | None,
+        max_tokens: int | None,
+        tools: Sequence[Mapping[str, object]],
+        on_event: OnEvent,
+    ) -> Awaitable[None] | None: ...
+
 
 ProvideDriver: TypeAlias = Callable[[], LLMDriver | Awaitable[LLMDriver]]
 
@@ -91,10 +110,18 @@ class Driving:
         self._calls: dict[str, set[asyncio.Task[None]]] = {}
         self._keeper: asyncio.Task[None] | None = None
 
-    async def answer(self, messages: Sequence[Said], reports: Reports, *, too_long: bool = False) -> None:
+    async def answer(
+        self,
+        messages: Sequence[Said],
+        reports: Reports,
+        *,
+        too_long: bool = False,
+        output: OutputSpec | None = None,
+    ) -> None:
         """Let the driver answer in a turn; what it raises becomes an `error`, so does an end without an end.
 
-        If the conversation is `too_long`, a summary takes the place of its older part first.
+        If the conversation is `too_long`, a summary takes the place of its older part first. `output` is what the
+        answer must be.
         """
         before = set(self._tasks.values())
         self._enter(reports.turn_id)
@@ -104,7 +131,7 @@ class Driving:
             driver = self._driver or await self._provided()
             if too_long:
                 messages = await self._compressed(driver, messages, reports)
-            await self._send(driver, messages, reports)
+            await self._send(driver, messages, reports, output)
         except asyncio.CancelledError:
             if _current().cancelling():
                 raise
@@ -217,7 +244,7 @@ class Driving:
         def on_event(event: Reported) -> None:
             answer.accept(incoming(event))
 
-        await self._ask(driver, summary_request(messages[:cut]), (), on_event)
+        await self._ask(driver.send_message, summary_request(messages[:cut]), (), on_event)
         summary = text_of(answer.blocks)
         if answer.stop_reason is None or not summary.strip():
             _log.warning("the conversation could not be summarised: %s", answer.error or "there was no summary")
@@ -226,17 +253,34 @@ class Driving:
         reports(ContextCompressed(summary=summary, kept=len(kept), usage=answer.usage, model=answer.model))
         return (introduced(summary), *kept)
 
-    async def _send(self, driver: LLMDriver, messages: Sequence[Said], reports: Reports) -> None:
-        await self._ask(driver, messages, await self._offered(), reports)
+    async def _send(
+        self, driver: LLMDriver, messages: Sequence[Said], reports: Reports, output: OutputSpec | None
+    ) -> None:
+        tools = await self._offered()
+        if output is None:
+            await self._ask(driver.send_message, messages, tools, reports)
+        elif isinstance(driver, OutputDriver) and driver.takes_output(output, self._model):
+            await self._ask(partial(driver.send_message, output=output), messages, tools, reports)
+        else:
+            tool = AnswerTool(output, tools, reports)
+            await self._ask(driver.send_message, messages, (*tools, tool.offered), tool.hear)
+
+    @property
+    def _model(self) -> str | None:
+        return self._config.model or self._config.llm.model
 
     async def _ask(
-        self, driver: LLMDriver, messages: Sequence[Said], tools: Sequence[Mapping[str, object]], on_event: OnEvent
+        self,
+        send_message: SendMessage,
+        messages: Sequence[Said],
+        tools: Sequence[Mapping[str, object]],
+        on_event: OnEvent,
     ) -> None:
         def send() -> Awaitable[None] | None:
-            return driver.send_message(
+            return send_message(
                 messages=messages,
                 system=self._config.system_prompt,
-                model=self._config.model or self._config.llm.model,
+                model=self._model,
                 max_tokens=self._config.max_tokens or self._config.llm.max_tokens,
                 tools=tools,
                 on_event=on_event,

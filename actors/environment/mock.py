@@ -16,6 +16,7 @@ from reenact.actors.environment.model import EffectorActor, ModelEffector, Model
 from reenact.domain.errors import UnknownScenarioError
 from reenact.domain.events import StreamData
 from reenact.domain.messages import Said
+from reenact.domain.output import OutputSpec, example_of
 
 
 class MockEvent(msgspec.Struct, frozen=True):
@@ -24,6 +25,7 @@ class MockEvent(msgspec.Struct, frozen=True):
     type: str
     delay: float = 0
     data: Mapping[str, object] | None = None
+    """That of a stream event. An `output` is said as text: its `value`, or one that fits what the answer must be."""
 
 
 class MockScenario(msgspec.Struct, frozen=True):
@@ -81,6 +83,7 @@ PREDEFINED_SCENARIOS: Final[Mapping[str, MockScenario]] = MappingProxyType(
             MockEvent("tool_result", 10, {"output": "file1.txt\nfile2.txt"}),
             _text("I see 2 files", 10),
         ),
+        "structured-output": _answer("structured-output", MockEvent("output", 10)),
         "error": _error("Error scenario", 20, message="Rate limit exceeded"),
         "rate-limit-error": _error("rate-limit-error", 10, code="rate_limit_exceeded"),
         "long-stream": _hundred_chunks("100 text deltas for reliability testing"),
@@ -134,6 +137,13 @@ class MockScenarios:
         return self._scripts[self._chosen](messages)
 
 
+def _output(event: MockEvent, output: OutputSpec | None) -> MockEvent:
+    value = (event.data or {}).get("value")
+    if event.data is None and output is not None:
+        value = example_of(output.schema)
+    return MockEvent("text_delta", data={"text": msgspec.json.encode(value).decode()})
+
+
 def _always(events: tuple[MockEvent, ...]) -> Callable[[Sequence[Said]], Iterable[MockEvent]]:
     return lambda _messages: events
 
@@ -171,6 +181,10 @@ class MockClaudeDriver(_Scripted, Interruptible):
         UnknownScenarioError: nobody defined the scenario.
     """
 
+    def takes_output(self, output: OutputSpec, model: str | None) -> bool:
+        """Return True: a script says whatever it is to say."""
+        return True
+
     async def send_message(
         self,
         *,
@@ -180,13 +194,15 @@ class MockClaudeDriver(_Scripted, Interruptible):
         max_tokens: int | None = None,
         tools: Sequence[Mapping[str, object]] = (),
         on_event: OnEvent,
+        output: OutputSpec | None = None,
     ) -> None:
         """Play the chosen scenario."""
         with self.working():
             for event in self._scenarios.events(messages):
                 if self._delays and event.delay:
                     await asyncio.sleep(event.delay / _MILLISECONDS)
-                on_event({"type": event.type, "data": event.data})
+                said = _output(event, output) if event.type == "output" else event
+                on_event({"type": said.type, "data": said.data})
 
 
 class MockLLMProvider(_Scripted):

@@ -112,11 +112,13 @@ class EffectorActor(EventLoopActor):
         self._reports = reports = Reports(asked.turn_id, self._receptor, self._outside)
         try:
             messages, too_long = asked.consumer.conversation(), asked.consumer.must_compress()
+            output = asked.consumer.output()
         except ReenactError as error:
             reports(failure_of(error))
             return
         try:
-            self._answer = self._outside.run(self._driving.answer(messages, reports, too_long=too_long))
+            answering = self._driving.answer(messages, reports, too_long=too_long, output=output)
+            self._answer = self._outside.run(answering)
         except RuntimeClosedError:
             raise
         except Exception as error:  # noqa: BLE001 - no descriptors, no threads: whatever it is, the turn has to end

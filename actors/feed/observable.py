@@ -182,6 +182,22 @@ class Observable(ABC, Generic[R_co]):
     @overload
     def on(
         self,
+        type: Literal["output_accepted"],
+        handler: On[events.OutputAccepted, Literal["output_accepted"]],
+        *,
+        session_id: Id = None,
+    ) -> R_co: ...
+    @overload
+    def on(
+        self,
+        type: Literal["output_rejected"],
+        handler: On[events.OutputRejected, Literal["output_rejected"]],
+        *,
+        session_id: Id = None,
+    ) -> R_co: ...
+    @overload
+    def on(
+        self,
         type: Literal["tool_started"],
         handler: On[events.ToolStarted, Literal["tool_started"]],
         *,

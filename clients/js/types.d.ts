@@ -95,6 +95,8 @@ export interface Notifications {
   turn_started: TurnStarted;
   turn_completed: TurnCompleted;
   step_started: StepStarted;
+  output_accepted: OutputAccepted;
+  output_rejected: OutputRejected;
   tool_started: ToolStarted;
   human_approve_required: HumanApproveRequired;
   human_prompt_required: HumanPromptRequired;
@@ -244,7 +246,7 @@ export interface Operations {
     reject(data: Requests["agent_reject_request"], options?: RequestOptions): Promise<Results["agent_reject_request"]>;
     /** Answer the question that a call asks. */
     respond(data: Requests["agent_respond_request"], options?: RequestOptions): Promise<Results["agent_respond_request"]>;
-    /** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. */
+    /** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. `output` is what the answer must be, if not what the image says. */
     receive(data: Requests["message_send_request"], options?: RequestOptions): Promise<Results["message_send_request"]>;
   };
 }
@@ -610,6 +612,7 @@ export interface ImageContent {
   max_repeats?: number | null;
   cost_limit?: number | CostLimit | null;
   compress_at?: number | null;
+  output?: OutputSpec | null;
 }
 
 /** Return an image, or nothing. */
@@ -700,13 +703,14 @@ export interface MessageDelta {
   usage: Record<string, unknown>;
 }
 
-/** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. */
+/** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. `output` is what the answer must be, if not what the image says. */
 export interface MessageSendRequest {
   content: string | Array<Record<string, unknown>>;
   agent_id?: string | null;
   session_id?: string | null;
   image_id?: string | null;
   container_id?: string | null;
+  output?: OutputSpec | null;
 }
 
 /** The model begins a message. */
@@ -740,6 +744,29 @@ export interface Option {
 export interface Origin {
   session_id: string;
   version: number;
+}
+
+/** The answer is what it was to be: `output` is its value; None if it was taken out of the log. */
+export interface OutputAccepted {
+  turn_id: string;
+  message_id: string;
+  output: unknown;
+}
+
+/** The answer is not what it was to be: the message, and all that was heard of it as it came in, is superseded. It is the turn's `attempt`-th, from 1. `errors` says where it does not fit, `again` whether it is asked for again. */
+export interface OutputRejected {
+  turn_id: string;
+  message_id: string;
+  attempt: number;
+  errors: Array<string>;
+  again: boolean;
+}
+
+/** What an answer must be: JSON that fits the schema, which is that of an object. `name` is told to the model, and has 1 to 64 letters, digits, `_` and `-`. An answer that does not fit is asked for again up to `retries` times. */
+export interface OutputSpec {
+  name: string;
+  schema: Record<string, unknown>;
+  retries?: number;
 }
 
 /** Whose child a session is: behind this version of the parent's events, for this call.

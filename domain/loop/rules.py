@@ -9,6 +9,7 @@ import msgspec
 
 from reenact.domain.children import OfferedAgent
 from reenact.domain.loop.ledger import CostLimit, Price
+from reenact.domain.output import OutputSpec
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.rules import Verdict
 
@@ -27,6 +28,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     max_repeats: int | None = MAX_REPEATS
     cost_limit: CostLimit | None = None
     agents: tuple[OfferedAgent, ...] = ()
+    output: OutputSpec | None = None
 
 
 BY_DEFAULT = Held()
@@ -39,10 +41,11 @@ class Rules(Held, frozen=True, kw_only=True, dict=True):
     `max_steps` bounds how often the model is asked in one turn, and those that continue it after a person has decided;
     None: it does not. `max_repeats` is how often in a row the same calls may have the same results before they are not
     run again. `cost_limit` is for the whole session. `idempotent` are the names, sorted, of the tools that may be run
-    again after a crash, `costs` what a call of a tool costs. Calls of `agents` start child sessions. Beyond
-    `compress_at` tokens the conversation is summarised before the model is asked again. `runs_tools` is whether the
-    environment runs tools at all; an answer that asks for some ends the turn if it does not. The policies judge paths
-    from `cwd` and `home`, absolute paths, and follow links by `resolve`, as `judge` says. Change no mapping.
+    again after a crash, `costs` what a call of a tool costs. Calls of `agents` start child sessions. `output` is what
+    answers must be, unless the message says something else. Beyond `compress_at` tokens the conversation is summarised
+    before the model is asked again. `runs_tools` is whether the environment runs tools at all; an answer that asks for
+    some ends the turn if it does not. The policies judge paths from `cwd` and `home`, absolute paths, and follow links
+    by `resolve`, as `judge` says. Change no mapping.
     """
 
     compress_at: int | None = None

@@ -103,7 +103,11 @@ class Expression:
 
     def takes(self, text: str) -> bool:
         """Return whether the text is short enough to be held against this expression."""
-        return len(text) * len(self._nodes) <= MAX_WORK
+        return self.work(text) <= MAX_WORK
+
+    def work(self, text: str) -> int:
+        """Return how much there is to do for the text at the most: nodes times characters."""
+        return len(text) * len(self._nodes)
 
     def fullmatch(self, text: str) -> bool:
         """Return whether the whole text matches."""

@@ -14,6 +14,8 @@ from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
     MessageAccepted,
+    OutputAccepted,
+    OutputRejected,
     ResultsRecorded,
     RulesRecorded,
     StepStarted,
@@ -208,7 +210,7 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
             _continue(changes, session, row, event)
         case ContextCompressed():
             use_model_in(changes, session, session.turns[event.turn_id], row, event)
-        case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded():
+        case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded() | OutputAccepted() | OutputRejected():
             pass  # what follows from it comes next, and says so
         case _:
             _move_calls(changes, session, row, event)

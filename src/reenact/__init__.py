@@ -21,6 +21,7 @@ from reenact.domain.errors import (
     InvalidAnswerError,
     InvalidInputError,
     InvalidMessageError,
+    InvalidOutputError,
     LLMError,
     LogAccessError,
     LogLockedError,
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
         ToolResultBlock,
         ToolUseBlock,
     )
+    from reenact.domain.output import OutputSpec
     from reenact.domain.people import Caller, PendingCall
     from reenact.domain.policy.judge import Policies
     from reenact.domain.policy.rules import Policy, Rule
@@ -188,6 +190,7 @@ __all__ = [
     "InvalidArgumentsError",
     "InvalidInputError",
     "InvalidMessageError",
+    "InvalidOutputError",
     "LLMConfig",
     "LLMDriver",
     "LLMError",
@@ -205,6 +208,7 @@ __all__ = [
     "OpaqueBlock",
     "OpenAIProvider",
     "Origin",
+    "OutputSpec",
     "Parent",
     "PendingCall",
     "Policies",
@@ -329,6 +333,7 @@ __getattr__, __dir__ = lazy_names(
         "reenact.domain.messages": (
             "Message OpaqueBlock Said StopDetails TextBlock ThinkingBlock ToolResultBlock ToolUseBlock"
         ),
+        "reenact.domain.output": "OutputSpec",
         "reenact.domain.people": "Caller PendingCall",
         "reenact.domain.policy.judge": "Policies",
         "reenact.domain.policy.rules": "Policy Rule",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from functools import partial, wraps
 from typing import (
@@ -17,6 +17,7 @@ from typing import (
     Self,
     TypeAlias,
     TypeVar,
+    overload,
 )
 
 from reenact._runtime import Runtime
@@ -25,12 +26,14 @@ from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.feed.handlers import Handler
 from reenact.actors.feed.observable import Observable
 from reenact.actors.feed.subscription import Subscription
+from reenact.actors.output import spec_of
 from reenact.domain.commands import RuntimeEvent
 from reenact.domain.content import Content
 from reenact.domain.errors import RuntimeClosedError, TurnTimeoutError
 from reenact.domain.events import Envelope
 from reenact.domain.history import Answer
-from reenact.domain.image import Image
+from reenact.domain.image import Image, OutputType
+from reenact.domain.output import OutputSpec
 
 if TYPE_CHECKING:
     from reenact.client.runtime import RemoteRuntime
@@ -49,6 +52,7 @@ class _Awaited(Protocol):
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
+T = TypeVar("T")
 C = TypeVar("C", bound=_Closable)
 A = TypeVar("A", bound=_Awaited)
 _THREADS = 32
@@ -150,10 +154,13 @@ class AsyncAgents(Twin):
     interrupt = awaited(Agents.interrupt)
     destroy = awaited(Agents.destroy)
 
-    async def receive(self, agent_id: str, message: Content) -> str:
+    async def receive(self, agent_id: str, message: Content, *, output: OutputType | None = None) -> str:
         """See `Agents.receive`."""
-        turn_id = await self._asker.receive(agent_id, message)
-        return await self._threads.call(self._agents.receive, agent_id, message) if turn_id is None else turn_id
+        spec = spec_of(output)
+        turn_id = await self._asker.receive(agent_id, message, spec)
+        if turn_id is None:
+            turn_id = await self._threads.call(self._agents.receive, agent_id, message, output=spec)
+        return turn_id
 
 
 class _Followed(Following, Protocol):
@@ -173,8 +180,8 @@ class OnLoop(Waiting):
     async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return await self._threads.call(method, *args, **kwargs)
 
-    async def receive(self, agent_id: str, message: Content) -> str:
-        return await self._receive(agent_id, message)
+    async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str:
+        return await self._receive(agent_id, message, output=output)
 
     async def stream(self, session_id: str, after: int) -> Following:
         events: Following = await self._stream(session_id, after)
@@ -392,6 +399,7 @@ class AsyncFacades(ClosingTwin, _EnteredAsync):
         self._on_loop = OnLoop(self.agents, threads, events)
         self.turns = AsyncTurns(runtime.turns, threads, runtime.asker, self._on_loop)
 
+    @overload
     async def ask(
         self,
         content: Content,
@@ -401,7 +409,31 @@ class AsyncFacades(ClosingTwin, _EnteredAsync):
         container: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - as there
         on_event: Handler | None = None,
-    ) -> Answer:
+        output: type[T],
+    ) -> Answer[T]: ...
+    @overload
+    async def ask(
+        self,
+        content: Content,
+        *,
+        session: str | None = None,
+        image: Image | str | None = None,
+        container: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as there
+        on_event: Handler | None = None,
+        output: Mapping[str, object] | OutputSpec | None = None,
+    ) -> Answer: ...
+    async def ask(
+        self,
+        content: Content,
+        *,
+        session: str | None = None,
+        image: Image | str | None = None,
+        container: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as there
+        on_event: Handler | None = None,
+        output: object = None,
+    ) -> Answer[object]:
         """See `Runtime.ask`. `on_event` is a plain or a coroutine function, and runs on the loop."""
         return await self._asker.ask(
             self._on_loop,
@@ -411,6 +443,7 @@ class AsyncFacades(ClosingTwin, _EnteredAsync):
             container=container,
             timeout=timeout,
             on_event=on_event,
+            output=output,
         )
 
     request = awaited(Runtime.request)

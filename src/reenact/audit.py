@@ -16,6 +16,7 @@ from reenact._transfer import Imported, Place, export_log, import_log, open_expo
 from reenact._verifying import ActorClasses, Checkpoint, Finding, Verdict, checkpoint_of, verify_log
 from reenact.actors.environment.tools.toolbox import ToolRegistry
 from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.output import with_spec
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.policy.judge import Policies
@@ -187,7 +188,7 @@ class Audit:
         """
         given = supposed(
             policies,
-            [ToolRegistry().with_specs(image) for image in images],
+            [with_spec(ToolRegistry().with_specs(image)) for image in images],
             prices,
             max_steps=max_steps,
             max_repeats=max_repeats,

@@ -36,6 +36,7 @@ NOT_OVER_THE_WIRE = {
     "deadlock",
     "export_unusable",
     "history_differs",
+    "output_invalid",
     "recording",
     "redaction",
     "remote_error",

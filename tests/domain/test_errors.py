@@ -159,6 +159,7 @@ ONE_OF_EACH: list[ReenactError] = [
     RequestReusedError("r"),
     errors.TurnTimeoutError("t"),
     errors.TurnNotFoundError("t"),
+    errors.InvalidOutputError("t", "it is no palindrome"),
     errors.AgentStoppedError("a", "s", "t"),
     InvalidArgumentsError("f", ["`x` is missing", "`y` is no number"]),
     MCPServerError("m", "is gone"),

@@ -11,6 +11,8 @@ from reenact.domain.agent import (
     ContextCompressed,
     Failure,
     MessageAccepted,
+    OutputAccepted,
+    OutputRejected,
     ResultsRecorded,
     RulesRecorded,
     StepStarted,
@@ -45,7 +47,7 @@ from reenact.domain.session import SessionBranched, SessionCreated, SessionDelet
 from reenact.domain.stored import STORED
 
 CALL = ToolUseBlock("c1", "send", {})
-PARTLY = True
+PARTLY = AGAIN = True
 
 SENTENCES: list[tuple[AnyEvent, str]] = [
     (ContainerCreated("home", None), "Container home was created."),
@@ -74,6 +76,15 @@ SENTENCES: list[tuple[AnyEvent, str]] = [
     (TurnCompleted("t", "failed", "error", {}, 0.0, "idle"), "Turn t ended: failed (error)."),
     (StepStarted("t", 2, 1), "The model is asked again, step 2."),
     (ToolsRequested("t", "idle"), "The answer asks for tools."),
+    (OutputAccepted("t", "m"), "The answer is what it was to be."),
+    (
+        OutputRejected("t", "m", 1, ("`a` is wrong", "`b`, too"), AGAIN, "responding", 1),
+        'Answer 1 does not fit, and the model is asked again: "`a` is wrong; `b`, too".',
+    ),
+    (
+        OutputRejected("t", "m", 3, ("no",), not AGAIN, "responding", 1),
+        'Answer 3 does not fit, and it is not asked for again: "no".',
+    ),
     (
         HumanApproveRequired(session_id="s", calls=(AskedCall("c1", "send", {}), AskedCall("c2", "pay", {}))),
         "A person is to approve send (c1), pay (c2).",

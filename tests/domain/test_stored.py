@@ -24,6 +24,8 @@ NAMES = {
     "answer-recorded": "AnswerRecorded",
     "turn-completed": "TurnCompleted",
     "tools-requested": "ToolsRequested",
+    "output-accepted": "OutputAccepted",
+    "output-rejected": "OutputRejected",
     "results-recorded": "ResultsRecorded",
     "step-started": "StepStarted",
     "turn-continued": "TurnContinued",

@@ -25,6 +25,7 @@ from reenact.domain.events import (
     TurnStarted,
 )
 from reenact.domain.messages import Said, TextBlock
+from reenact.domain.output import OutputSpec
 
 PATIENCE = 60.0
 HELLO = (Said("user", (TextBlock("Hello"),)),)
@@ -77,6 +78,9 @@ class Bus:
 
     def conversation(self) -> Sequence[Said]:
         return self.said
+
+    def output(self) -> OutputSpec | None:
+        return None
 
     def must_compress(self) -> bool:
         return self.too_long

@@ -34,6 +34,7 @@ SCENARIOS: dict[str, list[tuple[str, object]]] = {
         ("message_stop", {}),
     ],
     "simple-text": [("message_start", {}), ("text_delta", {"text": "Hi"}), ("message_stop", {})],
+    "structured-output": [("message_start", {}), ("text_delta", {"text": "null"}), ("message_stop", {})],
     "with-thinking": [
         ("message_start", {}),
         ("thinking_start", {}),

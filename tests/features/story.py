@@ -98,6 +98,11 @@ class Story:
         self._outcomes: list[object] = []
 
     @property
+    def log(self) -> str:
+        """Where the log is."""
+        return log_at(self._path)
+
+    @property
     def runtime(self) -> Runtime:
         assert self._runtime is not None, "no runtime is open"
         return self._runtime
@@ -171,14 +176,14 @@ class Story:
         if self._runtime is not None:
             self._runtime.close()
 
-    def crash(self) -> None:
+    def crash(self, **settings: Any) -> None:  # noqa: ANN401 - what `Runtime.open` takes
         """Go on with the files as they are at this moment, as after a power cut."""
         copy_log(log_at(self._path), "ruins")
         if self._deafen is not None:
             self._deafen()
         self.close()
         self._path = self._path.with_name("ruins") / self._path.name
-        self.open()
+        self._open(environment=self.mock, **settings)
 
     def image(self, image_id: str) -> str:
         return self.runtime.images.register(Image(id=image_id, name=image_id)).id

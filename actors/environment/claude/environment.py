@@ -14,7 +14,8 @@ import msgspec
 
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig
 from reenact.actors.environment.claude.client import ClaudeClient
-from reenact.actors.environment.claude.models import DEFAULT_MODEL
+from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_output_format
+from reenact.actors.environment.claude.output import is_format
 from reenact.actors.environment.claude.request import count_request, left_out, message_request
 from reenact.actors.environment.failures import RETRYABLE
 from reenact.actors.environment.model import ModelEnvironment
@@ -24,6 +25,7 @@ from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import api_blocks
 from reenact.domain.errors import LLMError
 from reenact.domain.messages import Said
+from reenact.domain.output import OutputSpec
 from reenact.domain.plain import is_sequence
 
 MAX_CONTINUATIONS = 16
@@ -56,6 +58,10 @@ class ClaudeDriver(StreamingDriver):
         super().__init__(self._client, Patience(config.max_retries, sleep, chance), shares_client=client is not None)
         self._now = now
         self._warned = False
+
+    def takes_output(self, output: OutputSpec, model: str | None) -> bool:
+        """Return whether the API has the model's answer fit this schema."""
+        return takes_output_format(model or self._config.model or DEFAULT_MODEL) and is_format(output.schema)
 
     async def count_tokens(
         self,

@@ -35,6 +35,10 @@ _SAMPLED = re.compile(r"claude-(?:2|3|instant|(?:opus|sonnet|haiku)-(?:3|4-[0-6]
 """Up to 4.6; later ones refuse `temperature`, `top_p` and `top_k`."""
 
 
+_UNFORMATTED = re.compile(r"claude-(?:2|3|instant|(?:opus|sonnet|haiku)-(?:3|4-0|4-20\d{6}|4$|4@))")
+"""Up to 4.0; later ones are held to a schema by the API."""
+
+
 def context_window(model: str | None) -> int:
     """Return how many tokens of input and output together the model takes."""
     return LARGE_CONTEXT_WINDOW if (model or "")[_start(model) :].startswith(LARGE) else CONTEXT_WINDOW
@@ -55,6 +59,12 @@ def takes_sampling(model: str) -> bool:
     """Return whether the model takes `temperature`, `top_p` and `top_k`; one that is not of Claude's is sent them."""
     start = _start(model)
     return not model.startswith("claude-", start) or bool(_SAMPLED.match(model, start))
+
+
+def takes_output_format(model: str) -> bool:
+    """Return whether the API has the model's answer fit a schema; of one that is not of Claude's, nobody knows."""
+    start = _start(model)
+    return model.startswith("claude-", start) and not _UNFORMATTED.match(model, start)
 
 
 def _start(model: str | None) -> int:

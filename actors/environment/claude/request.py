@@ -11,6 +11,7 @@ import msgspec
 
 from reenact.actors.environment.api import LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_prefill, takes_sampling, takes_thinking_budget
+from reenact.actors.environment.claude.output import output_format
 from reenact.actors.environment.wire.driver import Question
 from reenact.actors.environment.wire.messages import THOUGHTS, ApiBlock, ApiMessage, api_messages, container_of
 from reenact.actors.environment.wire.stream import is_json_object
@@ -66,9 +67,9 @@ def message_request(
     thinking = _thinking(config, model, max_tokens, messages)
     if thinking is not None:
         request["thinking"] = thinking
-    if config.effort is not None:
+    if config.effort is not None or question.output is not None:
         given = request.get("output_config")
-        request["output_config"] = {**(given if is_json_object(given) else {}), "effort": config.effort}
+        request["output_config"] = {**(given if is_json_object(given) else {}), **_output_config(question, config)}
     if config.temperature is not None:
         request["temperature"] = config.temperature
     for name in left_out(question, config):
@@ -76,6 +77,11 @@ def message_request(
     if config.stop_sequences:
         request["stop_sequences"] = list(config.stop_sequences)
     return request
+
+
+def _output_config(question: Question, config: LLMConfig) -> dict[str, object]:
+    effort: dict[str, object] = {} if config.effort is None else {"effort": config.effort}
+    return effort if question.output is None else {**effort, "format": output_format(question.output)}
 
 
 def left_out(question: Question, config: LLMConfig) -> tuple[str, ...]:

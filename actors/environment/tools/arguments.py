@@ -308,6 +308,15 @@ def schema_of(
     return made
 
 
+def schema_of_type(name: str, kind: object) -> JsonDict:
+    """Return the schema of an object with a value of this type under the name, and nothing else.
+
+    Raises:
+        TypeError, NameError: the type has no schema.
+    """
+    return schema_of(_struct({name: _with_formats(kind)}, frozenset({name})), {}, {}, _model_schema)
+
+
 def _complete(field: JsonDict, text: str | None, default: object) -> None:
     """Add what the signature and the docstring say of a field."""
     if text:
@@ -388,7 +397,7 @@ def read_arguments(tool: str, parameters: Parameters, arguments: object) -> dict
         return parameters.read(arguments)
     except msgspec.ValidationError:
         pass
-    whole = {name: _with_whole_numbers(value) for name, value in arguments.items()}
+    whole = {name: with_whole_numbers(value) for name, value in arguments.items()}
     try:
         return parameters.read(whole)
     except msgspec.ValidationError as error:
@@ -396,14 +405,14 @@ def read_arguments(tool: str, parameters: Parameters, arguments: object) -> dict
         raise InvalidArgumentsError(tool, problems) from None
 
 
-def _with_whole_numbers(value: object) -> object:
+def with_whole_numbers(value: object) -> object:
     """Return the value with `5.0` as `5`: to JSON Schema both are integers."""
     if isinstance(value, float) and value.is_integer():
         return int(value)
     if is_mapping(value):
-        return {key: _with_whole_numbers(item) for key, item in value.items()}
+        return {key: with_whole_numbers(item) for key, item in value.items()}
     if is_array(value):
-        return [_with_whole_numbers(item) for item in value]
+        return [with_whole_numbers(item) for item in value]
     return value
 
 

@@ -17,6 +17,7 @@ from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.faults import Fault, backoff
 from reenact.domain.conversation import Conversation
 from reenact.domain.messages import Said
+from reenact.domain.output import OutputSpec
 
 T = TypeVar("T")
 
@@ -31,6 +32,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     max_tokens: int | None = None
     tools: Sequence[Mapping[str, object]] = ()
+    output: OutputSpec | None = None
 
 
 class Patience(msgspec.Struct, frozen=True):
@@ -78,9 +80,12 @@ class StreamingDriver(Interruptible):
         max_tokens: int | None = None,
         tools: Sequence[Mapping[str, object]] = (),
         on_event: OnEvent,
+        output: OutputSpec | None = None,
     ) -> None:
         """Send the conversation and report the answer, which ends with a `message_stop` or an `error`."""
-        question = Question(messages=messages, system=system, model=model, max_tokens=max_tokens, tools=tools)
+        question = Question(
+            messages=messages, system=system, model=model, max_tokens=max_tokens, tools=tools, output=output
+        )
         message = MessageDecoder(on_event)
         self.warn(question)
         with self.working():

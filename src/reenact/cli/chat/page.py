@@ -30,6 +30,7 @@ from reenact.domain.events import (
     InputJsonDelta,
     MessageDelta,
     MessageStart,
+    OutputRejected,
     TextDelta,
     ThinkingDelta,
     ThinkingEnd,
@@ -200,6 +201,9 @@ class Page:
                 self._tell_what_is_done()
                 self._show_held()
                 self._show_result(event)
+            case OutputRejected(again=again):
+                told = "the model is asked again" if again else "it is not asked for again"
+                self._note(f"(That answer does not fit what was asked for; {told}.)", "yellow")
             case ContextCompressed():
                 self._note("(What was said earlier was summarised.)", "dim")
             case Warned():

@@ -1,0 +1,74 @@
+"""Answers that the Messages API itself holds to a schema: which schemas it takes, and what is sent of them.
+
+It takes objects whose members are all known, and checks types, enumerations and some formats. What else a schema says
+is told to the model as a description, and is checked when the answer has come.
+(platform.claude.com: "Structured outputs".)
+"""
+
+from __future__ import annotations
+
+from reenact.domain.output import OutputSpec, is_plain_object
+from reenact.domain.plain import Json, JsonObject
+from reenact.domain.tools import is_array
+
+_NOT_TAKEN = frozenset(
+    {"patternProperties", "propertyNames", "prefixItems", "not", "if", "oneOf", "allOf", "contains", "definitions"}
+    | {"dependentRequired", "dependentSchemas"}
+)
+"""Keywords that say more than a description can, so that the API would make the model give something else."""
+_KINDS = ("type", "enum", "const", "anyOf", "$ref")
+
+
+def is_format(schema: JsonObject) -> bool:
+    """Return whether the API takes the schema and an answer that fits what is sent of it can fit the schema, too."""
+    definitions = schema.get("$defs")
+    named = definitions if is_plain_object(definitions) else {}
+    return _is_taken(schema) and all(map(_is_taken, named.values())) and not _is_recursive(named)
+
+
+def output_format(output: OutputSpec) -> dict[str, object]:
+    """Return the format as the request has it."""
+    from anthropic import transform_schema  # noqa: PLC0415 - half a second that only those pay who talk to Claude
+
+    return {"type": "json_schema", "schema": transform_schema(_plain(output.schema))}
+
+
+def _is_taken(node: object) -> bool:
+    if not is_plain_object(node) or not _NOT_TAKEN.isdisjoint(node) or all(kind not in node for kind in _KINDS):
+        return False
+    kind, others = node.get("type"), node.get("additionalProperties", False)
+    if is_array(kind) or (kind == "array" and "items" not in node):
+        return False
+    if kind == "object" and (others is not False or "properties" not in node):
+        return False
+    properties, alternatives = node.get("properties"), node.get("anyOf")
+    inner: list[object] = [*properties.values()] if is_plain_object(properties) else []
+    inner += alternatives if is_array(alternatives) else []
+    return all(map(_is_taken, [*inner, node["items"]] if "items" in node else inner))
+
+
+def _is_recursive(definitions: dict[str, Json]) -> bool:
+    """Return whether a definition refers to itself, directly or through others."""
+    leads = {name: _references(of) for name, of in definitions.items()}
+    for name, direct in leads.items():
+        reached, waiting = set[str](), set(direct)
+        while waiting:
+            reached |= waiting
+            waiting = {one for through in waiting for one in leads.get(through, ())} - reached
+        if name in reached:
+            return True
+    return False
+
+
+def _references(node: object) -> set[str]:
+    if is_array(node):
+        return {name for one in node for name in _references(one)}
+    if not is_plain_object(node):
+        return set()
+    own = node.get("$ref")
+    found = {own.rpartition("/")[2]} if isinstance(own, str) else set[str]()
+    return found.union(*(_references(one) for one in node.values()))
+
+
+def _plain(node: JsonObject) -> dict[str, object]:
+    return {**node}

@@ -1,0 +1,120 @@
+"""What answers are asked to be: a type as a JSON Schema, and the value of that type that an answer is."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Generic, TypeVar
+
+import msgspec
+
+from reenact.actors.environment.tools.arguments import model_argument, schema_of_type, with_whole_numbers
+from reenact.domain.errors import ConfigurationError, InvalidOutputError
+from reenact.domain.image import Image, OutputType
+from reenact.domain.output import OutputSpec, check_output
+from reenact.domain.plain import Json, JsonDict, is_mapping, made
+
+T_co = TypeVar("T_co", covariant=True)
+_NAMELESS = "answer"
+_IMPROPER = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST_NAME = 64
+_VALUE = "value"
+_NOT_AT_THE_TOP = ("anyOf", "oneOf", "allOf", "$ref")
+
+
+class Output(Generic[T_co]):
+    """What an answer is asked to be, and what reads it from JSON."""
+
+    __slots__ = ("_read", "spec")
+
+    def __init__(self, spec: OutputSpec, read: Callable[[Json], T_co]) -> None:
+        self.spec = spec
+        self._read = read
+
+    def value(self, output: Json, turn_id: str) -> T_co:
+        """Return the value, of which the runtime says that it fits the schema.
+
+        Raises:
+            InvalidOutputError: the type has rules of its own that no schema says, and it breaks one.
+        """
+        try:
+            return self._read(output)
+        except (msgspec.ValidationError, ValueError, TypeError) as error:
+            raise InvalidOutputError(turn_id, str(error)) from error
+
+
+def output_of(kind: object) -> Output[object]:
+    """Return what an answer is asked to be by a type, by the JSON Schema of an object, or by one that has a name.
+
+    Raises:
+        ConfigurationError: no answer could be held to it; the message says why.
+    """
+    if isinstance(kind, OutputSpec):
+        return Output(check_output(kind), _as_it_is)
+    if is_mapping(kind):
+        spec = check_output(made(OutputSpec, name=_NAMELESS, schema=kind))
+        return Output(spec, _as_it_is)
+    try:
+        return _of_type(kind)
+    except TypeError as error:  # it has no hash, so it is no type
+        raise ConfigurationError(f"output is a type, a JSON Schema or an OutputSpec, not {kind!r:.200}") from error
+
+
+def spec_of(output: OutputType | None) -> OutputSpec | None:
+    """Return the same without what reads it; None if nothing is asked."""
+    return None if output is None else output_of(output).spec
+
+
+def with_spec(image: Image) -> Image:
+    """Return the image with its output as a spec, which is what can be stored of it."""
+    output = getattr(image, "output", None)  # what is no image is refused elsewhere
+    return image if output is None else msgspec.structs.replace(image, output=spec_of(output))
+
+
+@lru_cache(maxsize=128)
+def _of_type(kind: object) -> Output[object]:
+    name = getattr(kind, "__name__", _NAMELESS)
+    try:
+        whole = schema_of_type(_VALUE, kind)
+    except (TypeError, NameError, NotImplementedError) as error:
+        why = str(error).rpartition("\n")[2]
+        raise ConfigurationError(f"output {name!r:.80}: the type has no JSON Schema ({why})") from error
+    schema, is_wrapped = _of_object(whole)
+    spec = check_output(OutputSpec(name=_IMPROPER.sub("_", str(name))[:_LONGEST_NAME] or _NAMELESS, schema=schema))
+    read = _reader(kind)
+    return Output(spec, (lambda output: read(_inner(output))) if is_wrapped else read)
+
+
+def _of_object(whole: JsonDict) -> tuple[JsonDict, bool]:
+    """Return the schema of the type, if it is that of an object, else that of an object with the value in it."""
+    properties, definitions = whole["properties"], whole.get("$defs")
+    assert isinstance(properties, dict)
+    inner = properties[_VALUE]
+    assert isinstance(inner, dict)
+    named = inner.get("$ref")
+    if isinstance(named, str) and isinstance(definitions, dict):
+        found = definitions.get(named.rpartition("/")[2])
+        inner = found if isinstance(found, dict) else inner
+    if inner.get("type") != "object" or any(keyword in inner for keyword in _NOT_AT_THE_TOP):
+        return whole, True
+    return {**inner, "$defs": definitions} if definitions else inner, False
+
+
+def _reader(kind: object) -> Callable[[Json], object]:
+    def read(output: Json) -> object:
+        try:
+            return msgspec.json.decode(msgspec.json.encode(output), type=kind, dec_hook=model_argument)
+        except msgspec.ValidationError:
+            whole = msgspec.json.encode(with_whole_numbers(output))
+            return msgspec.json.decode(whole, type=kind, dec_hook=model_argument)
+
+    return read
+
+
+def _inner(output: Json) -> Json:
+    return output[_VALUE] if isinstance(output, Mapping) else output
+
+
+def _as_it_is(output: Json) -> object:
+    return output
