@@ -12,12 +12,22 @@ from hypothesis import given, settings
 
 from reenact._runtime import codec
 from reenact.actors.envelopes import flat
-from reenact.domain.agent import AgentStarted, SoFar, TurnCompleted, TurnStarted
+from reenact.domain.agent import (
+    AgentStarted,
+    AnswerRecorded,
+    OutputAccepted,
+    OutputRejected,
+    SoFar,
+    StepStarted,
+    TurnCompleted,
+    TurnStarted,
+)
 from reenact.domain.announce import TODAY, Announced, announce, needed
 from reenact.domain.children import ChildrenInterrupted
 from reenact.domain.events import Context, EventData
+from reenact.domain.messages import TextBlock
 from reenact.domain.session import Session, evolve
-from tests.domain.examples import accepted
+from tests.domain.examples import CREATED, accepted
 from tests.domain.test_children import BORN, CALLING, ended
 from tests.projections.histories import Step, lineage, play, steps, steps_of
 
@@ -66,10 +76,16 @@ def goldens(chosen: list[Step]) -> Iterator[tuple[set[str], Golden]]:
             state = reduce(evolve, events, state)
 
 
-def of_children() -> Iterator[Golden]:
-    """Yield steps in which child sessions begin and end."""
-    forms = codec()
+def by_hand() -> Iterator[Golden]:
+    """Yield steps in which child sessions begin and end, and in which an answer is, or is not, what it must be."""
+    forms, turn = codec(), (CREATED, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))
+    answer = AnswerRecorded("t1", "m1", (TextBlock('{"a": 1}'),), "end_turn", False, {}, None, 2)  # noqa: FBT003
+    over = TurnCompleted("t1", "completed", "end_turn", {}, 0.0, "responding")
+    again, last = (OutputRejected("t1", "m1", 1, ("`a` is a text",), more, "responding", 2) for more in (True, False))
     for before, events in (
+        (turn, (answer, OutputAccepted("t1", "m1"), over)),
+        (turn, (answer, again, StepStarted("t1", 2, 2))),
+        (turn, (answer, last, over)),
         ((), (BORN, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))),
         (CALLING[:4], CALLING[4:]),
         (CALLING, (ended("waiting"), TurnCompleted("t1", "waiting", "waiting", {}, 0.0, "tool_executing"))),
@@ -100,7 +116,7 @@ def write() -> None:
                 lines.append(_encode(golden))
 
     collect()
-    lines += map(_encode, of_children())
+    lines += map(_encode, by_hand())
     DATA.mkdir(exist_ok=True)
     file_of(TODAY).write_bytes(b"\n".join(lines) + b"\n")
 

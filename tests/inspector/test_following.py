@@ -134,6 +134,11 @@ def test_a_page_that_has_lost_the_inspector_says_since_when(watched: Watched) ->
     watched.shows("#following.failed >> text=not following since")
 
 
+def shows(tab: Tab, length: int) -> None:
+    """Return when the answer is so long."""
+    tab(lambda page: page.wait_for_function(SHOWN, arg=length))
+
+
 def test_a_session_of_200_deltas_a_second_is_followed_without_falling_behind(watched: Watched) -> None:
     """With `make soak` for a minute, otherwise for a moment."""
     seconds = 60 if "SOAK_SEED" in os.environ else 1
@@ -144,7 +149,7 @@ def test_a_session_of_200_deltas_a_second_is_followed_without_falling_behind(wat
     behind: list[float] = []
     while told.is_alive():
         length, since = told.length, time.monotonic()
-        watched.tab(lambda page, length=length: page.wait_for_function(SHOWN, arg=length))
+        shows(watched.tab, length)
         behind.append(time.monotonic() - since)
 
     watched.talker.stops()
