@@ -61,7 +61,7 @@ class Current:
     @property
     def who(self) -> str:
         """Who answers here, in words."""
-        return self.answerer.name(self._model)
+        return self.answerer.name(self._model or self.answerer.default)
 
     @property
     def is_mocked(self) -> bool:
