@@ -20,23 +20,10 @@ from reenact.cli.parsing.preferences import who_answers
 from reenact.extensions.firing import without_secrets
 from reenact.testing import FakeChatAPI, FakeChatReply, FakeError, FakeMessagesAPI
 from tests.cli.conftest import PATIENCE, Outcome, Run
+from tests.cli.tools import FRIENDS
 
 scenarios("providers.feature")
 
-FRIENDS = """
-class Friend:
-    name = "friend"
-
-    def provide(self):
-        return self
-
-    def send_message(self, *, on_event, **question):
-        on_event({"type": "text_delta", "data": {"text": "Hello from a friend"}})
-        on_event({"type": "message_stop"})
-
-    def interrupt(self):
-        pass
-"""
 EVERYBODYS = ("anthropic", "httpx2", "msgspec", "openai", "prompt_toolkit", "pykka", "rich", "sqlalchemy", "typer")
 HOSTILE = f"from pathlib import Path; Path(__file__).with_name('ran.txt').touch()\n{FRIENDS}\nProvider = Friend\n"
 OPENAI_KEY = "sk-this-is-a-secret"
@@ -275,6 +262,19 @@ def test_a_server_of_models_is_served_as_settings_say(
 
     assert answerer.name(answerer.model_of(options.model)) == f"{server.url} (qwen3) answers"
     assert (llm.base_url, llm.api_key) == (server.url, None)
+
+
+def test_a_session_of_another_provider_goes_on_with_the_model_of_the_settings(
+    run: Run, environ: dict[str, str], server: FakeChatAPI
+) -> None:
+    begun = run("-p", "Hello", "--provider", "mock", "--output-format", "json").result["session_id"]
+    settings(Path(environ["HOME"]), provider="openai", baseUrl=server.url, model="qwen3")
+
+    done = run("-p", "And now?", "--resume", begun, OPENAI_API_KEY=OPENAI_KEY)
+
+    assert (done.code, done.out) == (0, "Hello from the fake API!\n"), done.err
+    assert server.requests[0].body["model"] == "qwen3"
+    assert [message["role"] for message in server.requests[0].body["messages"]] == ["user", "assistant", "user"]
 
 
 def test_no_key_of_one_is_sent_to_the_other(environ: dict[str, str]) -> None:

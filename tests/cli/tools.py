@@ -47,6 +47,23 @@ def fail() -> str:
 '''
 
 
+FRIENDS = """
+class Friend:
+    name = "friend"
+
+    def provide(self):
+        return self
+
+    def send_message(self, *, on_event, **question):
+        on_event({"type": "text_delta", "data": {"text": "Hello from a friend"}})
+        on_event({"type": "message_stop"})
+
+    def interrupt(self):
+        pass
+"""
+"""A module with a provider."""
+
+
 @dataclass(frozen=True)
 class Office:
     """An agent that can send mail: its model, its tools, and what it has sent."""

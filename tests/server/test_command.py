@@ -24,6 +24,7 @@ from websockets.sync.client import connect
 import reenact
 from reenact.cli import main
 from tests.cli.conftest import KEY
+from tests.cli.tools import FRIENDS
 from tests.server.conftest import TOKEN
 from tests.server.talk import PATIENCE, Talk
 from tests.server.test_frames import has_turned
@@ -154,6 +155,20 @@ def test_whoever_has_started_it_is_told_when_clients_can_come(start: Start, kind
 
     assert told == b"READY=1"
     assert served.end(signal.SIGTERM)[0] == 0
+
+
+def test_a_provider_of_the_user_s_own_answers_who_asks_a_server(
+    start: Start, environ: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "friends").mkdir()
+    (tmp_path / "friends/friends.py").write_text(FRIENDS)
+    served = start("--provider", "friends:Friend", PYTHONPATH=f"{environ['PYTHONPATH']}{os.pathsep}{tmp_path}/friends")
+
+    with reenact.Runtime.connect(served.url) as runtime:
+        answer = runtime.ask("Hello")
+
+    assert answer.text == "Hello from a friend"
+    assert "friends:Friend answers" in served.end(signal.SIGTERM)[1]
 
 
 def test_a_supervisor_that_is_gone_is_not_told(start: Start, tmp_path: Path) -> None:

@@ -55,7 +55,10 @@ def serve(options: ServeOptions, console: Console) -> int:
         image, prices = image_of(options), read_prices(options.prices)
         check_policy(options, image)
         answerer, llm = answering(
-            _environ(options, console.environ), provider=options.provider, base_url=options.base_url
+            _environ(options, console.environ),
+            provider=options.provider,
+            base_url=options.base_url,
+            usual_model=options.model,
         )
         console.variables = answerer.variables
         answerer.check_model(options.model)

@@ -127,8 +127,11 @@ def answering(
     base_url: str | None = None,
     model: str | None = None,
     system_prompt: str | None = None,
+    usual_model: str | None = None,
 ) -> tuple[Answering, LLMConfig]:
     """Return who answers, and how the model is reached.
+
+    Of a service that has no default model, the `usual_model` answers in sessions that were created without one.
 
     Raises:
         UnknownScenarioError: `MOCK_SCENARIO` names none that there is.
@@ -158,6 +161,7 @@ def answering(
     if base_url is not None:
         variables = msgspec.structs.replace(variables, url=BASE_URL)
     if name == OPENAI:
+        llm = msgspec.structs.replace(llm, model=llm.model or usual_model)
         return _openai(llm, variables, model, system_prompt), llm
     from reenact.actors.environment.claude.environment import ClaudeEnvironmentFactory  # noqa: PLC0415 - when it is needed
 

@@ -112,6 +112,7 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
             base_url=options.base_url,
             model=options.model if options.goes_on else None,
             system_prompt=options.system_prompt if options.goes_on else None,
+            usual_model=(options.of_new or options).model,
         )
         console.variables = answerer.variables
         if not options.goes_on:
