@@ -12,6 +12,7 @@ import msgspec
 
 from reenact.domain.chain import BEGINNING, DIGEST_SIZE, GENESIS, Row, Timer
 from reenact.domain.chain import End as StreamEnd
+from reenact.domain.children import ChildStarted
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError, UnstorableError
 from reenact.domain.session import SessionBranched, SessionCreated
 from reenact.domain.tools import is_object
@@ -33,6 +34,8 @@ from reenact.projections.transfer.redacting import Redactor
 
 TOLD_EVERY = 1000
 """Progress is told once for so many lines."""
+_LINKS = frozenset({"session-created", "child-started"})
+"""The stored names of the events that lead to other sessions of a family."""
 
 
 class RawLog(Protocol):
@@ -86,9 +89,10 @@ class Export:
         sessions: Sequence[str] | None = None,
         redacting: Redactor | None = None,
         feeds: bool = True,
+        family: bool = False,
         progress: OnProgress | None = None,
     ) -> None:
-        """Prepare to export these sessions with all that they need, everything if None.
+        """Prepare to export these sessions with all that they need, everything if None; with their families, if asked.
 
         Raises:
             SessionNotFoundError: a session is not in the log.
@@ -99,7 +103,7 @@ class Export:
         self._forms = forms
         self._redacting = redacting
         self._progress = progress
-        self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions)
+        self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions, family)
         self._feeds = feeds
         self._redacted = 0
         self.header = Header(
@@ -218,10 +222,14 @@ class Ends:
         return None
 
 
-def _needed(log: RawLog, forms: Forms, sessions: Sequence[str]) -> list[str]:
-    """Return the streams of the sessions, of what they branch off from, and of all their containers and images."""
+def _needed(log: RawLog, forms: Forms, sessions: Sequence[str], family: bool) -> list[str]:  # noqa: FBT001 - a value
+    """Return the streams of the sessions, of what they branch off from, and of all their containers and images.
+
+    With the family, those of the sessions that have called them, and of all child sessions, as far as they are there.
+    """
     needed: dict[str, None] = {}
     waiting = list(reversed(sessions))
+    kin: set[str] = set()
     while waiting:
         session_id = waiting.pop()
         stream = stream_of(session_id)
@@ -230,6 +238,8 @@ def _needed(log: RawLog, forms: Forms, sessions: Sequence[str]) -> list[str]:
         with closing(log.rows([stream])) as rows:
             first = next((row for row in rows if row.count), None)
         if first is None:
+            if session_id in kin:
+                continue
             raise SessionNotFoundError(session_id)
         needed[stream] = None
         _, event = forms.decode(*events_of(first)[0])
@@ -237,4 +247,23 @@ def _needed(log: RawLog, forms: Forms, sessions: Sequence[str]) -> list[str]:
             needed[f"container/{event.container_id}"] = needed[f"image/{event.image_id}"] = None
         if isinstance(event, SessionBranched):
             waiting.append(event.origin)
+        if family:
+            found = list(_kin(log, forms, stream))
+            kin.update(found)
+            waiting += found
     return list(needed)
+
+
+def _kin(log: RawLog, forms: Forms, stream: str) -> Iterator[str]:
+    """Yield the sessions that the stream is linked to."""
+    with closing(log.rows([stream])) as rows:
+        for row in rows:
+            for topic, state in events_of(row):
+                if topic.partition(":")[0] in _LINKS:
+                    match forms.decode(topic, state)[1]:
+                        case SessionCreated(parent=parent) if parent is not None:
+                            yield parent.session_id
+                        case ChildStarted(child_id=child_id):
+                            yield child_id
+                        case _:
+                            pass

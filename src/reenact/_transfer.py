@@ -56,6 +56,7 @@ def export_log(
     sessions: Sequence[str] | None = None,
     redaction: Redaction | None = None,
     feeds: bool = True,
+    family: bool = False,
     typed: bool = True,
     progress: OnProgress | None = None,
 ) -> Exported:
@@ -67,6 +68,7 @@ def export_log(
         sessions: only these, with all that they need; everything if None.
         redaction: what must not leave; what it takes out is marked, and the record that held it is sealed.
         feeds: whether what subscribers saw comes along.
+        family: whether the sessions come with those that have called them, and with all of their child sessions.
         typed: False for a log of other actors: its events are exported without the names of their fields.
         progress: told of progress.
 
@@ -92,6 +94,7 @@ def export_log(
             sessions=sessions,
             redacting=None if redaction is None else Redactor(redaction, forms),
             feeds=feeds,
+            family=family,
             progress=progress,
         )
         with _to(to, location) as file:

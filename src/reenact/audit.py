@@ -242,11 +242,14 @@ class Audit:
         sessions: Sequence[str] | None = None,
         redaction: Redaction | None = None,
         feeds: bool = True,
+        family: bool = False,
         progress: OnProgress | None = None,
     ) -> Exported:
         """Write the log, or these sessions with all that they need, to a file, as `export_log` does."""
         log = self._location.url
-        return export_log(log, to, sessions=sessions, redaction=redaction, feeds=feeds, progress=progress)
+        return export_log(
+            log, to, sessions=sessions, redaction=redaction, feeds=feeds, family=family, progress=progress
+        )
 
     def verify(
         self,

@@ -68,15 +68,18 @@ def test_what_followed_from_the_first_message_is_in_all_sessions(log: Path) -> N
     assert [one.type for one in why.effects if one.position in told[0].causes] == ["child-ended"]
 
 
-def test_without_the_child_the_end_of_it_comes_from_outside(log: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("of", ["parent", "child"])
+def test_what_is_not_in_the_log_is_outside_of_it(log: Path, tmp_path: Path, of: str) -> None:
     with Audit.open(log) as audit:
-        audit.export(tmp_path / "root.jsonl", sessions=["root"])
+        started = next(one for one in audit.entries() if one.type == "child-started")
+        child = str(started.data["child_id"])
+        audit.export(tmp_path / "one.jsonl", sessions=["root" if of == "child" else child])
+    import_log(tmp_path / "one.jsonl", tmp_path / "one.db")
 
-    import_log(tmp_path / "root.jsonl", tmp_path / "root.db")
-
-    with Audit.open(tmp_path / "root.db") as audit:
-        end = next(one for one in audit.entries() if one.type == "child-ended")
-        why = audit.why(end.position)
+    with Audit.open(tmp_path / "one.db") as audit:
+        kind = "child-ended" if of == "child" else "session-created"
+        why = audit.why(next(one for one in audit.entries() if one.type == kind).position)
 
     assert why.event.outside is not None
-    assert why.event.outside.kind == "child"
+    assert why.event.outside.kind == of
+    assert ("and the child session ses_" if of == "child" else "from session root") in why.text()

@@ -152,3 +152,11 @@ def test_a_page_is_of_one_session_as_it_is(run: Run, talked: list[str], tmp_path
     assert less.code == 2
     assert "--html writes one session as it is" in less.err
     assert not (tmp_path / "talk.html").exists()
+
+
+def test_a_family_is_that_of_a_session(run: Run, talked: list[str]) -> None:
+    refused = run("export", "one.jsonl", "--family", "--db", "here.db")
+    exported = run("export", "one.jsonl", "--family", "--session", talked[0], "--db", "here.db")
+
+    assert (refused.code, exported.code) == (2, 0)
+    assert "--family is that of a session" in refused.err

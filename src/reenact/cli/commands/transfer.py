@@ -38,6 +38,8 @@ def export(options: ExportOptions, console: Console) -> int:
         return _export_page(options, options.html, log, console)
     if options.file is None:
         raise typer.TyperException("Missing argument 'FILE'.")
+    if options.family and not options.sessions:
+        raise typer.TyperException("--family is that of a session; name it with --session, or export the whole log")
     is_output = options.file == "-"
     if options.hash_key is not None and options.redact is None and not options.redact_secrets:
         raise typer.TyperException("--hash-key marks what is taken out; give --redact or --redact-secrets with it")
@@ -50,6 +52,7 @@ def export(options: ExportOptions, console: Console) -> int:
             sessions=options.sessions or None,
             redaction=_redaction(options),
             feeds=not options.no_feeds,
+            family=options.family,
             progress=progress,
         )
     if is_output:

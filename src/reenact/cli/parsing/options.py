@@ -516,6 +516,7 @@ class ExportOptions(Paged, frozen=True, kw_only=True):
     sessions: Annotated[
         tuple[str, ...], option("Only this one, with all that it needs; may be given again.", "ID", "--session")
     ] = ()
+    family: Annotated[bool, option("With who has called the sessions, and their children.", None, "--family")] = False
     redact: Annotated[str | None, option("What must not leave, and secrets by their form.", "POLICY.json")] = None
     redact_secrets: Annotated[
         bool, option("API keys, tokens, passwords in URLs and private keys do not leave.", None, "--redact-secrets")

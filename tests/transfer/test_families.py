@@ -1,0 +1,61 @@
+"""An export can take the family of a session: who has called it, and all child sessions."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reenact import Audit, Runtime
+from reenact.audit import Redaction, import_log
+from tests.runtime.families import Plan, factory, furnish
+
+PLAN: Plan = [[("agent", [[("agent", ["deep"])], "middle"]), ("agent", ["two"])], "top"]
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log with a family of four sessions, and a session of none."""
+    path = tmp_path_factory.mktemp("family") / "log.db"
+    with Runtime.open(path, environment=factory(), synchronous="OFF") as runtime:
+        furnish(runtime)
+        runtime.sessions.create("c", "agent", session_id="other")
+        runtime.ask(json.dumps(PLAN), session="root", timeout=60)
+    return path
+
+
+def members(log: Path) -> list[str]:
+    with Audit.open(log) as audit:
+        return [entry.session_id or "" for entry in audit.entries() if entry.type == "session-created"]
+
+
+@pytest.mark.parametrize("named", [0, -1])
+@pytest.mark.parametrize("options", [{}, {"feeds": False}, {"redaction": Redaction()}])
+def test_the_family_of_any_of_its_sessions_is_whole(
+    log: Path, tmp_path: Path, named: int, options: dict[str, Redaction]
+) -> None:
+    family = [one for one in members(log) if one != "other"]
+    with Audit.open(log) as audit:
+        audit.export(tmp_path / "family.jsonl", sessions=[family[named]], family=True, **options)  # type: ignore[arg-type]
+
+    import_log(tmp_path / "family.jsonl", tmp_path / "family.db")
+
+    assert sorted(members(tmp_path / "family.db")) == sorted(family)
+    with Audit.open(tmp_path / "family.db") as audit:
+        verdict = audit.verify()
+    assert (verdict.findings, verdict.kin_missing) == ((), 0)
+
+
+def test_a_session_leaves_alone_unless_its_family_is_asked_for(log: Path, tmp_path: Path) -> None:
+    with Audit.open(log) as audit:
+        audit.export(tmp_path / "root.jsonl", sessions=["root"])
+    import_log(tmp_path / "root.jsonl", tmp_path / "root.db")
+
+    with Audit.open(tmp_path / "root.db") as audit:
+        audit.export(tmp_path / "again.jsonl", sessions=["root"], family=True)
+        verdict = audit.verify()
+
+    assert members(tmp_path / "root.db") == ["root"]
+    assert verdict.is_whole
+    assert verdict.kin_missing == 2
