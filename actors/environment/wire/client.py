@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import importlib.util
 import os
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Generic, Protocol, TypeVar
@@ -33,7 +34,7 @@ class Refused(Protocol):
     def has_redirect_location(self) -> bool: ...
 
 
-class ApiClient(Generic[Sdk]):
+class ApiClient(ABC, Generic[Sdk]):
     """Makes a client of an SDK for the loop that asks for it, and closes it when it is disposed of or the loop ends.
 
     Raises:
@@ -69,13 +70,13 @@ class ApiClient(Generic[Sdk]):
             return client
         return self._live[loop][0]
 
+    @abstractmethod
     def _made(self) -> Sdk:
         """Return a new client of the SDK, which is imported here: that takes half a second."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _refusal(self, error: Exception) -> Fault | None:
         """Return the fault, if the error says that the API refused the request."""
-        raise NotImplementedError
 
     @contextlib.contextmanager
     def _faults(self) -> Generator[None]:
