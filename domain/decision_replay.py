@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from reenact.domain import session as sessions
-from reenact.domain.agent import AnswerRecorded, RulesRecorded
+from reenact.domain.agent import AnswerRecorded, OutputAccepted, OutputRejected, RulesRecorded
 from reenact.domain.causes import AnyCommand, read_cause
 from reenact.domain.container import CreateContainer
 from reenact.domain.errors import LogUnusableError, ReenactError
@@ -33,6 +33,7 @@ from reenact.domain.turns import Decided
 Decide: TypeAlias = Callable[[Session, SessionCommand], tuple[SessionEvent, ...]]
 Evolve: TypeAlias = Callable[[Session, SessionEvent], Session]
 _OF_CALLS = (ToolUseBlock, ToolResultBlock)
+_CHECKED = (OutputAccepted, OutputRejected)
 _OUTCOMES = (ToolEdited, ToolRejected, HumanResponded, ToolResult, RulesRecorded)
 """Of what a step follows from, what decides how it goes on; all else is only passed on."""
 _BEGINNING = Session()
@@ -186,12 +187,14 @@ def difference(recorded: object, decided: object) -> str:
 
 
 def _rests_on_marks(session: Session, step: Sequence[SessionEvent]) -> bool:
-    """Return whether something was taken out of the calls, the results or the rules that the step follows from."""
+    """Return whether something was taken out of the calls, results, rules or outputs that the step follows from."""
     said = [block for one in session.conversation[-2:] for block in one.content]
     said += [block for event in step if isinstance(event, AnswerRecorded) for block in event.content]
-    calls = [block for block in said if isinstance(block, _OF_CALLS)]
+    is_checked = any(isinstance(event, _CHECKED) for event in step)
+    calls = [block for block in said if is_checked or isinstance(block, _OF_CALLS)]
     outcomes = [event for event in step if isinstance(event, _OUTCOMES)]
-    return any(map(is_marked, (session.round, session.rules, calls, outcomes)))
+    wanted = None if session.turn is None else session.turn.output
+    return any(map(is_marked, (session.round, session.rules, wanted, calls, outcomes)))
 
 
 def _as_it_stands(session: Session) -> Session:

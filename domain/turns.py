@@ -342,7 +342,7 @@ def _ask_for_output(story: Story, command: Finish, faults: tuple[str, ...]) -> N
     again = turn.rejected < output.retries and rules.runs_tools  # else nobody hears of another step
     _reject_output(story, turn, command, faults, again=again)
     if not again:
-        failure = Failure(INVALID, f"the answer does not fit what was asked for: {'; '.join(faults)}")
+        failure = Failure(INVALID, f"the answer does not fit what was asked for, after {turn.rejected + 1} attempts")
         _end(story, SoFar(failure=failure, untold=True), "failed", command, INVALID)
     elif not _over_cost(story, rules, command.at) and _is_asked_again(story, turn, command):
         return

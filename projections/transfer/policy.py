@@ -120,6 +120,10 @@ _GROUPS = (
     (("human-responded.value", True), ("tool-result.result", False)),
     (("tool-rejected.reason", True), ("tool-result.result", False)),
 )
+_QUOTES: Final[Mapping[FieldPath, FieldPath]] = {
+    ("answer-recorded", "content", "text"): ("output-rejected", "errors"),
+}
+"""What is quoted somewhere else, and goes there, too; but not the other way round."""
 _CONTENTS = tuple(tuple((tuple(name.split(".")), keeps) for name, keeps in group) for group in _GROUPS)
 
 
@@ -132,6 +136,7 @@ def with_copies(paths: Iterable[FieldPath]) -> set[FieldPath]:
         if path in found:
             continue
         found.add(path)
+        waiting += (quote for place, quote in _QUOTES.items() if _inside(path, place) is not None)
         for content in _CONTENTS:
             for place, keeps in content:
                 inside = _inside(path, place)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ import pytest
 from reenact import (
     Answer,
     AsyncRuntime,
+    Audit,
     ConfigurationError,
     Image,
     InvalidOutputError,
@@ -21,11 +23,12 @@ from reenact import (
     tool,
 )
 from reenact._aio import AsyncFacades
+from reenact.audit import Redaction, export_log, import_log
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.messages import Said, ToolResultBlock
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider, MockScenario, wait_until
-from tests.logs import copy_log
+from tests.logs import copy_log, log_at
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.gated import HOLD, STOP, GatedFactory, text
 
@@ -234,3 +237,36 @@ def test_mocks_say_values(opened: Open, as_driver: bool) -> None:  # noqa: FBT00
     assert runtime.ask("x", image="i", output=Number).output == Number(7)
     mock.set_scenario("structured-output")
     assert runtime.ask("x", image="i", output=Number).output == Number(0)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Redaction(fields=("answer-recorded.content",)),
+        Redaction(fields=("*.content",)),
+        Redaction(values=("secret",)),
+        Redaction(fields=("message-accepted.output",)),
+    ],
+    ids=["the answers", "all contents", "a value", "what was asked for"],
+)
+def test_a_log_without_the_answers_says_nothing_of_them_and_holds(
+    opened: Open, log: str, mock: GatedFactory, tmp_path: Path, policy: Redaction
+) -> None:
+    said = iter(['{"n": "secret"}', '{"n": 5, "said": "secret"}', '{"secret": 1}', "secret", "secret", "secret"])
+    mock.scenarios.define_scenario("secretive", lambda _: [text(next(said)), STOP])
+    mock.set_scenario("secretive")
+    with opened() as runtime:
+        furnish(runtime)
+        first = runtime.ask("x", image="i", output=Number)
+        second = runtime.ask("x", session=first.session_id, output=Number)
+    assert (first.output, second.outcome) == (Number(5, "secret"), "failed")
+
+    export_log(log, tmp_path / "left.jsonl", redaction=policy)
+    import_log(tmp_path / "left.jsonl", log_at(tmp_path / "left.db"))
+
+    leaves_answers = policy.fields == ("message-accepted.output",)
+    assert ("secret" in (tmp_path / "left.jsonl").read_text("utf-8")) == leaves_answers
+    with Audit.open(log_at(tmp_path / "left.db")) as audit:
+        (replayed,) = audit.replay(first.session_id)
+        assert replayed.divergence is None
+        assert audit.verify().findings == ()
