@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Literal, Protocol, TypeVar, overload
 
 from reenact.actors.feed.consumers import check_cursor
+from reenact.actors.feed.family import FamilyStream, cursors_of
 from reenact.actors.feed.handlers import Handler, Registration
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.observable import Observable
@@ -459,9 +460,25 @@ class Events(Observable[Registration]):
         self._check()
         return self._feed.subscribe(session_id, check_text("the client id", client_id), after, auto_ack=auto_ack)
 
-    def stream(self, session_id: str, after: int = 0) -> Following:
-        """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on."""
+    @overload
+    def stream(self, session_id: str, after: int = 0) -> Following: ...
+    @overload
+    def stream(
+        self, session_id: str, after: int | Mapping[str, int] = 0, *, children: Literal[True]
+    ) -> FamilyStream: ...
+    def stream(
+        self, session_id: str, after: int | Mapping[str, int] = 0, *, children: bool = False
+    ) -> Following | FamilyStream:
+        """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on.
+
+        With `children`, those of its child sessions come, too: of those that start behind `after`, and of those that
+        `after` names, as a mapping of ids of sessions to cursors, such as the `cursors` of an earlier stream.
+        """
         self._check()
+        if children:
+            return FamilyStream(
+                lambda id_, at: self._feed.subscribe(id_, None, at), session_id, cursors_of(session_id, after)
+            )
         return self._feed.subscribe(session_id, None, check_cursor("`after`", after))
 
     def compact(self) -> Compacted:

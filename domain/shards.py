@@ -28,6 +28,11 @@ def child_key(root: str) -> str:
     return f"{_hash(_SESSIONS + root):016x}"
 
 
+def is_child(session_id: str) -> bool:
+    """Return whether the id is that of a child session, to judge by its form."""
+    return _CHILD.fullmatch(session_id) is not None
+
+
 @lru_cache(1 << 16)
 def _hash(stream: str) -> int:
     key = stream.removeprefix(_SESSIONS)

@@ -17,6 +17,7 @@ from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, SessionNotFoundError
 from reenact.domain.events import EventData
 from reenact.domain.messages import check_text
+from reenact.domain.shards import is_child
 
 
 class Feed(Awaited):
@@ -214,7 +215,7 @@ class Feed(Awaited):
 
 
 def _must_reach(session_id: str, after: int, end: int) -> None:
-    if end == 0:
+    if end == 0 and not is_child(session_id):  # one that has started may begin a moment later
         raise SessionNotFoundError(session_id)
     if after > end:
         message = f"the last event of session {session_id!r} has the cursor {end}; nothing comes after {after}"

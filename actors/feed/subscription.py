@@ -8,6 +8,7 @@ import contextlib
 import logging
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Self
 
@@ -163,6 +164,19 @@ class Subscription:
         """Do the same as `ack` without blocking the event loop."""
         waker = self._loops.waker(asyncio.get_running_loop())
         await named(self._consumer, self.topic).aack(self.cursor if cursor is None else cursor, self.cursor, waker)
+
+    def when_more(self, waiter: Waiter) -> Callable[[], object]:
+        """Have the waiter called, on any thread, when there may be more, or nothing more comes; return what forgets it.
+
+        It must return at once, and is called at once if there is more.
+        """
+        need, after = self._look()
+        if need is not Need.NEWS:
+            waiter()
+            return _nothing
+        if not self._begin_to_wait(waiter, ANY_THREAD, after):
+            waiter()
+        return partial(self._end_wait, waiter, ANY_THREAD)
 
     def unsubscribe(self) -> None:
         """End it, and wake who waits for it. What is acknowledged is kept. Idempotent."""
@@ -360,6 +374,10 @@ class Subscription:
     def _end_wait(self, waiter: Waiter, waker: Waker) -> None:
         del self._waiters[waiter]
         self._position.topic.forget(waker, waiter)
+
+
+def _nothing() -> None:
+    """Forget nothing."""
 
 
 def check_count(limit: object) -> None:

@@ -75,6 +75,7 @@ if TYPE_CHECKING:
     from reenact.actors.environment.tools.outcome import ToolOutcome
     from reenact.actors.environment.tools.tool import Tool, tool
     from reenact.actors.environment.tools.toolbox import Toolbox
+    from reenact.actors.feed.family import FamilyStream
     from reenact.actors.feed.retention import Compacted, Retention
     from reenact.actors.feed.subscription import Subscription
     from reenact.actors.journal.api import Entry, Remembered, Segment
@@ -181,6 +182,7 @@ __all__ = [
     "EventLoopActor",
     "EventSourcedActor",
     "ExportUnusableError",
+    "FamilyStream",
     "HistoryDiffersError",
     "Image",
     "ImageBlock",
@@ -310,6 +312,7 @@ __getattr__, __dir__ = lazy_names(
         "reenact.actors.environment.tools.tool": "Tool tool",
         "reenact.actors.environment.tools.toolbox": "Toolbox",
         "reenact.actors.feed.retention": "Compacted Retention",
+        "reenact.actors.feed.family": "FamilyStream",
         "reenact.actors.feed.subscription": "Subscription",
         "reenact.actors.journal.api": "Entry Remembered Segment",
         "reenact.actors.journal.codec": "Event",

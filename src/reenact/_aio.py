@@ -11,6 +11,7 @@ from typing import (
     TYPE_CHECKING,
     Concatenate,
     Generic,
+    Literal,
     NoReturn,
     ParamSpec,
     Protocol,
@@ -23,6 +24,8 @@ from typing import (
 from reenact._runtime import Runtime
 from reenact.actors.asking import Asker, Following, Turns, Waiting
 from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
+from reenact.actors.feed.consumers import check_cursor
+from reenact.actors.feed.family import FamilyStream
 from reenact.actors.feed.handlers import Handler
 from reenact.actors.feed.observable import Observable
 from reenact.actors.feed.subscription import Subscription
@@ -305,9 +308,20 @@ class AsyncEvents(Twin, Observable[AsyncSubscription]):
             lambda: self._threads.call(self._events.subscribe, session_id, client_id, after, auto_ack=auto_ack)
         )
 
-    def stream(self, session_id: str, after: int = 0) -> Subscribing[Subscription]:
+    @overload
+    def stream(self, session_id: str, after: int = 0) -> Subscribing[Subscription]: ...
+    @overload
+    def stream(
+        self, session_id: str, after: int | Mapping[str, int] = 0, *, children: Literal[True]
+    ) -> Subscribing[FamilyStream]: ...
+    def stream(
+        self, session_id: str, after: int | Mapping[str, int] = 0, *, children: bool = False
+    ) -> Subscribing[Subscription] | Subscribing[FamilyStream]:
         """See `Events.stream`: iterate with `async for`."""
-        return Subscribing(lambda: self._threads.call(self._events.stream, session_id, after))
+        if children:
+            return Subscribing(lambda: self._threads.call(self._events.stream, session_id, after, children=True))
+        begin = check_cursor("`after`", after)
+        return Subscribing(lambda: self._threads.call(self._events.stream, session_id, begin))
 
     compact = awaited(Events.compact)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
-from typing import Self
+from collections.abc import Generator, Mapping
+from typing import Literal, Self, overload
 
 from reenact._aio import AsyncFacades, AsyncSubscription, Subscribing, Threads, on_loop
+from reenact.actors.feed.consumers import check_cursor
+from reenact.actors.feed.family import FamilyStream
 from reenact.actors.feed.handlers import Handler
 from reenact.actors.feed.observable import Observable
 from reenact.client.handlers import RemoteListener
@@ -59,9 +61,28 @@ class AsyncRemoteEvents(Observable[AsyncRemoteListener]):
         """See `RemoteEvents.subscribe`: iterate with `async for`, acknowledge with `aack`."""
         return Subscribing(lambda: self._stand(self._of.follow(session_id, client_id, after, auto_ack=auto_ack)))
 
-    def stream(self, session_id: str, after: int = 0) -> Subscribing[RemoteSubscription]:
+    @overload
+    def stream(self, session_id: str, after: int = 0) -> Subscribing[RemoteSubscription]: ...
+    @overload
+    def stream(
+        self, session_id: str, after: int | Mapping[str, int] = 0, *, children: Literal[True]
+    ) -> Subscribing[FamilyStream]: ...
+    def stream(
+        self, session_id: str, after: int | Mapping[str, int] = 0, *, children: bool = False
+    ) -> Subscribing[RemoteSubscription] | Subscribing[FamilyStream]:
         """See `RemoteEvents.stream`: iterate with `async for`."""
-        return Subscribing(lambda: self._stand(self._of.follow_unnamed(session_id, after)))
+        if children:
+            return Subscribing(lambda: self._stand_all(*self._of.follow_family(session_id, after)))
+        begin = check_cursor("`after`", after)
+        return Subscribing(lambda: self._stand(self._of.follow_unnamed(session_id, begin)))
+
+    async def _stand_all(self, family: FamilyStream, top: RemoteSubscription) -> FamilyStream:
+        try:
+            await self._of.settled(top.standing)
+        except BaseException:
+            family.unsubscribe()
+            raise
+        return family
 
     async def _stand(self, subscription: RemoteSubscription) -> RemoteSubscription:
         try:

@@ -64,7 +64,10 @@ DIFFERENCES: dict[str, dict[str, str]] = {
         **SUBSCRIBING,
         "connect": "`AsyncRuntime.connect` returns it",
         **dict.fromkeys(("default_image", "asker"), INTERNAL),
-        **{f"events.{name}": INTERNAL for name in ("begin", "follow", "follow_unnamed", "register", "settled")},
+        **{
+            f"events.{name}": INTERNAL
+            for name in ("begin", "follow", "follow_family", "follow_unnamed", "register", "settled")
+        },
     },
     "AsyncActorSystem": {
         **dict.fromkeys(("open", "in_memory"), SETTINGS),

@@ -7,12 +7,13 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Self, TypeVar
+from typing import Literal, Self, TypeVar, overload
 
 import msgspec
 
 from reenact.actors.asking import Asker, Asking
 from reenact.actors.feed.consumers import check_cursor
+from reenact.actors.feed.family import FamilyStream, cursors_of
 from reenact.actors.feed.handlers import Handler, check_handler, check_session, check_type
 from reenact.actors.feed.observable import Observable
 from reenact.actors.kernel.at_exit import AtExit
@@ -95,9 +96,24 @@ class RemoteEvents(Observable[RemoteListener]):
         """
         return self._stand(self.follow(session_id, client_id, after, auto_ack=auto_ack))
 
-    def stream(self, session_id: str, after: int = 0) -> RemoteSubscription:
-        """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on."""
-        return self._stand(self.follow_unnamed(session_id, after))
+    @overload
+    def stream(self, session_id: str, after: int = 0) -> RemoteSubscription: ...
+    @overload
+    def stream(
+        self, session_id: str, after: int | Mapping[str, int] = 0, *, children: Literal[True]
+    ) -> FamilyStream: ...
+    def stream(
+        self, session_id: str, after: int | Mapping[str, int] = 0, *, children: bool = False
+    ) -> RemoteSubscription | FamilyStream:
+        """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on.
+
+        With `children`, those of its child sessions come, too; see `Events.stream`.
+        """
+        if not children:
+            return self._stand(self.follow_unnamed(session_id, check_cursor("`after`", after)))
+        family, top = self.follow_family(session_id, after)
+        self._settled(top.standing, family.unsubscribe)
+        return family
 
     def follow(
         self, session_id: str, client_id: str | None, after: int | None, *, auto_ack: bool
@@ -115,6 +131,17 @@ class RemoteEvents(Observable[RemoteListener]):
     def follow_unnamed(self, session_id: str, after: int) -> RemoteSubscription:
         """Do as `stream`, but without waiting for the server."""
         return self._open(session_id, None, check_cursor("`after`", after), auto_ack=False)
+
+    def follow_family(self, session_id: str, after: object) -> tuple[FamilyStream, RemoteSubscription]:
+        """Do as `stream` with children, but without waiting for the server; return what follows the top, too."""
+        followed: dict[str, RemoteSubscription] = {}
+
+        def follow(id_: str, at: int) -> RemoteSubscription:
+            followed[id_] = self.follow_unnamed(id_, at)
+            return followed[id_]
+
+        family = FamilyStream(follow, session_id, cursors_of(session_id, after))
+        return family, followed[session_id]
 
     def _open(self, session_id: str, client_id: str | None, after: int | None, *, auto_ack: bool) -> RemoteSubscription:
         if not is_sayable(session_id):

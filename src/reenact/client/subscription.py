@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import time
 import weakref
+from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Final, Self
 
@@ -149,6 +150,13 @@ class RemoteSubscription:
     async def aack(self, cursor: int | None = None) -> None:
         """Do the same as `ack` without blocking the event loop."""
         await self._link.result_async(self._acknowledge(cursor), self._timeout, self._late)
+
+    def when_more(self, waiter: Callable[[], object]) -> Callable[[], object]:
+        """Have the waiter called, on any thread, when there may be more, or nothing more comes; return what forgets it.
+
+        It must return at once, and is called at once if there is more.
+        """
+        return self._buffer.watch(waiter)
 
     def unsubscribe(self) -> None:
         """End it, and wake who waits for it. What is acknowledged is kept. Idempotent."""

@@ -8,6 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, InvalidStateError
+from functools import partial
 from typing import Generic, TypeVar
 
 from reenact.domain.errors import ReenactError, RuntimeClosedError
@@ -115,6 +116,7 @@ class Buffer(Generic[T]):
         self._events: deque[tuple[T, int]] = deque()
         self._changed = threading.Condition()
         self._waiters: dict[asyncio.Future[None], asyncio.AbstractEventLoop] = {}
+        self._watchers: list[Callable[[], object]] = []
 
     @property
     def is_done(self) -> bool:
@@ -184,8 +186,22 @@ class Buffer(Generic[T]):
             with self._changed:
                 self._waiters.pop(waiter, None)
 
+    def watch(self, watcher: Callable[[], object]) -> Callable[[], object]:
+        """Have the watcher called once there is something, or the end; return what forgets it."""
+        with self._changed:
+            if self._events or self._over:
+                watcher()
+            self._watchers.append(watcher)
+        return partial(self._forget, watcher)
+
+    def _forget(self, watcher: Callable[[], object]) -> None:
+        with self._changed:
+            self._watchers.remove(watcher)
+
     def _wake(self) -> None:
         self._changed.notify_all()
+        for watcher in self._watchers:
+            watcher()
         waiters, self._waiters = self._waiters, {}
         for waiter, loop in waiters.items():
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits there any more

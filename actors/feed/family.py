@@ -1,0 +1,281 @@
+"""The events of a session and of its child sessions, as one stream over a subscription to each of them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, Protocol, Self
+
+from reenact.actors.feed.consumers import check_cursor
+from reenact.actors.feed.subscription import AT_ONCE, check_count
+from reenact.actors.feed.waking import Alarm, Waiter, set_result
+from reenact.domain.commands import RuntimeEvent
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.events import ChildEnded, ChildStarted
+from reenact.domain.plain import is_mapping, seconds_of
+
+
+class Followed(Protocol):
+    """A subscription to one session, of a runtime or of one that is connected to."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more comes."""
+        ...
+
+    def take(self, limit: int = ...) -> list[RuntimeEvent]:
+        """Return what there is, at most so many events, without waiting for more."""
+        ...
+
+    def when_more(self, waiter: Waiter) -> Callable[[], object]:
+        """Have the waiter called when there may be more, or nothing more comes; return what forgets it."""
+        ...
+
+    def unsubscribe(self) -> None:
+        """End it."""
+        ...
+
+
+_NEVER: Final = 1 << 63
+Follow = Callable[[str, int], Followed]
+"""Follows a session from behind a cursor on, also a child session that has not begun yet; does not block."""
+
+
+class FamilyStream:
+    """The events of a session, of its children and of theirs, each once, and those of each session in order.
+
+    A child is followed from the `child_started` that its parent hears of it up to the cursor that its `child_ended`
+    names; over a connection, its last events can come behind that. `context.session_id` of an event says whose it is;
+    each session has cursors of its own. Iterate over it, with `for` or `async for`; or ask with `next` and `take`. It
+    ends with the subscription to the session at the top, or by `unsubscribe`, which leaving its `with` block does, too.
+    It is for one consumer.
+
+    To go on later where this one has come to, hand in its `cursors`.
+    """
+
+    def __init__(self, follow: Follow, session_id: str, after: Mapping[str, int]) -> None:
+        """Follow the session, and those children that `after` has a cursor for; see `cursors_of`."""
+        self.topic: Final = session_id
+        """The id of the session at the top."""
+        self.cursors: Final = dict(after)
+        """The sessions that are followed, each with the cursor of its last event that was handed out."""
+        self._follow = follow
+        self._members: dict[str, _Member] = {}
+        self._ready: deque[RuntimeEvent] = deque()
+        """What was taken from the members, and not handed out."""
+        self._ends: dict[str, int] = {}
+        """Where the children end that have not been handed out up to there."""
+        for id_, cursor in after.items():
+            self._members[id_] = _Member(follow(id_, cursor), None, cursor)
+        self._top = self._members[session_id]
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing more comes."""
+        return not self._ready and self._top.is_over
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> RuntimeEvent:
+        envelope = self.next()
+        if envelope is None:
+            raise StopIteration
+        return envelope
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> RuntimeEvent:
+        while not self._ready:
+            if await asyncio.to_thread(self._gather):
+                continue
+            if self._top.is_over:
+                raise StopAsyncIteration
+            loop = asyncio.get_running_loop()
+            future: asyncio.Future[None] = loop.create_future()
+            forget = self._when_more(partial(loop.call_soon_threadsafe, set_result, future, None))
+            try:
+                await future
+            finally:
+                forget()
+        return self._hand_out()
+
+    def next(self, timeout: float | None = None) -> RuntimeEvent | None:
+        """Return the next event; None if none has come within so many seconds, or none will. Raises as `take` does."""
+        seconds = seconds_of(timeout)
+        until = None if seconds is None else time.monotonic() + seconds
+        while not self._ready and not self._gather():
+            left = None if until is None else until - time.monotonic()
+            if self._top.is_over or (left is not None and left <= 0):
+                return None
+            alarm = Alarm()
+            forget = self._when_more(alarm.ring)
+            try:
+                alarm.wait(left)
+            finally:
+                forget()
+        return self._hand_out()
+
+    def take(self, limit: int = 1000) -> list[RuntimeEvent]:
+        """Return what there is, at most so many events, without waiting for more; raises as subscriptions do."""
+        check_count(limit)
+        taken: list[RuntimeEvent] = []
+        while len(taken) < limit and (self._ready or self._gather()):
+            taken.append(self._hand_out())
+        return taken
+
+    def unsubscribe(self) -> None:
+        """End it. Idempotent."""
+        self._ready.clear()
+        for member in self._members.values():
+            member.leave()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.unsubscribe()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.unsubscribe()
+
+    def _hand_out(self) -> RuntimeEvent:
+        envelope = self._ready.popleft()
+        id_, cursor = envelope.context.session_id or "", envelope.cursor or 0
+        self.cursors[id_] = cursor
+        match envelope.data:
+            case ChildStarted() as started:
+                self.cursors.setdefault(started.child_id, 0)
+            case ChildEnded(outcome=outcome) as ended if outcome != "waiting":
+                self._ends[ended.child_id] = ended.cursor
+                self._end(ended.child_id)
+            case _:
+                pass
+        self._end(id_)
+        return envelope
+
+    def _end(self, id_: str) -> None:
+        """Forget the cursor of a child that was handed out up to its end."""
+        if self.cursors.get(id_, 0) >= self._ends.get(id_, _NEVER):
+            del self.cursors[id_], self._ends[id_]
+
+    def _gather(self) -> bool:
+        """Take what is there from the members, about so much at a time; return whether there was anything."""
+        while len(self._ready) < AT_ONCE and (envelope := self._next()) is not None:
+            self._ready.append(envelope)
+        return bool(self._ready)
+
+    def _next(self) -> RuntimeEvent | None:
+        """Take the next event, of the youngest session that has one, so that a child's come before its parent goes on.
+
+        How a child has ended comes behind all that it has had until then, which is in the log already.
+        """
+        for id_, member in reversed(list(self._members.items())):
+            if (envelope := self._next_of(id_, member)) is not None:
+                return envelope
+            if member.is_over and member is not self._top:
+                self._drop(id_)
+        return None
+
+    def _next_of(self, id_: str, member: _Member) -> RuntimeEvent | None:
+        envelope = member.look()
+        if envelope is None:
+            return None
+        if isinstance(envelope.data, ChildEnded):
+            child = self._members.get(envelope.data.child_id)
+            if child is not None and child.cursor < envelope.data.cursor:
+                before = self._next_of(envelope.data.child_id, child)
+                if before is not None:
+                    return before
+        member.pop()
+        self._pass(id_, envelope)
+        if member.has_ended:
+            self._drop(id_)
+        return envelope
+
+    def _pass(self, id_: str, envelope: RuntimeEvent) -> None:
+        """Begin to follow a child that starts, and follow one no longer that has ended."""
+        match envelope.data:
+            case ChildStarted() as started if started.child_id not in self._members:
+                self._members[started.child_id] = _Member(self._follow(started.child_id, 0), id_, 0)
+            case ChildEnded(outcome=outcome) as ended if outcome != "waiting" and ended.child_id in self._members:
+                child = self._members[ended.child_id]
+                child.until = ended.cursor
+                if child.has_ended:
+                    self._drop(ended.child_id)
+            case _:
+                pass
+
+    def _drop(self, id_: str) -> None:
+        """Let a child go that has ended, unless there are children of its own that have not."""
+        member = self._members[id_]
+        if not any(one.parent == id_ for one in self._members.values()):
+            del self._members[id_]
+            member.leave()
+            if member.parent is not None and member.parent in self._members and self._members[member.parent].has_ended:
+                self._drop(member.parent)
+
+    def _when_more(self, waiter: Waiter) -> Callable[[], object]:
+        forgets = [member.when_more(waiter) for member in self._members.values() if not member.is_over]
+
+        def forget() -> None:
+            for one in forgets:
+                one()
+
+        return forget
+
+
+class _Member:
+    """A session that is followed; `cursor` is that of the last event that was taken."""
+
+    def __init__(self, subscription: Followed, parent: str | None, cursor: int) -> None:
+        self.parent = parent
+        self.cursor = cursor
+        self.until = _NEVER
+        """The cursor with which it ends."""
+        self._subscription = subscription
+        self._events: deque[RuntimeEvent] = deque()
+
+    @property
+    def has_ended(self) -> bool:
+        return self.cursor >= self.until
+
+    @property
+    def is_over(self) -> bool:
+        return not self._events and self._subscription.closed
+
+    def look(self) -> RuntimeEvent | None:
+        """Return the next event, if it is there, and leave it."""
+        if not self._events:
+            self._events.extend(self._subscription.take(AT_ONCE))
+        return self._events[0] if self._events else None
+
+    def pop(self) -> None:
+        self.cursor = self._events.popleft().cursor or 0
+
+    def when_more(self, waiter: Waiter) -> Callable[[], object]:
+        return self._subscription.when_more(waiter)
+
+    def leave(self) -> None:
+        self._events.clear()
+        self._subscription.unsubscribe()
+
+
+def cursors_of(session_id: str, after: object) -> dict[str, int]:
+    """Return the cursors of the sessions to follow: that of the session at the top, or those of several by their ids.
+
+    Raises:
+        InvalidInputError: one of them is no cursor, or the session is not among them.
+    """
+    if not is_mapping(after):
+        return {session_id: check_cursor("`after`", after)}
+    if session_id not in after:
+        raise InvalidInputError(f"`after` names the cursor of each session; that of {session_id!r} is missing")
+    return {str(id_): check_cursor("`after`", cursor) for id_, cursor in after.items()}
