@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
-from reenact.cli import leave_current_folder
+from reenact.cli import leave_current_folder, main
 from reenact.cli.chat.answering import answering
 from reenact.cli.parsing.options import ServeOptions
 from reenact.cli.parsing.preferences import who_answers
@@ -329,9 +329,20 @@ def test_the_current_folder_is_left_out_where_the_interpreter_has_put_it(
     monkeypatch.chdir(here)
     monkeypatch.setattr(sys, "path", [here if one == "HERE" else one for one in path])
 
-    leave_current_folder(is_started=argv is None)
+    taken_out = leave_current_folder(is_started=argv is None)
 
     assert sys.path == [here if one == "HERE" else one for one in left]
+    assert len(taken_out) + len(left) == len(path)
+
+
+def test_a_program_that_calls_the_command_finds_its_own_modules_afterwards(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    before = [*sys.path]
+
+    assert main(["--version"]) == 0
+    assert sys.path == before
 
 
 def test_a_current_folder_that_is_gone_is_no_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

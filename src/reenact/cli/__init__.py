@@ -11,7 +11,15 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the command line asks for and return the exit code, which is 2 if the extra `cli` is not installed."""
-    leave_current_folder(is_started=argv is None)
+    left = leave_current_folder(is_started=argv is None)
+    try:
+        return _carry_out(argv)
+    finally:
+        if argv is not None:  # a program has called this, which goes on
+            sys.path[:0] = left
+
+
+def _carry_out(argv: Sequence[str] | None) -> int:
     try:
         from reenact.cli import app  # noqa: PLC0415 - so that this needs the standard library alone
     except ModuleNotFoundError as error:
@@ -21,14 +29,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     return app.main(argv)
 
 
-def leave_current_folder(*, is_started: bool) -> None:
+def leave_current_folder(*, is_started: bool) -> list[str]:
     """Look for no module in the current folder, which may be anybody's: `python -c` and `python -m` have it first.
 
-    What the environment names is kept, and so is what is installed there.
+    What the environment names is kept, and so is what is installed there. Returns what was taken out of the path.
     """
     first = sys.path[0] if sys.path else None
     if first == "" or (is_started and not sys.flags.safe_path and first == _current_folder()):
-        del sys.path[0]
+        return [sys.path.pop(0)]
+    return []
 
 
 def _current_folder() -> str | None:
