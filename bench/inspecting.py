@@ -1,28 +1,38 @@
-"""The inspector on a log of a million events: its pages, its memory, and what it costs whoever writes."""
+"""The inspector on long logs: its pages, its memory, and what it costs whoever writes, also while a browser follows."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
 import httpx2
+from playwright.sync_api import Page, sync_playwright
 
 from bench.large_log import SESSIONS, TURNS, write_large_log
 from bench.measure import Line, Sample, Workload, at_most, must, ratio_of_at_least, versus
 from bench.ours import Ours
 from bench.product import Sync, one_session
-from reenact import Runtime
+from reenact import Image, Runtime
+from reenact.actors.environment.api import OnEvent
+from reenact.domain.messages import Said
+from reenact.events import MessageStop, TextDelta
 
+RATE: Final = 200
+"""Deltas a second of an answer that a browser follows."""
+_CHROMIUM: Final = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 _WARM: Final = 100
 _PAGES: Final = 1_000
+_NEARLY: Final = ratio_of_at_least(0.95)
 _LINK: Final = re.compile(r'href="(/session\?id=[^"&]+)"')
 
 
@@ -37,21 +47,33 @@ class Served(NamedTuple):
 def workloads(*, quick: bool) -> Sequence[Workload]:
     """Return what is measured of the inspector."""
     turns = 500 if quick else 5_000
+    seconds = 2 if quick else 10
+    followed = Workload(
+        (Line(f"{RATE} deltas a second, followed in a browser", "deltas/s", "none", _NEARLY),),
+        versus(partial(_answer, seconds=seconds, is_followed=True), partial(_answer, seconds=seconds)),
+    )
+    fewer = 10 if quick else 1
     return [
+        _of_pages("1,000 sessions, a million events", sessions=SESSIONS // fewer, turns=TURNS),
+        _of_pages("one session, 100,000 events", sessions=1, turns=100 * TURNS // fewer),
         Workload(
-            (
-                Line("the first page of a new inspector, of 1,000,000 events", "ms", goal=at_most(200)),
-                Line("the slowest of the later pages", "ms", goal=at_most(200)),
-                Line("the largest page", "kB", goal=at_most(150)),
-                Line("memory that 1,000 pages more have cost", "MB", goal=at_most(10)),
-            ),
-            partial(_pages, sessions=SESSIONS // 10 if quick else SESSIONS),
-        ),
-        Workload(
-            (Line(f"{turns} turns beside an inspector", "turns/s", "none", ratio_of_at_least(0.95)),),
+            (Line(f"{turns} turns beside an inspector", "turns/s", "none", _NEARLY),),
             versus(partial(_turns, _Followed, turns=turns), partial(_turns, Ours, turns=turns)),
         ),
+        *([] if _CHROMIUM is None else [followed]),
     ]
+
+
+def _of_pages(what: str, *, sessions: int, turns: int) -> Workload:
+    return Workload(
+        (
+            Line(f"{what}: the first page of a new inspector", "ms", goal=at_most(200)),
+            Line(f"{what}: the slowest of the later pages", "ms", goal=at_most(200)),
+            Line(f"{what}: the largest page", "kB", goal=at_most(150)),
+            Line(f"{what}: memory that 1,000 pages more have cost", "MB", goal=at_most(10)),
+        ),
+        partial(_pages, sessions=sessions, turns=turns),
+    )
 
 
 @contextmanager
@@ -69,9 +91,9 @@ def served(log: Path) -> Generator[Served]:
             process.terminate()
 
 
-def _pages(directory: Path, _: int, *, sessions: int) -> Sequence[Sample]:
+def _pages(directory: Path, _: int, *, sessions: int, turns: int) -> Sequence[Sample]:
     log = directory / "log.db"
-    head = write_large_log(str(log), sessions, TURNS)
+    head = write_large_log(str(log), sessions, turns)
     with Runtime.open(log) as runtime:
         while runtime.lag:
             time.sleep(0.1)
@@ -85,11 +107,14 @@ def _pages(directory: Path, _: int, *, sessions: int) -> Sequence[Sample]:
         times: list[float] = []
         sizes = [len(first.content)]
         for address in addresses * 3:
-            begun = time.perf_counter()
-            page = client.get(address)
-            times.append(time.perf_counter() - begun)
-            sizes.append(len(page.content))
-            must(page.status_code == 200, f"the page {address} is there")
+            status = 503  # as long as a page says how far its state is
+            while status == 503:
+                begun = time.perf_counter()
+                page = client.get(address)
+                times.append(time.perf_counter() - begun)
+                sizes.append(len(page.content))
+                status = page.status_code
+            must(status == 200, f"the page {address} is there")
         for number in range(_WARM):
             client.get(addresses[number % len(addresses)])
         before = _resident(inspector.pid)
@@ -109,7 +134,8 @@ def _addresses(page: str, head: int) -> list[str]:
     found = ["/", "/?text=refund", "/?state=failed", "/waiting", "/costs", "/branches", "/chain"]
     found += [f"/event?at={at}" for at in (2, head // 2, head)]
     for one in sessions:
-        found += [one, f"{one}&show=events", f"{one}&show=json", one.replace("/session", "/state")]
+        found += [one, f"{one}&show=events", f"{one}&show=json", f"{one}&at={head // 2}"]
+        found += [f"{one.replace('/session', '/state')}{at}" for at in ("", f"&at={head // 2}")]
     return found
 
 
@@ -129,3 +155,66 @@ class _Followed(Ours):
 
 def _turns(side: type[Ours], directory: Path, *, turns: int) -> float:
     return one_session(turns)(side, directory / "bench.db", "NORMAL")
+
+
+class _Paced:
+    """A model that says so many deltas, one after the other at its pace."""
+
+    name = "paced"
+
+    def __init__(self, deltas: int) -> None:
+        self._deltas = deltas
+
+    def provide(self) -> _Paced:
+        return self
+
+    async def send_message(
+        self,
+        *,
+        messages: Sequence[Said],
+        system: str | None,
+        model: str | None,
+        max_tokens: int | None,
+        tools: Sequence[Mapping[str, object]],
+        on_event: OnEvent,
+    ) -> None:
+        begun = time.perf_counter()
+        for number in range(self._deltas):
+            await asyncio.sleep(begun + number / RATE - time.perf_counter())
+            on_event(TextDelta(text=f"{number:05} "))
+        on_event(MessageStop())
+
+    def interrupt(self) -> None:
+        """Nothing: the task is cancelled."""
+
+
+def _answer(directory: Path, *, seconds: int, is_followed: bool = False) -> float:
+    """Return how many deltas a second were written; the model says so many a second that this can be kept."""
+    log = directory / "bench.db"
+    with ExitStack() as stack:
+        runtime = stack.enter_context(
+            Runtime.open(log, llm_provider=_Paced(seconds * RATE), default_image=Image(id="chat"), synchronous="NORMAL")
+        )
+        runtime.containers.create(container_id="bench")
+        agent = runtime.sessions.run(runtime.sessions.create("bench", "chat", session_id="s").id)
+        page = stack.enter_context(_browser_at(stack.enter_context(served(log)))) if is_followed else None
+        begun = time.perf_counter()
+        turn = runtime.turns.wait(runtime.agents.receive(agent, "Count"), timeout=10 * seconds)
+        took = time.perf_counter() - begun
+        must(turn.outcome == "completed", "the answer was given")
+        if page is not None:
+            page.wait_for_selector("#rail >> text=Turn ended: completed", timeout=2_000)
+    return seconds * RATE / took
+
+
+@contextmanager
+def _browser_at(inspector: Served) -> Generator[Page]:
+    """Have the session open in a browser, which follows it."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=_CHROMIUM, chromium_sandbox=os.getuid() != 0)
+        page = browser.new_page()
+        page.goto(inspector.address)
+        page.goto(f"{inspector.address.partition('/?')[0]}/session?id=s")
+        page.wait_for_selector("#following >> text=following")
+        yield page
+        browser.close()

@@ -61,6 +61,10 @@ class Watched:
         """Wait until the page shows it."""
         self.tab(lambda page: page.wait_for_selector(selector))
 
+    def has_shown(self, length: int) -> None:
+        """Wait until the page has shown so many characters of the answer under way."""
+        self.tab(lambda page: page.wait_for_function(SHOWN, arg=length))
+
     def text(self, selector: str) -> str:
         return self.tab(lambda page: page.inner_text(selector))
 
@@ -134,11 +138,6 @@ def test_a_page_that_has_lost_the_inspector_says_since_when(watched: Watched) ->
     watched.shows("#following.failed >> text=not following since")
 
 
-def shows(tab: Tab, length: int) -> None:
-    """Return when the answer is so long."""
-    tab(lambda page: page.wait_for_function(SHOWN, arg=length))
-
-
 def test_a_session_of_200_deltas_a_second_is_followed_without_falling_behind(watched: Watched) -> None:
     """With `make soak` for a minute, otherwise for a moment."""
     seconds = 60 if "SOAK_SEED" in os.environ else 1
@@ -149,7 +148,7 @@ def test_a_session_of_200_deltas_a_second_is_followed_without_falling_behind(wat
     behind: list[float] = []
     while told.is_alive():
         length, since = told.length, time.monotonic()
-        shows(watched.tab, length)
+        watched.has_shown(length)
         behind.append(time.monotonic() - since)
 
     watched.talker.stops()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -170,3 +171,25 @@ def test_the_slider_carries_the_state_along(tab: Tab, night: Browser, asked: int
     assert tab(lambda page: page.inner_text("#told .says")).startswith("A message came in")
     assert tab(lambda page: page.url).endswith(f"at={tab(lambda page: page.inner_text('#told output'))}")
     assert not [said for said in tab.said if "404" not in said]
+
+
+def test_a_page_whose_state_takes_long_says_how_far_it_is_and_goes_on(
+    long: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["reenact.inspector.pages.state"], "AT_ONCE", 0)
+    monkeypatch.setattr(sys.modules["reenact.inspector.pages.state"], "SECONDS", 0.0)
+    last = texts(long.page("/state?id=long", 503), ".empty p")[0]
+    pages = [long.client.get("/event?at=2990&anew=yes").status_code for _ in range(3)]
+
+    assert "of which 1 000 have been read" in last
+    assert pages == [503, 503, 200]
+    assert long.page("/state?id=long&part=moment").select_one("#moment") is not None
+    assert attribute(long.page("/state?id=long&n=1").select_one("#slider"), "value") == "1"
+
+
+def test_states_are_read_on_from_where_they_were(long: Browser) -> None:
+    history, states = History(long.source.log, "long"), States()
+
+    assert [states.advance(history, 2500, 0.0) for _ in range(4)] == [1000, 2000, 2500, 2500]
+    assert states.advance(history, 3000, 60.0) == 3000
+    assert alike(states.at(history, 2999), whole(history, 2999))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from bisect import bisect_right, insort
 from collections import OrderedDict
 from functools import partial, reduce
@@ -43,16 +44,32 @@ class States:
         """
         begin, state = self._nearest(history, number)
         while begin < number:
-            end = min(number, begin - begin % EVERY + EVERY)
-            state = reduce(believe, history.rows(begin + 1, end), state)
-            state = _lightened(state, history, end)
-            self._keep(history, end, state)
-            begin = end
+            begin, state = self._go_on(history, number, begin, state)
         return state
+
+    def advance(self, history: History, number: int, seconds: float) -> int:
+        """Read on for the state behind the event of that number, for so long; return the last event that was read.
+
+        Raises:
+            LogUnusableError: as above.
+        """
+        until = time.monotonic() + seconds
+        begin, state = self._nearest(history, number)
+        while begin < number:
+            begin, state = self._go_on(history, number, begin, state)
+            if time.monotonic() > until:
+                break
+        return begin
 
     def ahead(self, history: History, number: int) -> int:
         """Return how many events have to be read for the state behind the event of that number."""
         return number - self._nearest(history, number)[0]
+
+    def _go_on(self, history: History, number: int, begin: int, state: Session) -> tuple[int, Session]:
+        end = min(number, begin - begin % EVERY + EVERY)
+        state = _lightened(reduce(believe, history.rows(begin + 1, end), state), history, end)
+        self._keep(history, end, state)
+        return end, state
 
     def _nearest(self, history: History, number: int) -> tuple[int, Session]:
         """Return the last state that is kept up to the event, and the number of its own event."""

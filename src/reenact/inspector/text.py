@@ -44,8 +44,10 @@ class _Run(NamedTuple):
 def visible(text: object) -> Markup:
     """Return the text as it stands, with what cannot be seen, or would act, as escapes that are marked as such.
 
-    Lines and tabs stay. Nothing in it becomes markup.
+    Lines and tabs stay. Nothing in it becomes markup; what is markup of ours stays that.
     """
+    if isinstance(text, Markup):
+        return text
     whole = str(text)
     return escape(whole) if _PLAIN.fullmatch(whole) else _written(_runs(whole))
 

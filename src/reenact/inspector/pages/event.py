@@ -12,6 +12,7 @@ from reenact.domain.stored import STORED
 from reenact.inspector.addresses import Address
 from reenact.inspector.evidence import decided_anew, link_of
 from reenact.inspector.pages.session import record_of
+from reenact.inspector.pages.state import folding
 from reenact.inspector.phrases import with_short_ids
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
@@ -83,7 +84,10 @@ def event(source: Source, address: Address) -> Page:
     causes, effects = _causes(story, place), _effects(story, place)
     line = _line(story, place)
     values = list(_values(row, line.call))
-    decide = address.text("anew") == "yes" or source.states.ahead(history, number) <= SOON
+    is_asked = address.text("anew") == "yes"
+    if is_asked and (page := folding(source, history, number)) is not None:
+        return page
+    decide = is_asked or source.states.ahead(history, number) <= SOON
     divergence = decided_anew(source.states, history, number) if decide else None
     agent = source.states.at(history, number).agent if decide else None
     frame |= {

@@ -27,6 +27,10 @@ TALK = 60
 """What was said in so many events is shown."""
 FAR = 400
 """Calls and messages between two positions are told if no more events are between them."""
+AT_ONCE = 10_000
+"""So many events are read for a state at once."""
+SECONDS = 0.1
+"""So long more are read before a page says how far that is."""
 TIMES = 5
 """So many times stand under the slider of a long session."""
 
@@ -55,6 +59,9 @@ def state(source: Source, address: Address) -> Page:
     number = min(max(number, 1), history.count)
     left = _number(history, address, "", "left") or max(1, number - 1)
     right = _number(history, address, "", "right") or number
+    is_part = address.choice("part", ("page", "moment"), "page") == "moment"
+    if not is_part and (page := folding(source, history, max(number, left, right))) is not None:
+        return page
     here = _moment(source, history, number)
     said = talk_of(here.story, history.between(max(1, number - TALK + 1), number, behind=0))
     low, high = sorted((left, right))
@@ -66,7 +73,7 @@ def state(source: Source, address: Address) -> Page:
     rules = None if here.session.rules is None else value_of(0, "", fields_of(here.session.rules))
     pending = here.pending
     return Page(
-        "state_part.html" if address.choice("part", ("page", "moment"), "page") == "moment" else "state.html",
+        "state_part.html" if is_part else "state.html",
         {
             "id": session_id,
             "container": here.session.container_id,
@@ -95,6 +102,19 @@ def state(source: Source, address: Address) -> Page:
             "compared": "left" in address.query or "right" in address.query,
             "room": room_of(values_of_talk(said), ROOM // 2),
         },
+    )
+
+
+def folding(source: Source, history: History, number: int) -> Page | None:
+    """Return the page that stands in the place of one for whose state too many events have to be read; else None.
+
+    It comes again by itself, and each time it has read on.
+    """
+    if source.states.ahead(history, number) <= AT_ONCE:
+        return None
+    done = source.states.advance(history, number, SECONDS)
+    return (
+        None if done == number else Page("folding.html", {"id": history.session_id, "done": done, "total": number}, 503)
     )
 
 
