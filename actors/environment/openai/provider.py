@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from reenact.actors.environment.api import LLMConfig
+from reenact.actors.environment.answer_tool import AnswerTool
+from reenact.actors.environment.api import LLMConfig, OnEvent
 from reenact.actors.environment.openai.chat import chat_messages, chat_tool
 from reenact.actors.environment.openai.chat_stream import ChatReader
 from reenact.actors.environment.openai.client import OpenAIClient, Reader
+from reenact.actors.environment.openai.output import schema_format
 from reenact.actors.environment.openai.responses import function_tool, input_items
 from reenact.actors.environment.openai.responses_stream import ResponsesReader
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver
 from reenact.actors.environment.wire.faults import Fault
+from reenact.actors.environment.wire.stream import is_json_object
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.messages import Said
+from reenact.domain.output import OutputSpec
 
 RESERVED = frozenset({"model", "messages", "input", "instructions", "stream", "tools"})
 """What `extra` may not hold, for it comes from elsewhere."""
@@ -101,7 +106,8 @@ class OpenAIProvider:
         most = min(asked, self._max_tokens or asked) if asked else None
         shaped = self._chat if self._api == "chat" else self._responses
         request = {**self._settings, **shaped(question, most, thoughts=thoughts), "model": model, **self._extra}
-        return {name: value for name, value in {**request, "stream": True}.items() if value is not None}
+        request |= {"stream": True, **self._format(question.output)}
+        return {name: value for name, value in request.items() if value is not None}
 
     def reader(self, message: MessageDecoder, question: Question) -> Reader:
         """Return what reads the answer."""
@@ -119,6 +125,16 @@ class OpenAIProvider:
         if names and not self._warned:
             self._warned = True
             _log.warning("not sent, because they are tools of the Messages API: %s", ", ".join(names))
+
+    def _format(self, output: OutputSpec | None) -> dict[str, object]:
+        """Return what the request says of a schema that the answer is to fit."""
+        if output is None:
+            return {}
+        if self._api == "chat":
+            return {"response_format": {"type": "json_schema", "json_schema": schema_format(output)}}
+        given = self._extra.get("text")
+        form = {"type": "json_schema", **schema_format(output)}
+        return {"text": {**(given if is_json_object(given) else {}), "format": form}}
 
     def _chat(self, question: Question, most: int | None, *, thoughts: bool) -> dict[str, object]:
         tools = [chat_tool(tool) for tool in question.tools if "input_schema" in tool]
@@ -147,6 +163,39 @@ class OpenAIDriver(StreamingDriver):
         super().__init__(client, patience, shares_client=True)
         self._provider = provider
         self._client = client
+
+    def takes_output(self, output: OutputSpec, model: str | None) -> bool:
+        """Return True: servers take schemas, or leave them alone; the answer is checked when it has come."""
+        return True
+
+    async def send_message(
+        self,
+        *,
+        messages: Sequence[Said],
+        system: str | None = None,
+        model: str | None = None,
+        max_tokens: int | None = None,
+        tools: Sequence[Mapping[str, object]] = (),
+        on_event: OnEvent,
+        output: OutputSpec | None = None,
+    ) -> None:
+        """Send the conversation and report the answer, which ends with a `message_stop` or an `error`.
+
+        Servers other than OpenAI's hold each answer to a schema, or refuse the request, where there are tools besides:
+        no tool would ever be called. There a tool stands for the answer.
+        """
+        if output is not None and tools and not self._client.is_openai:
+            tool = AnswerTool(output, tools, on_event)
+            tools, on_event, output = (*tools, tool.offered), tool.hear, None
+        await super().send_message(
+            messages=messages,
+            system=system,
+            model=model,
+            max_tokens=max_tokens,
+            tools=tools,
+            on_event=on_event,
+            output=output,
+        )
 
     def warn(self, question: Question) -> None:
         """Log once what is not sent."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
@@ -60,7 +61,7 @@ class Patience(msgspec.Struct, frozen=True):
             attempt += 1
 
 
-class StreamingDriver(Interruptible):
+class StreamingDriver(ABC, Interruptible):
     """Lets the model of an API answer, streaming; what the API is, a subclass says in three methods.
 
     The client is closed with the driver, unless it is shared.
@@ -101,20 +102,20 @@ class StreamingDriver(Interruptible):
         if not self._shares_client:
             self._api_client.dispose()
 
+    @abstractmethod
     def warn(self, question: Question) -> None:
         """Log once what is not sent."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def converse(self, question: Question, message: MessageDecoder, *, thoughts: bool) -> None:
         """Send the question and let the message take in the answer; without `thoughts` none are sent."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_about_thoughts(self, fault: Fault) -> bool:
         """Return whether it is the thoughts in the conversation that the API does not accept.
 
         They are bound to what they were thought after, and to the model; APIs tell that only in words.
         """
-        raise NotImplementedError
 
     async def _answer(self, question: Question, message: MessageDecoder) -> None:
         try:
