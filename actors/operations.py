@@ -22,6 +22,7 @@ from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.session import SessionActor
 from reenact.domain import commands
 from reenact.domain.agent import AgentInfo
+from reenact.domain.child_turns import WAKE
 from reenact.domain.commands import Sent
 from reenact.domain.container import ContainerInfo, CreateContainer
 from reenact.domain.content import check_content
@@ -552,10 +553,6 @@ class RuntimeOperations:
         if self._nodes is not None and self._live.session_of(agent.id) is None:
             return is_responding(self._journal, stream_of(agent.session_id), turn_id)
         return turn_id == self._live.responding(agent.id)
-
-
-WAKE = Stop(agent_id="", reason="crash", at=0)
-"""Stops nobody, for there is no such agent; but the session's actor reads its log, and sees to what it finds there."""
 
 
 def _closed() -> RuntimeClosedError:

@@ -27,11 +27,12 @@ from reenact.actors.kernel import ActorSystem
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.loop.config import here
-from reenact.actors.operations import WAKE, LiveAgents, Log, RuntimeOperations
+from reenact.actors.operations import LiveAgents, Log, RuntimeOperations
 from reenact.actors.reading import Follower, ReadModel
 from reenact.actors.requests import Requests
 from reenact.actors.session import Nodes, Recovery, Reply, SessionActor
 from reenact.domain.child_calls import depth_of
+from reenact.domain.child_turns import WAKE
 from reenact.domain.children import MAX_DEPTH, AgentTool, OfferedAgent
 from reenact.domain.commands import Response
 from reenact.domain.errors import (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -23,7 +22,7 @@ from reenact.domain import session as rules
 from reenact.domain.agent import Failure, SoFar, TurnContinued
 from reenact.domain.branching import waiting
 from reenact.domain.causes import cause_of
-from reenact.domain.children import ChildEnded, ChildStarted
+from reenact.domain.children import ChildStarted
 from reenact.domain.commands import MessageSendRequest, Response, response_to
 from reenact.domain.errors import SessionLockedError, ShardMovedError
 from reenact.domain.events import Context, Envelope, EventData
@@ -146,10 +145,6 @@ class Ports(Protocol):
     def agent_ends(self, agent_id: str) -> None:
         """Take note that the agent is live no more."""
         ...
-
-
-_WAKE = Stop(agent_id="", reason="crash", at=0)
-"""Stops nobody, but has an actor read its log."""
 
 
 def _origin(begins: SessionCommand | SessionEvent) -> Origin | None:
@@ -391,45 +386,25 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             self._unmade = Failure("environment_error", f"no environment could be made: {error}")
 
     def _tell_family(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
-        """Begin the children that have started, end those that nothing waits for, and tell the parent of an end."""
-        tell, at, first = self._ports.tell_kin, self._ports.now(), self.version - len(events) + 1
-        for version, event in enumerate(events, first):
-            child = family.child_of(self.state, event.child_id) if isinstance(event, ChildStarted) else None
-            if child is not None:
-                begin = family.beginning(self.state, child, version, self._ports.new_id, at)
-                tell(child.id, begin, self.context.id)
-        for child in family.to_interrupt(self.state, events):
-            tell(child.id, family.interrupting(family.PARENT, at))
-        parent = self.state.parent
-        if parent is not None and any(family.ends_turn(event) or isinstance(event, ChildEnded) for event in events):
-            report = self._report_to_parent()
-            if report is not None:
-                tell(parent.session_id, report)
+        """Tell children and parent what has become true for them."""
+        before, new_id, at = self.version - len(events), self._ports.new_id, self._ports.now()
+        for letter in family.letters(self.state, events, before, new_id=new_id, mark=self._mark, at=at):
+            self._ports.tell_kin(*letter)
         if isinstance(command, Run):
             self._ask_family()
 
     def _ask_family(self) -> None:
-        """Ask the children again how they stand, of which nobody has said how they ended; and wake the parent.
+        """Ask the children how they stand of which nobody has said how they ended; wake the parent, which asks, too."""
+        new_id, at = self._ports.new_id, self._ports.now()
+        for letter in family.questions(self.state, self._starts, new_id=new_id, mark=self._mark, at=at):
+            self._ports.tell_kin(*letter)
 
-        What was told may have been lost in a crash. The parent does the same when it is read from the log.
-        """
-        state, at = self.state, self._ports.now()
-        if state.parent is not None and family.is_open(state):
-            self._ports.tell_kin(state.parent.session_id, _WAKE)
-        asked = [child for child in state.children if child.is_open]
-        if not asked:
-            return
+    def _starts(self) -> dict[str, int]:
         rows = self._ports.journal.read(self.context.stream)
-        starts = {row.event.child_id: row.version for row in rows if isinstance(row.event, ChildStarted)}
-        for child in asked:
-            begin = family.beginning(state, child, starts[child.id], self._ports.new_id, at)
-            self._ports.tell_kin(child.id, begin, self.context.id)
-        for child in family.abandoned(state):
-            self._ports.tell_kin(child.id, family.interrupting(family.PARENT, at))
+        return {row.event.child_id: row.version for row in rows if isinstance(row.event, ChildStarted)}
 
-    def _report_to_parent(self) -> ReportChild | None:
-        mark = partial(self._ports.mark_of, self.context.id, self.version)
-        return family.reported(self.state, mark, self._ports.now())
+    def _mark(self) -> tuple[int, int, str]:
+        return self._ports.mark_of(self.context.id, self.version)
 
     def _is_child(self, call_id: str) -> bool:
         return any(child.call_id == call_id for child in self.state.children)
@@ -614,7 +589,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             case Receive():
                 return self._response(command, after, at)[0]
             case BeginChild():
-                return None if events else self._report_to_parent()
+                return None if events else family.reported(self.state, self._mark, self._ports.now())
             case CreateSession() | BranchSession():
                 origin = None
                 if isinstance(command, BranchSession):

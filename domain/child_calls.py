@@ -59,23 +59,26 @@ def used(session: Session) -> Used:
 
 
 def used_up(session: Session) -> str | None:
-    """Return why the session may not ask the model again, if its budget is used up."""
+    """Return why the session may not ask the model again, if what is not reserved of its budget is used up."""
     budget = session.budget
     if budget is None or budget == NO_BUDGET:
         return None
-    steps, usage, cost = used(session)
-    if budget.steps is not None and steps >= budget.steps:
+    steps, tokens, cost = _unreserved(session, budget.cost)
+    if steps is not None and steps < 1:
         return f"the budget of {budget.steps} steps is used up"
-    if budget.tokens is not None and tokens_in_context(usage) >= budget.tokens:
+    if tokens is not None and tokens < 1:
         return f"the budget of {budget.tokens} tokens is used up"
-    if budget.cost is not None and (cost or 0.0) - budget.cost > SMALLEST:
-        return f"{cost:.6g} were spent, more than the budget of {budget.cost:.6g}"
-    return None
+    return f"more than the budget of {budget.cost:g} was spent" if cost is not None and cost < -SMALLEST else None
 
 
 def depth_of(session: Session) -> int:
     """Return how deep the session is in its family."""
     return 0 if session.parent is None else session.parent.depth
+
+
+def is_at_its_part(session: Session) -> bool:
+    """Return whether a session is a child that has yet to say how it ended."""
+    return session.parent is not None and (session.ended is None or session.ended.outcome == "waiting")
 
 
 def awaited(session: Session) -> tuple[Child, ...]:
@@ -153,7 +156,8 @@ def _budgets(
     session: Session, rules: Rules, at: int, starting: list[tuple[Call, OfferedAgent]]
 ) -> Iterator[tuple[str, Budget]]:
     """Yield the budget of each call that can have one."""
-    steps, tokens, cost, seconds = _unreserved(session, rules, at)
+    steps, tokens, cost = _unreserved(session, _most(session, rules))
+    seconds = _seconds(session, at)
     for number, (call, agent) in enumerate(starting):
         stated, among = agent.budget or NO_BUDGET, len(starting) - number + 1
         if any(left is not None and left < 1 for left in (steps, tokens)):
@@ -171,25 +175,32 @@ def _budgets(
         yield call.id, budget
 
 
-def _unreserved(session: Session, rules: Rules, at: int) -> tuple[float | None, ...]:
-    """Return what is left of the steps, tokens, cost and seconds of the session, None where nothing bounds them."""
-    budget, turn, limit = session.budget or NO_BUDGET, session.turn, rules.cost_limit
-    steps, usage, cost = used(session)
+def _unreserved(session: Session, cost: float | None) -> tuple[float | None, float | None, float | None]:
+    """Return what is left of the steps, the tokens and this cost of the session, None where nothing bounds them."""
+    budget, spent = session.budget or NO_BUDGET, used(session)
     still = [child for child in session.children if child.is_open]
-    costs = [] if budget.cost is None else [budget.cost]
+    tokens = ((child.budget.tokens, tokens_in_context(child.usage)) for child in still)
+    return (
+        _left(budget.steps, spent.steps, ((child.budget.steps, child.steps) for child in still)),
+        _left(budget.tokens, tokens_in_context(spent.usage), tokens),
+        _left(cost, spent.cost or 0.0, ((child.budget.cost, child.cost or 0.0) for child in still)),
+    )
+
+
+def _most(session: Session, rules: Rules) -> float | None:
+    """Return what the session may cost, None if nothing bounds that."""
+    limit, costs = rules.cost_limit, [] if session.budget is None else [session.budget.cost]
     if limit is not None and limit.on_exceeded != "warn" and math.isfinite(limit.max_total):
         costs.append(limit.max_total)
-    took = session.seconds + (0 if turn is None else max(0, at - turn.at) / _MICROSECONDS)
-    return (
-        _left(budget.steps, steps, ((child.budget.steps, child.steps) for child in still)),
-        _left(
-            budget.tokens,
-            tokens_in_context(usage),
-            ((child.budget.tokens, tokens_in_context(child.usage)) for child in still),
-        ),
-        _left(min(costs, default=None), cost or 0.0, ((child.budget.cost, child.cost or 0.0) for child in still)),
-        _left(budget.seconds, took, ()),
-    )
+    return min((cost for cost in costs if cost is not None), default=None)
+
+
+def _seconds(session: Session, at: int) -> float | None:
+    """Return how many seconds are left of the session's budget, None if nothing bounds them."""
+    budget, turn = session.budget, session.turn
+    if budget is None or budget.seconds is None or turn is None:
+        return None
+    return budget.seconds - session.seconds - max(0, at - turn.at) / _MICROSECONDS
 
 
 def _left(whole: float | None, spent: float, reserved: Iterable[tuple[float | None, float]]) -> float | None:

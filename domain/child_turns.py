@@ -6,8 +6,8 @@ children again; so nothing that was told and lost in a crash is missed, and noth
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
@@ -22,11 +22,18 @@ from reenact.domain.agent import (
     TurnStarted,
 )
 from reenact.domain.child_calls import Used, awaited, depth_of, is_awaited, said_of, used
-from reenact.domain.children import Child, ChildEnded, ChildrenInterrupted, Parent
+from reenact.domain.children import Child, ChildEnded, ChildrenInterrupted, ChildStarted, Parent
 from reenact.domain.loop.events import ToolResult
 from reenact.domain.loop.ledger import SMALLEST, sum_of
 from reenact.domain.messages import TextBlock, text_of
-from reenact.domain.session_commands import BeginChild, GiveUpChildren, Interrupt, ReportChild
+from reenact.domain.session_commands import (
+    BeginChild,
+    GiveUpChildren,
+    Interrupt,
+    ReportChild,
+    SessionCommand,
+    Stop,
+)
 from reenact.domain.session_state import Ended, Session, SessionCreated, SessionEvent
 from reenact.domain.turns import Story
 
@@ -39,6 +46,8 @@ PARENT: Final = "parent"
 """Why a child is interrupted: the call that it is has ended."""
 SILENT: Final = "silent"
 """The stop reason of a child that has not said how it ended."""
+WAKE: Final = Stop(agent_id="", reason="crash", at=0)
+"""Stops nobody, for there is no such agent; but whoever is told reads its log first, and asks its family."""
 
 
 # What is decided.
@@ -90,9 +99,9 @@ def give_up(story: Story, command: GiveUpChildren) -> None:
 
 
 def rest(story: Story) -> None:
-    """Stop the agent of a child that has nothing more to do after its turn."""
+    """Stop the agent of a child that has done its part, or has nothing more to do after another turn."""
     session = story.session
-    is_idle = session.turn is None and session.round is None and not session.queue
+    is_idle = session.turn is None and session.round is None and (not session.queue or turns.has_done_its_part(story))
     if session.agent is not None and is_idle and any(map(ends_turn, story.events)):
         story.add(AgentStopped(session.agent.id, FINISHED))
 
@@ -105,41 +114,55 @@ def ends_turn(event: SessionEvent) -> bool:
     return isinstance(event, TurnCompleted) or (isinstance(event, ResultsRecorded) and event.turn_id is None)
 
 
-def beginning(session: Session, child: Child, version: int, new_id: Callable[[str], str], at: int) -> BeginChild:
-    """Return the command that the child begins with; its start stands in this version of the session."""
-    parent_id = session.id or ""
-    root = parent_id if session.parent is None else session.parent.root
-    return BeginChild(
-        session_id=child.id,
-        container_id=session.container_id,
-        image_id=child.image_id,
-        image_revision=child.image_revision,
-        parent=Parent(session_id=parent_id, version=version, call_id=child.call_id, root=root, depth=child.depth),
-        budget=child.budget,
-        agent_id=new_id("agt"),
-        turn_id=new_id("trn"),
-        message_id=new_id("msg"),
-        content=(TextBlock(child.prompt),),
-        at=at,
-    )
+class Letter(NamedTuple):
+    """A command to another session of the family. What that replies, if it is a report, goes `back_to` a session."""
+
+    to: str
+    command: SessionCommand
+    back_to: str = ""
 
 
-def to_interrupt(session: Session, events: Sequence[SessionEvent]) -> Iterator[Child]:
-    """Yield the children at work that end because of what has happened to their calls."""
-    answered = {event.id for event in events if isinstance(event, ToolResult)}
-    if any(isinstance(event, ChildrenInterrupted) for event in events):
-        yield from awaited(session)
-    for child in session.children:
-        if child.is_open and child.call_id in answered and not child.detached:
-            yield child
+Ids: TypeAlias = Callable[[str], str]
+Mark: TypeAlias = Callable[[], tuple[int, int, str]]
+"""Returns the version and the cursor of a session's last event, and the digest of its record."""
 
 
-def abandoned(session: Session) -> Iterator[Child]:
-    """Yield the children at work that nothing waits for, or that have been interrupted."""
-    for child in session.children:
-        is_over = session.interrupted is not None or not is_awaited(session, child)
-        if is_over and child.is_open and not child.detached:
-            yield child
+def letters(
+    session: Session, events: Sequence[SessionEvent], before: int, *, new_id: Ids, mark: Mark, at: int
+) -> Iterator[Letter]:
+    """Yield what others of the family are told of events behind that version, which the session has taken in.
+
+    Children that have started begin, those that nothing waits for any more end, and the parent hears of a turn's end.
+    """
+    for version, event in enumerate(events, before + 1):
+        child = child_of(session, event.child_id) if isinstance(event, ChildStarted) else None
+        if child is not None:
+            yield Letter(child.id, _beginning(session, child, version, new_id, at), session.id or "")
+    for child in _to_interrupt(session, events):
+        yield Letter(child.id, interrupting(PARENT, at))
+    parent = session.parent
+    if parent is not None and any(ends_turn(event) or isinstance(event, ChildEnded) for event in events):
+        told = reported(session, mark, at)
+        if told is not None:
+            yield Letter(parent.session_id, told)
+
+
+def questions(
+    session: Session, starts: Callable[[], Mapping[str, int]], *, new_id: Ids, mark: Mark, at: int
+) -> Iterator[Letter]:
+    """Yield what others of the family are told again, or asked, by a session that is read from its log.
+
+    For what was told may have been lost in a crash. `starts` returns the versions in which the children have started.
+    """
+    if session.parent is not None:  # its own questions follow, if it was not awake
+        yield Letter(session.parent.session_id, reported(session, mark, at) or WAKE)
+    asked = [child for child in session.children if child.is_open]
+    versions = starts() if asked else {}
+    for child in asked:
+        yield Letter(child.id, _beginning(session, child, versions[child.id], new_id, at), session.id or "")
+    for child in asked:
+        if not child.detached and (session.interrupted is not None or not is_awaited(session, child)):
+            yield Letter(child.id, interrupting(PARENT, at))
 
 
 def interrupting(reason: str, at: int) -> Interrupt:
@@ -147,11 +170,8 @@ def interrupting(reason: str, at: int) -> Interrupt:
     return Interrupt(agent_id=None, reason=reason, at=at)
 
 
-def reported(session: Session, mark: Callable[[], tuple[int, int, str]], at: int) -> ReportChild | None:
-    """Return what a child tells its parent, None while it is at work.
-
-    `mark` returns the version and the cursor of its last event, and the digest of its record.
-    """
+def reported(session: Session, mark: Mark, at: int) -> ReportChild | None:
+    """Return what a child tells its parent, None while it is at work."""
     ended = session.ended
     if ended is None or (ended.outcome == "waiting" and session.turn is not None):
         return None
@@ -175,7 +195,7 @@ def reported(session: Session, mark: Callable[[], tuple[int, int, str]], at: int
     )
 
 
-def received(session: Session, command: ReportChild, new_id: Callable[[str], str]) -> ReportChild:
+def received(session: Session, command: ReportChild, new_id: Ids) -> ReportChild:
     """Return the report with the ids that its decision needs, and with what the child said only where it will stand."""
     child = child_of(session, command.child_id)
     if child is None or not child.is_open or command.outcome == "waiting":
@@ -195,11 +215,6 @@ def child_of(session: Session, child_id: str) -> Child | None:
     return next((child for child in session.children if child.id == child_id), None)
 
 
-def is_open(session: Session) -> bool:
-    """Return whether a session is a child whose parent is still to be told how it ended."""
-    return session.parent is not None and (session.ended is None or session.ended.outcome == "waiting")
-
-
 def patience(session: Session) -> int:
     """Return for how many microseconds the session waits for children that it has interrupted."""
     return PATIENCE - depth_of(session) * SECOND
@@ -211,6 +226,35 @@ def deadline(session: Session) -> int | None:
     if budget is None or budget.seconds is None or turn is None:
         return None
     return turn.at + int(max(0.0, budget.seconds - session.seconds) * SECOND)
+
+
+def _beginning(session: Session, child: Child, version: int, new_id: Ids, at: int) -> BeginChild:
+    """Return the command that the child begins with; its start stands in this version of the session."""
+    parent_id = session.id or ""
+    root = parent_id if session.parent is None else session.parent.root
+    return BeginChild(
+        session_id=child.id,
+        container_id=session.container_id,
+        image_id=child.image_id,
+        image_revision=child.image_revision,
+        parent=Parent(session_id=parent_id, version=version, call_id=child.call_id, root=root, depth=child.depth),
+        budget=child.budget,
+        agent_id=new_id("agt"),
+        turn_id=new_id("trn"),
+        message_id=new_id("msg"),
+        content=(TextBlock(child.prompt),),
+        at=at,
+    )
+
+
+def _to_interrupt(session: Session, events: Sequence[SessionEvent]) -> Iterator[Child]:
+    """Yield the children at work that end because of what has happened to their calls."""
+    answered = {event.id for event in events if isinstance(event, ToolResult)}
+    is_interrupted = any(isinstance(event, ChildrenInterrupted) for event in events)
+    for child in session.children:
+        is_over = child.call_id in answered or (is_interrupted and is_awaited(session, child))
+        if is_over and child.is_open and not child.detached:
+            yield child
 
 
 def _tells_news(child: Child, command: ReportChild) -> bool:

@@ -31,7 +31,7 @@ from reenact.domain.agent import (
     TurnStarted,
     Unsaid,
 )
-from reenact.domain.child_calls import awaited, started, used_up
+from reenact.domain.child_calls import awaited, is_at_its_part, started, used_up
 from reenact.domain.children import ChildrenInterrupted
 from reenact.domain.events import AgentState, Outcome
 from reenact.domain.loop import rounds
@@ -96,7 +96,7 @@ class Story:
     """The events of one decision as they come, and the session as it is after them."""
 
     def __init__(self, session: Session) -> None:
-        self.session = session
+        self.before = self.session = session
         self._events: list[SessionEvent] = []
 
     @property
@@ -113,8 +113,15 @@ class Story:
             self._events.append(event)
 
 
+def has_done_its_part(story: Story) -> bool:
+    """Return whether the session is a child that has just done its part: what waits there is for somebody else."""
+    return is_at_its_part(story.before) and not is_at_its_part(story.session)
+
+
 def take_up_next(story: Story, rules: Rules, at: int) -> None:
     """Begin the turn of the message that has waited longest, if nothing keeps it waiting."""
+    if story.session.parent is not None and has_done_its_part(story):
+        return
     while story.session.turn is None and story.session.round is None and story.session.queue:
         story.add(TurnStarted(story.session.queue[0].turn_id, at))
         if not _over_cost(story, rules, at):

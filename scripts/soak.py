@@ -26,6 +26,7 @@ RANDOM = (
     "tests/clients_js/test_servers.py",
     "tests/crashes/test_random.py",
     "tests/crashes/test_sharing.py",
+    "tests/domain/test_family_machine.py",
     "tests/domain/test_loop_machine.py",
     "tests/domain/test_session_machine.py",
     "tests/feed/test_hammer.py",

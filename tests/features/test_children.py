@@ -162,6 +162,7 @@ def is_answered(story: Story, text: str) -> None:
 
 @then("the call should be answered with the id of its session")
 def is_answered_with_id(story: Story) -> None:
+    story.ears.wait("child_ended")
     ((call,), (child,)) = calls(story, story.session_id), children(story)
     assert child.id in str(call.result)
 

@@ -254,11 +254,11 @@ def test_a_detached_child_answers_with_a_message(runtime: Runtime, mock: GatedFa
     answer = ask(runtime, [[("aside", [HELD])], "meanwhile"])
 
     assert answer.text == "meanwhile"
+    hold(ears)
     (child,) = children(runtime)
     ((stage, result, is_error),) = results(runtime)
     assert (stage, is_error) == ("answered", False)
     assert child.id in str(result)
-    hold(ears)
     mock.gate.open()
     ears.wait("turn_completed", count=3)
     message = runtime.sessions.messages("root")[-1]
