@@ -16,9 +16,11 @@ from reenact.domain.children import MAX_CHILDREN, Budget, agent_tool
 from reenact.domain.errors import CallNotPendingError, ConfigurationError
 from reenact.domain.events import ChildEnded, ChildStarted
 from reenact.domain.history import Answer
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Policy
 from reenact.domain.session import SessionInfo
 from tests.examples import some
-from tests.logs import copy_log
+from tests.logs import copy_log, log_at
 from tests.runtime.conftest import Open
 from tests.runtime.families import FAILS, HELD, PRICES, Plan, factory, furnish, send
 from tests.runtime.gated import GatedFactory
@@ -405,12 +407,31 @@ def test_an_interrupt_ends_what_waits_in_children(runtime: Runtime) -> None:
     check(runtime)
 
 
+def test_a_policy_may_ask_a_person_before_an_agent_is_called(runtime: Runtime) -> None:
+    careful = Image(
+        id="careful",
+        tools=(agent_tool("agent", description="Does it."),),
+        policies=Policies(tools={"agent": Policy("required")}),
+    )
+    runtime.images.register(careful)
+    runtime.sessions.create("c", "careful", session_id="mine")
+
+    assert ask(runtime, ASKS_ONE, session="mine").outcome == "waiting"
+    (pending,) = runtime.agents.pending()
+    assert children(runtime) == []
+    turn_id = runtime.agents.approve(pending, arguments={"prompt": '["43"]'})
+
+    assert turn_id is not None
+    assert runtime.turns.wait(turn_id, timeout=60).text == "done"
+    assert results(runtime, "mine") == [("answered", "43", False)]
+
+
 # Crashes.
 
 
 def test_a_crash_at_any_commit_is_made_good(tmp_path: Path, opened: Open) -> None:
     """Copy the log at each commit; from each copy the family is there again, settled, and at rest."""
-    log = str(tmp_path / "story.db")
+    log = log_at(tmp_path / "story.db")
     copies: list[str] = []
     runtime = opened(log, prices=PRICES)
     furnish(runtime)

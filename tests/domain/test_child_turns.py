@@ -1,0 +1,249 @@
+"""What is decided about calls that are child sessions, and what the family is told of it."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Final
+
+import pytest
+
+from reenact.domain.agent import (
+    AgentStarted,
+    AgentStopped,
+    ResultsRecorded,
+    StepStarted,
+    TurnCompleted,
+    TurnStarted,
+)
+from reenact.domain.child_turns import FINISHED, PARENT, letters
+from reenact.domain.children import Budget, ChildEnded, ChildOutcome, ChildrenInterrupted, ChildStarted, OfferedAgent
+from reenact.domain.loop.events import ToolResult, ToolStarted
+from reenact.domain.loop.ledger import CostLimit, Price
+from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import ToolUseBlock
+from reenact.domain.session import (
+    BranchSession,
+    GiveUpChildren,
+    Interrupt,
+    ReportChild,
+    Session,
+    SessionCreated,
+    SessionEvent,
+    evolve,
+)
+from reenact.domain.turns import BUDGET, REJECTED
+from tests.domain.examples import IDLE, accepted, session
+from tests.domain.loops import AT, PAY, after, asks, decide, finish, interrupt, receive, reject, report, says, stop
+from tests.domain.policies import PAY_IS_ASKED
+from tests.domain.test_children import BORN
+from tests.domain.test_children import PARENT as OF_PARENT
+
+CALL: Final = ToolUseBlock("c1", "agent", {"prompt": "Why?"})
+OTHER: Final = ToolUseBlock("c2", "agent", {"prompt": "How?"})
+LOOK: Final = ToolUseBlock("l1", "look", {})
+OFFERED: Final = OfferedAgent(name="agent", image_id="i", image_revision=1)
+RULES: Final = Rules(policies=PAY_IS_ASKED, prices={"m": Price(1_000_000.0, 0.0)}, agents=(OFFERED,))
+
+
+def calling(*calls: ToolUseBlock, rules: Rules = RULES) -> Session:
+    """Return a session whose agent has called others."""
+    return after(IDLE, receive("t1", rules), finish(asks(*calls), rules))
+
+
+def told(state: Session, outcome: ChildOutcome, *, call: int = 0, steps: int = 1, at: int = AT) -> ReportChild:
+    return ReportChild(
+        child_id=state.children[call].id,
+        outcome=outcome,
+        stop_reason="end_turn",
+        steps=steps,
+        usage={"input_tokens": steps},
+        cost=float(steps),
+        version=4,
+        cursor=7,
+        digest="ab",
+        at=at,
+        result=f"it {outcome}",
+        turn_id="t8",
+        agent_id="b",
+        rules=RULES,
+        results_id="r9",
+    )
+
+
+def kinds(events: tuple[SessionEvent, ...]) -> list[str]:
+    return [type(event).__name__ for event in events]
+
+
+def test_a_call_of_an_agent_starts_a_child_in_the_step_of_its_start() -> None:
+    events = decide(after(IDLE, receive("t1", RULES)), finish(asks(CALL, LOOK), RULES))
+
+    assert kinds(events)[2:] == ["ToolStarted", "ChildStarted", "ToolStarted"]
+
+
+def test_the_end_of_a_child_is_the_result_of_the_call_and_the_model_is_asked_again() -> None:
+    state = calling(CALL)
+
+    events = decide(state, told(state, "completed"))
+
+    assert kinds(events) == ["ChildEnded", "ToolResult", "ResultsRecorded", "StepStarted"]
+    assert decide(reduce(evolve, events, state), told(state, "completed")) == ()
+
+
+def test_what_is_told_by_a_stranger_is_nothing() -> None:
+    state = calling(CALL)
+
+    assert decide(IDLE, told(state, "completed")) == ()
+
+
+def test_no_child_starts_when_nothing_is_left_to_spend() -> None:
+    rules = Rules(prices=RULES.prices, agents=(OFFERED,), cost_limit=CostLimit(2.0))
+    state = after(IDLE, receive("t1", rules))
+
+    events = decide(state, finish(asks(CALL, usage={"input_tokens": 2}), rules))
+
+    (result,) = [event for event in events if isinstance(event, ToolResult)]
+    assert result.result == "agent was not run: nothing is left of the budget"
+    assert kinds(events)[-1] == "StepStarted"
+
+
+def test_a_child_of_a_child_has_no_more_seconds_than_are_left() -> None:
+    begun = session(BORN, AgentStarted("a"))
+    state = after(begun, receive("t1", RULES))
+
+    events = decide(state, finish(asks(CALL), RULES))
+
+    (start,) = [event for event in events if isinstance(event, ChildStarted)]
+    assert (start.budget, start.depth) == (Budget(seconds=60.0), OF_PARENT.depth + 1)
+
+
+@pytest.mark.parametrize(("limit", "most"), [(CostLimit(9.0), 4.5), (CostLimit(9.0, "warn"), None)])
+def test_a_limit_that_only_warns_reserves_nothing(limit: CostLimit, most: float | None) -> None:
+    state = calling(CALL, rules=Rules(agents=(OFFERED,), cost_limit=limit))
+
+    assert state.children[0].budget.cost == most
+
+
+def test_an_interrupt_waits_for_the_children_and_for_nothing_else() -> None:
+    state = calling(CALL, LOOK)
+    events = decide(state, interrupt(rules=RULES))
+    assert events == (ChildrenInterrupted("user", AT),)
+    interrupted = reduce(evolve, events, state)
+
+    assert decide(interrupted, interrupt(rules=RULES)) == ()
+    assert kinds(decide(interrupted, report("l1", rules=RULES))) == ["ToolResult"]
+    ended = decide(interrupted, told(interrupted, "interrupted"))
+    assert kinds(ended) == [
+        *("ChildEnded", "ToolResult", "TurnInterrupted", "ToolResult", "ResultsRecorded", "TurnCompleted"),
+    ]
+    assert decide(interrupted, GiveUpChildren(at=AT, rules=RULES))[0] == ChildEnded(
+        "c1", state.children[0].id, "unknown", "silent", 0, {}, None, 0, 0, "", AT
+    )
+
+
+def test_nobody_is_given_up_who_was_not_interrupted() -> None:
+    assert decide(calling(CALL), GiveUpChildren(at=AT, rules=RULES)) == ()
+
+
+def test_a_person_who_stops_the_turn_interrupts_the_children() -> None:
+    state = calling(CALL, PAY)
+
+    events = decide(state, reject("b", RULES, resume=False))
+
+    assert kinds(events) == ["ToolRejected", "ToolResult", "ChildrenInterrupted"]
+    over = decide(reduce(evolve, events, state), told(state, "interrupted"))
+    (completed,) = [event for event in over if isinstance(event, TurnCompleted)]
+    assert (completed.outcome, completed.stop_reason) == ("interrupted", REJECTED)
+
+
+def test_a_turn_with_waiting_children_waits_when_no_other_runs() -> None:
+    state = calling(CALL, OTHER)
+
+    first = reduce(evolve, decide(state, told(state, "waiting")), state)
+    assert first.turn is not None
+    second = decide(first, told(state, "waiting", call=1))
+
+    assert kinds(second) == ["ChildEnded", "TurnCompleted"]
+    waiting = reduce(evolve, second, first)
+    assert kinds(decide(waiting, told(state, "waiting", steps=2))) == ["ChildEnded"]
+    assert kinds(decide(waiting, told(state, "completed", steps=2))) == ["ChildEnded", "ToolResult"]
+
+
+def test_an_agent_is_started_if_none_goes_on_with_the_call() -> None:
+    state = calling(CALL)
+    waiting = reduce(evolve, decide(state, told(state, "waiting")), state)
+    stopped = reduce(evolve, decide(waiting, stop(rules=RULES)), waiting)
+
+    events = decide(stopped, told(state, "completed", steps=2))
+
+    assert kinds(events) == [
+        *("ChildEnded", "AgentStarted", "ToolResult", "TurnContinued", "ResultsRecorded", "StepStarted"),
+    ]
+
+
+def test_what_a_child_has_used_is_settled_when_its_call_has_long_been_answered() -> None:
+    state = calling(CALL)
+    stopped = reduce(evolve, decide(state, stop(rules=RULES)), state)
+
+    (ended,) = decide(stopped, told(state, "interrupted", steps=3))
+
+    assert isinstance(ended, ChildEnded)
+    assert (ended.steps, ended.usage, ended.cost) == (3, {"input_tokens": 3}, 3.0)
+
+
+def test_a_branch_does_not_wait_for_the_children_of_the_session_that_it_branches_off_from() -> None:
+    running = calling(CALL)
+    waiting = reduce(evolve, decide(running, told(running, "waiting")), running)
+
+    for state in (running, waiting):
+        branched = after(
+            state,
+            BranchSession(
+                session_id="b",
+                container_id="c",
+                image_id="i",
+                image_revision=1,
+                origin="s",
+                version=9,
+                digest="",
+                position=9,
+                at=AT,
+                left_at=AT,
+                results_id="r5",
+            ),
+        )
+        assert (branched.round, branched.turn, branched.children) == (None, None, ())
+
+
+def test_children_end_with_the_agent_that_called_them() -> None:
+    state = calling(CALL)
+    events = decide(state, stop(rules=RULES))
+
+    sent = list(letters(reduce(evolve, events, state), events, 9, new_id=lambda _: "", mark=lambda: (0, 0, ""), at=AT))
+
+    assert [(letter.to, letter.command) for letter in sent] == [
+        (state.children[0].id, Interrupt(agent_id=None, reason=PARENT, at=AT))
+    ]
+
+
+def test_the_agent_of_a_child_stops_when_it_has_done_its_part_and_leaves_what_waits() -> None:
+    begun = session(BORN, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))
+    state = after(begun, receive("t2", RULES))
+
+    events = decide(state, finish(says("Done"), RULES))
+
+    assert kinds(events) == ["AnswerRecorded", "TurnCompleted", "AgentStopped"]
+    assert events[-1] == AgentStopped("a", FINISHED)
+    assert len(reduce(evolve, events, state).queue) == 1
+
+
+def test_a_budget_that_is_used_up_ends_the_turn() -> None:
+    budget = Budget(steps=1)
+    begun = session(SessionCreated("s", "c", "i", 1, OF_PARENT, budget), AgentStarted("a"))
+    state = after(begun, receive("t1", RULES))
+
+    events = decide(state, finish(asks(LOOK), RULES))
+
+    assert not any(isinstance(event, ToolStarted | StepStarted) for event in events)
+    (completed,) = [event for event in events if isinstance(event, TurnCompleted)]
+    assert (completed.outcome, completed.stop_reason) == ("completed", BUDGET)
+    assert any(isinstance(event, ResultsRecorded) for event in events)
