@@ -127,8 +127,9 @@ class ContainerListRequest(Request[list[ContainerInfo]], kw_only=True):
 class ImageContent(FrozenByName, forbid_unknown_fields=True):
     """An image as it travels.
 
-    No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, and
-    mappings with a `type` for tools that the API runs. `policies` are in their plain form.
+    No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, mappings
+    with an `image_id` for agents that are called as tools, and with a `type` for tools that the API runs. `policies`
+    are in their plain form.
     """
 
     id: str | None = None

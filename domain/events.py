@@ -512,7 +512,10 @@ class AgentStarted(LifecycleData):
 
 
 class AgentStopped(LifecycleData):
-    """A session runs no longer; `reason` is `destroyed`, `deleted`, `shutdown` or `crash`."""
+    """A session runs no longer; `reason` is `destroyed`, `deleted`, `shutdown`, `crash` or `finished`.
+
+    The last is that of a child session, which has nothing more to do.
+    """
 
     event_type = "agent_stopped"
     source = "agent"

@@ -34,9 +34,9 @@ class Image(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     """The definition of an agent.
 
     `model` is a model's name, or None for the runtime's own choice; `max_tokens` bounds one answer. `tools` are Python
-    functions, things made by `@tool`, names of those that the runtime was opened with, or mappings with a `type` for
-    the tools that the API runs itself, and `mcp_servers` offer more of them. `policies` say which calls a person is
-    asked about: `Policies`, or its plain form.
+    functions, things made by `@tool`, other images as `agent_tool` makes them tools, names of those that the runtime
+    was opened with, or mappings with a `type` for the tools that the API runs itself, and `mcp_servers` offer more.
+    `policies` say which calls a person is asked about: `Policies`, or its plain form.
 
     `max_steps` is how often the model may be asked in one turn, and `max_repeats` how often in a row the same calls may
     have the same results; None is without limit. `cost_limit` is for a whole session: a `CostLimit`, or an amount in

@@ -342,7 +342,7 @@ export interface AgentStateChanged {
   current: "error" | "idle" | "responding" | "stopped" | "thinking" | "tool_executing" | "waiting_for_human_input";
 }
 
-/** A session runs no longer; `reason` is `destroyed`, `deleted`, `shutdown` or `crash`. */
+/** A session runs no longer; `reason` is `destroyed`, `deleted`, `shutdown`, `crash` or `finished`. The last is that of a child session, which has nothing more to do. */
 export interface AgentStopped {
   agent_id: string;
   reason: string;
@@ -598,7 +598,7 @@ export interface ImageBlock {
   source: Base64Source | UrlSource | FileSource;
 }
 
-/** An image as it travels. No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, and mappings with a `type` for tools that the API runs. `policies` are in their plain form. */
+/** An image as it travels. No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, mappings with an `image_id` for agents that are called as tools, and with a `type` for tools that the API runs. `policies` are in their plain form. */
 export interface ImageContent {
   id?: string | null;
   name?: string | null;
