@@ -90,12 +90,13 @@ def report(story: Story, command: ReportChild) -> None:
 
 def give_up(story: Story, command: GiveUpChildren) -> None:
     """Answer the calls whose children are silent, and end the turn that was interrupted."""
-    if story.session.interrupted is None:
+    interrupted = story.session.interrupted
+    if interrupted is None:
         return
     for child in awaited(story.session):
         story.add(ChildEnded(child.call_id, child.id, "unknown", SILENT, 0, {}, None, 0, 0, "", command.at))
         _answer(story, child, said_of(child.id, "unknown", SILENT, steps=child.steps), is_error=True)
-    turns.go_on(story, command)
+    turns.end_interrupted(story, command, interrupted.reason)
 
 
 def rest(story: Story) -> None:
@@ -207,7 +208,8 @@ def received(session: Session, command: ReportChild, new_id: Ids) -> ReportChild
     if not is_awaited(session, child):
         return replace(command, result="")
     turn_id = new_id("trn") if session.turn is None else ""
-    return replace(command, turn_id=turn_id, agent_id=new_id("agt") if session.agent is None else "")
+    goes_on = session.agent is None and session.interrupted is None
+    return replace(command, turn_id=turn_id, agent_id=new_id("agt") if goes_on else "")
 
 
 def child_of(session: Session, child_id: str) -> Child | None:
@@ -274,7 +276,7 @@ def _unsettled(child: Child, total: Used) -> Used:
 
 def _go_on(story: Story, child: Child, command: ReportChild) -> None:
     if command.outcome != "waiting":
-        if story.session.agent is None:
+        if command.agent_id and story.session.agent is None:
             story.add(AgentStarted(command.agent_id))
             turns.ask_again(story, command)
         _answer(story, child, command.result, is_error=command.outcome != "completed")

@@ -376,20 +376,18 @@ def _stop_with(story: Story, command: GoesOn, reached: Reached) -> None:
     take_up_next(story, command.rules, command.at)
 
 
-def go_on(story: Story, command: _Waits) -> None:
+def go_on(story: Story, command: GoesOn) -> None:
     """Do what follows from how the calls stand: run them, ask the model again, or leave it to people."""
-    if story.session.interrupted is not None:
-        _end_interrupted(story, command)
-    elif not isinstance(command, GiveUpChildren):
+    interrupted = story.session.interrupted
+    if interrupted is None:
         _go_on(story, command)
+    elif not awaited(story.session):
+        end_interrupted(story, command, interrupted.reason)
 
 
-def _end_interrupted(story: Story, command: _Waits) -> None:
-    """End the turn under way if it was interrupted and no call waits for a child any more."""
-    interrupted, turn = story.session.interrupted, story.session.turn
-    if interrupted is None or awaited(story.session):
-        return
-    reason = interrupted.reason
+def end_interrupted(story: Story, command: _Waits, reason: str) -> None:
+    """End the turn under way that was interrupted, now that no call waits for a child any more."""
+    turn = story.session.turn
     if turn is not None:
         story.add(TurnInterrupted(turn.id, reason))
     _give_up(story, command, f"interrupted ({reason})", {"ready", "running", "waiting"})

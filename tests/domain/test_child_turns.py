@@ -15,7 +15,7 @@ from reenact.domain.agent import (
     TurnCompleted,
     TurnStarted,
 )
-from reenact.domain.child_turns import FINISHED, PARENT, letters
+from reenact.domain.child_turns import FINISHED, PARENT, letters, received
 from reenact.domain.children import Budget, ChildEnded, ChildOutcome, ChildrenInterrupted, ChildStarted, OfferedAgent
 from reenact.domain.loop.events import ToolResult, ToolStarted
 from reenact.domain.loop.ledger import CostLimit, Price
@@ -178,6 +178,27 @@ def test_an_agent_is_started_if_none_goes_on_with_the_call() -> None:
     assert kinds(events) == [
         *("ChildEnded", "AgentStarted", "ToolResult", "TurnContinued", "ResultsRecorded", "StepStarted"),
     ]
+
+
+@pytest.mark.parametrize("call", [PAY, CALL])
+def test_what_waits_without_an_agent_is_interrupted_by_the_parent(call: ToolUseBlock) -> None:
+    begun = session(BORN, AgentStarted("a"))
+    state = after(begun, receive("t1", RULES), finish(asks(call), RULES))
+    if call is CALL:
+        state = reduce(evolve, decide(state, told(state, "waiting")), state)
+    stopped = after(state, stop(rules=RULES))
+    assert stopped.ended is not None
+    assert stopped.ended.outcome == "waiting"
+
+    interrupted = after(stopped, Interrupt(agent_id=None, reason=PARENT, at=AT, rules=RULES, results_id="r9"))
+    if call is CALL:
+        report = received(interrupted, told(interrupted, "interrupted", steps=2), lambda prefix: f"{prefix}_new")
+        assert (report.agent_id, report.turn_id) == ("", "trn_new")
+        interrupted = after(interrupted, report)
+
+    assert (interrupted.round, interrupted.interrupted, interrupted.agent) == (None, None, None)
+    assert interrupted.ended is not None
+    assert interrupted.ended.outcome == "interrupted"
 
 
 def test_what_a_child_has_used_is_settled_when_its_call_has_long_been_answered() -> None:
