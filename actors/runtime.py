@@ -207,9 +207,11 @@ class _Ports:
         def heard(future: PooledFuture[Reply]) -> None:
             try:
                 reply = future.get()
-            except (RuntimeClosedError, SessionLockedError, ShardMovedError):
+            except (RuntimeClosedError, SessionLockedError):
                 pass  # whoever has the session then, or opens the log next, asks again
-            except StorageError:
+            except StorageError as error:
+                if isinstance(error, ShardMovedError) and not self._is_here(session_id):
+                    return  # likewise
                 with contextlib.suppress(RuntimeClosedError):
                     self.outside.spawn(self._tell_again(session_id, command, back_to, delay))
             except Exception:
@@ -267,7 +269,7 @@ class _Ports:
         except RuntimeClosedError:
             pass  # the next start finds out how things stand
         except ShardMovedError as error:
-            if self.nodes is None or self.nodes.epoch_of(SessionActor.stream(session_id)) is None:
+            if not self._is_here(session_id):
                 self.failures.clear(session_id)  # the node that it has moved to finds out
             else:  # it is this node's, which cannot renew its lease
                 self.log_fails(session_id, error)
@@ -277,6 +279,10 @@ class _Ports:
                 self.log_fails(session_id, error)
         else:
             self.failures.clear(session_id)
+
+    def _is_here(self, session_id: str) -> bool:
+        """Return whether the session is this node's, perhaps one that cannot renew its lease."""
+        return self.nodes is not None and self.nodes.epoch_of(SessionActor.stream(session_id)) is not None
 
     def agent_ends(self, agent_id: str) -> None:
         self.live.remove(agent_id)

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from reenact import Image, ImageNotFoundError, Runtime
+from reenact import Image, ImageNotFoundError, Runtime, StorageError
 from reenact.actors.environment.api import EnvironmentConfig
 from reenact.actors.environment.model import ModelEnvironment
+from reenact.actors.journal.api import Append, Done
 from reenact.domain.children import MAX_CHILDREN, Budget, agent_tool
 from reenact.domain.errors import CallNotPendingError, ConfigurationError
 from reenact.domain.events import ChildEnded, ChildStarted
@@ -452,6 +453,23 @@ def test_a_crash_at_any_commit_is_made_good(tmp_path: Path, opened: Open) -> Non
                 ears.next(0.01)
             runtime_is_settled(again, ears)
             again.close()
+
+
+@pytest.mark.parametrize("refused", [1, 2])
+def test_a_child_whose_beginning_cannot_be_recorded_begins_when_it_can_be(runtime: Runtime, refused: int) -> None:
+    append, left = runtime._system.append, ["no space"] * refused
+
+    def appending(step: Append, done: Done) -> None:
+        if step.stream.startswith("session/ses_") and left:
+            done(StorageError(left.pop()))
+        else:
+            append(step, done)
+
+    vars(runtime._system).update(append=appending)
+
+    assert ask(runtime, ASKS_ONE).text == "done"
+    assert results(runtime) == [("answered", "42", False)]
+    check(runtime)
 
 
 def runtime_is_settled(runtime: Runtime, ears: Ears) -> None:
