@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -30,6 +31,8 @@ from tests.journal.guarded import guarded_server, url_of
 from tests.journal.server import Server
 from tests.kernel.ledger import eventually
 from tests.runtime.conftest import furnish
+from tests.runtime.families import factory
+from tests.runtime.families import furnish as furnish_families
 from tests.runtime.gated import GatedFactory
 from tests.runtime.test_projections import Spoken
 from tests.runtime.witness import Ears
@@ -201,3 +204,25 @@ def test_a_turn_outlives_a_server_that_goes_and_comes_back(server: Server) -> No
         runtime.check_ready(60)
         assert [turn.outcome for turn in runtime.sessions.turns("s")] == ["failed", "completed"]
     assert verify_log(url).is_whole
+
+
+def test_child_sessions_are_on_the_node_of_the_session_at_their_root(server: Server) -> None:
+    url = server.new_log()
+    with Runtime.open(url, environment=factory()) as one, Runtime.open(url, environment=factory()) as other:
+        furnish_families(one)
+        roots = [node.sessions.create("c", "agent").id for node in (one, one, other, other)]
+        plan = json.dumps([[("agent", [[("agent", ["deep"])], "middle"])], "top"])
+
+        for asked, root in zip((one, other) * 2, roots, strict=True):
+            assert asked.ask(plan, session=root, timeout=60).text == "top"
+
+        for child in one.sessions.list():
+            if child.parent is not None:
+                assert is_on(one, child.id) == is_on(one, child.parent.root) != is_on(other, child.id)
+
+
+def is_on(node: Runtime, session_id: str) -> bool:
+    """Return whether the session is on the node."""
+    nodes = node._ports.nodes
+    assert nodes is not None
+    return nodes.may_start(f"session/{session_id}")
