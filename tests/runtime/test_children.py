@@ -443,6 +443,7 @@ def test_a_crash_at_any_commit_is_made_good(tmp_path: Path, opened: Open) -> Non
     ears.wait("turn_completed", count=5)
     runtime.close()
 
+    assert len(copies) > 10  # a commit may hold the steps of several sessions
     for recovery in ("close", "resume"):
         for copy in some(copies):
             again = opened(copy_log(copy, recovery), prices=PRICES, tools=[send], recovery=recovery)
