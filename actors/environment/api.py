@@ -342,6 +342,16 @@ class LLMProvider(Protocol):
         ...
 
 
+@runtime_checkable
+class ConfiguredProvider(LLMProvider, Protocol):
+    """A provider that knows its model: the runtime need not be told of it besides."""
+
+    @property
+    def llm(self) -> LLMConfig:
+        """What holds for agents where nothing else is said: the model's name, and how many tokens it takes."""
+        ...
+
+
 class Interruptible:
     """A driver whose `send_message` does its work within `working`, and is stopped by `interrupt`."""
 

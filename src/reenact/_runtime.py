@@ -11,7 +11,7 @@ import msgspec
 
 from reenact._location import LogFile, LogLocation, location_of
 from reenact.actors.envelopes import derived
-from reenact.actors.environment.api import EnvironmentFactory, LLMConfig, LLMProvider
+from reenact.actors.environment.api import ConfiguredProvider, EnvironmentFactory, LLMConfig, LLMProvider
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Retention, retention_of
 from reenact.actors.ids import TimeOrderedIds
@@ -135,7 +135,7 @@ class Runtime(LocalRuntime):
             location_of(path),
             Settings(
                 environment=environment or _factory(llm, llm_provider),
-                llm=llm,
+                llm=_config(llm, llm_provider),
                 base_path=base_path,
                 tools=tools,
                 policies=policies,
@@ -177,7 +177,7 @@ class Runtime(LocalRuntime):
                 LogFile(private_directory(undo) / "log.db"),
                 Settings(
                     environment=environment or _factory(llm, llm_provider),
-                    llm=llm,
+                    llm=_config(llm, llm_provider),
                     base_path=base_path,
                     tools=tools,
                     policies=policies,
@@ -361,6 +361,10 @@ def _joined(location: LogLocation, *, is_shared: bool) -> tuple[Node | None, Str
 def codec() -> EventCodec:
     """Return what reads and writes the events of Reenact's own log."""
     return EventCodec([StoredForm(name, kind) for name, kind in STORED.items()], derived)
+
+
+def _config(llm: LLMConfig | None, provider: LLMProvider | None) -> LLMConfig | None:
+    return provider.llm if llm is None and isinstance(provider, ConfiguredProvider) else llm
 
 
 def _factory(llm: LLMConfig | None, provider: LLMProvider | None) -> EnvironmentFactory | None:

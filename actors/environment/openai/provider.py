@@ -28,6 +28,10 @@ RESERVED = frozenset({"model", "messages", "input", "instructions", "stream", "t
 """What `extra` may not hold, for it comes from elsewhere."""
 _SEALED = "reasoning.encrypted_content"
 """What older servers send only to who asks for it, and refuse to send for models that do not think."""
+CONTEXT_WINDOW = 200_000
+"""How many tokens a model takes of which nobody says it."""
+_TOKENS = 8192
+"""What is asked for in an answer if nobody says how many tokens, as of Claude."""
 _PATHS = {"chat": "/chat/completions", "responses": "/responses"}
 
 _log = logging.getLogger(__name__)
@@ -39,8 +43,9 @@ class OpenAIProvider:
     `base_url` is where the server is, OpenAI by default; one without a path gets `/v1`. A server of one's own may need
     no `api_key`. `model` answers where the image names none. `api` is `"chat"` for Chat Completions, which nearly all
     servers speak, or `"responses"`. `max_tokens` is the most that is asked for in an answer, where the image or the
-    runtime would allow more. `effort` is how much the model thinks, as the server names it. `timeout` is in seconds,
-    and holds for each silence. `extra` goes into each request as it is; what is None there is left out of the request.
+    runtime would allow more. `context_window` is how many tokens the model takes, 200,000 by default: with most of them
+    used, the conversation is summarised. `effort` is how much the model thinks, as the server names it. `timeout` is
+    in seconds, and holds for each silence. `extra` goes into each request as it is; what is None there is left out.
 
     Raises:
         MissingExtraError: the extra `openai` is not installed.
@@ -55,6 +60,7 @@ class OpenAIProvider:
         *,
         api: Literal["chat", "responses"] = "chat",
         max_tokens: int | None = None,
+        context_window: int | None = None,
         temperature: float | None = None,
         effort: str | None = None,
         stop_sequences: tuple[str, ...] = (),
@@ -68,9 +74,15 @@ class OpenAIProvider:
             raise ConfigurationError(f"extra[{name!r}] is not taken from there; it has an argument of its own")
         if api == "responses" and stop_sequences:
             raise ConfigurationError("the Responses API has no stop sequences; use api='chat', or leave them out")
-        LLMConfig(max_tokens=1 if max_tokens is None else max_tokens, stop_sequences=stop_sequences)  # it checks them
+        llm = LLMConfig(
+            model=model,
+            max_tokens=_TOKENS if max_tokens is None else max_tokens,
+            context_window=CONTEXT_WINDOW if context_window is None else context_window,
+            stop_sequences=stop_sequences,
+        )
         self._client = OpenAIClient(base_url, api_key, timeout)
         self._model = model
+        self._llm = llm
         self._api = api
         self._max_tokens = max_tokens
         self._max_retries = max_retries
@@ -86,6 +98,11 @@ class OpenAIProvider:
     def name(self) -> str:
         """What kind of model this is."""
         return "openai"
+
+    @property
+    def llm(self) -> LLMConfig:
+        """What holds where the runtime is given no `LLMConfig`."""
+        return self._llm
 
     async def provide(self) -> OpenAIDriver:
         """Return a driver; the first one waits until the SDK is loaded, beside the event loop."""

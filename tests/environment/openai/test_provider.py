@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import pytest
 
-from reenact import Image, OpenAIProvider, Runtime
+from reenact import Image, LLMConfig, OpenAIProvider, Runtime
 from reenact.actors.environment.api import LLMDriver, LLMProvider
 from reenact.actors.environment.openai.provider import OpenAIDriver
 from reenact.actors.environment.wire.driver import Patience
@@ -489,6 +489,32 @@ def test_an_agent_calls_tools_side_by_side_and_reads_what_they_return(
     told = repr(api.requests[1].body)
     assert "rain in Oslo" in told
     assert "there is no argument `invalid_json`" in told
+
+
+def test_a_conversation_that_fills_the_model_is_summarised(api: FakeChatAPI) -> None:
+    full = {"prompt_tokens": 900, "completion_tokens": 50}
+    provider = OpenAIProvider(api.url, KEY, "m", context_window=1000, max_tokens=70)
+
+    with Runtime.in_memory(llm_provider=provider) as runtime:
+        session_id = None
+        for _ in range(3):
+            api.reply("so", usage=full)
+            session_id = runtime.ask("More?", session=session_id).session_id
+        api.reply("A summary.", usage={"prompt_tokens": 5, "completion_tokens": 5})
+        api.reply("so")
+        runtime.ask("More?", session=session_id)
+
+    assert "A summary." in repr(api.requests[-1].body)
+    assert {request.body["max_tokens"] for request in api.requests} == {70}
+
+
+def test_the_runtime_s_own_configuration_goes_before_the_provider_s(api: FakeChatAPI) -> None:
+    provider = OpenAIProvider(api.url, KEY, "m")
+
+    with Runtime.in_memory(llm_provider=provider, llm=LLMConfig(model="n", max_tokens=50)) as runtime:
+        runtime.ask("Hello")
+
+    assert [(one.body["model"], one.body["max_tokens"]) for one in api.requests] == [("n", 50)]
 
 
 def test_importing_the_provider_does_not_load_the_sdk_and_making_one_does_not_either() -> None:

@@ -405,6 +405,7 @@ def test_the_image_may_name_another_model_and_somebody_must_name_one() -> None:
         ({"api": "completions"}, "api is 'completions'"),
         ({"extra": {"model": "x"}}, "extra\\['model'\\]"),
         ({"max_tokens": 0}, "max_tokens is 0"),
+        ({"context_window": 0}, "context_window is 0"),
         ({"stop_sequences": (" ",)}, "stop_sequences"),
         ({"api": "responses", "stop_sequences": ("END",)}, "no stop sequences"),
         ({"base_url": None}, "OpenAI needs an API key: OpenAIProvider"),
