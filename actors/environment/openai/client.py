@@ -146,9 +146,9 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
 
 
 def _message(body: object) -> str | None:
-    """Return what a refusal says in words; servers differ in where they do."""
+    """Return what a refusal says in words; servers differ in where they do, and proxies send pages for browsers."""
     if isinstance(body, str):
-        return body.strip() or None
+        return None if body.lstrip().startswith("<") else body.strip() or None
     if is_json_object(body):
         said = body.get("message") or body.get("detail") or body.get("error")
         return said if isinstance(said, str) else None if said is None else str(said)

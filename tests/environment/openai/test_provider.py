@@ -6,7 +6,9 @@ import asyncio
 import logging
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import pytest
@@ -316,6 +318,57 @@ def test_a_page_for_browsers_is_no_answer(api: FakeChatAPI) -> None:
     heard = Conversation(api, max_retries=0).ask()
 
     assert "sends a page for a browser" in failure(heard).message
+
+
+@contextmanager
+def answering(head: str, body: str) -> Iterator[str]:
+    """Have a server that answers each request with this, and yield where it is."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
+        await writer.drain()
+        writer.close()
+
+    async def started() -> asyncio.Server:
+        return await asyncio.start_server(serve, "127.0.0.1", 0)
+
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    server = asyncio.run_coroutine_threadsafe(started(), loop).result(PATIENCE)
+    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    loop.call_soon_threadsafe(server.close)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.mark.parametrize(
+    ("head", "body", "told"),
+    [
+        ("502 Bad Gateway\r\ncontent-type: text/html", "<html>Bad Gateway</html>", "answered with status 502"),
+        ("503 Busy\r\ncontent-type: text/plain", "later\n", "later"),
+        ("500 Oh\r\ncontent-type: application/json", '{"detail": [{"msg": "no"}]}', "[{'msg': 'no'}]"),
+        ("500 Oh\r\ncontent-type: application/json", "[1]", "answered with status 500"),
+    ],
+)
+def test_a_refusal_without_the_words_of_the_api_says_what_there_is(
+    head: str, body: str, told: str, api: FakeChatAPI
+) -> None:
+    with answering(head, body) as url:
+        heard = Conversation(api, base_url=url, max_retries=0).ask()
+
+    assert failure(heard).message.endswith(told)
+    assert failure(heard).type == "api_error"
+
+
+def test_a_redirect_is_not_followed_for_it_would_take_the_key_along(api: FakeChatAPI) -> None:
+    with answering(f"307 There\r\nlocation: {api.url}/chat/completions", "") as url:
+        heard = Conversation(api, base_url=url).ask()
+
+    assert "where the key is not sent" in failure(heard).message
+    assert api.requests == []
 
 
 @pytest.mark.parametrize("kind", ["text/event-stream", "text/plain", "application/json"])
