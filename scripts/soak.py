@@ -29,6 +29,8 @@ RANDOM = (
     "tests/domain/test_family_machine.py",
     "tests/domain/test_loop_machine.py",
     "tests/domain/test_session_machine.py",
+    "tests/environment/openai/test_requests.py",
+    "tests/environment/openai/test_switching.py",
     "tests/feed/test_hammer.py",
     "tests/feed/test_machine.py",
     "tests/inspector/test_following.py",
