@@ -229,6 +229,10 @@ def test_calls_come_in_pieces_that_their_index_tells_apart(chat: FakeChatAPI) ->
     assert [len(pieces) for pieces in sent] == [2, 2, 1, 1]
 
 
+def test_a_reply_alone_numbers_its_calls() -> None:
+    assert [call["id"] for call in FakeChatReply(tools=TWO).calls()] == ["call_fake_1", "call_fake_2"]
+
+
 def test_calls_may_come_whole_one_by_one_or_all_in_one_chunk(chat: FakeChatAPI) -> None:
     chat.script([FakeChatReply(tools=TWO, calls_in=way) for way in ("whole", "together")])
 

@@ -54,6 +54,16 @@ def test_a_tool_can_be_named_in_a_file_or_a_module(monkeypatch: pytest.MonkeyPat
     assert names(place) == ["first"]
 
 
+def test_what_is_installed_is_not_looked_for_in_the_current_folder() -> None:
+    Path("reenact.py").write_text("raise SystemExit('of the project')")
+    Path("helper.py").write_text(FIRST)
+
+    assert names("reenact:ask_user") == ["ask_user"]
+    assert str(Path.cwd()) not in sys.path
+    assert names("helper:first") == ["first"]
+    assert sys.path[-1] == str(Path.cwd())
+
+
 def test_a_module_may_be_in_a_package_and_a_file_may_import_its_neighbours() -> None:
     Path("hands").mkdir()
     Path("hands/left.py").write_text(FIRST)

@@ -50,7 +50,7 @@ class Preferences(msgspec.Struct, frozen=True):
 
     def variable(self, name: str) -> str | None:
         """Return the variable that goes before the setting, if there is one."""
-        of_provider = VARIABLES.get(self.provider or CLAUDE)
+        of_provider = VARIABLES.get(CLAUDE if self.provider in {None, MOCK} else str(self.provider))
         if name in _OF_PROVIDERS:
             return None if of_provider is None else _OF_PROVIDERS[name](of_provider)
         return "REENACT_PROVIDER" if name == "provider" else KEYS[name].variable
