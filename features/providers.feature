@@ -99,6 +99,14 @@ Feature: Who answers
         | python -c        |
         | the script       |
 
+    Scenario: A project has a module with the name of the library that asks the model
+      Given a server of my own, with the model "qwen3"
+      And my settings name it
+      And a project with modules that everybody imports
+      When I ask "Hello" there
+      Then the server has answered as "qwen3"
+      And no code of the project has run
+
     Scenario: A project has a provider, too
       Given a project with modules that everybody imports
       When I ask "Hello" there, of the provider "reenact_provider:Provider" of the project

@@ -170,12 +170,13 @@ def i_ask_there(text: str, command: str, person: Person, environ: Mapping[str, s
     person.outcome = Outcome(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
-@when(parsers.parse('I ask "{text}" there, of the provider "{provider}" of the project'))
-def i_ask_them(text: str, provider: str, person: Person, environ: Mapping[str, str]) -> None:
+@when(parsers.re(r'I ask "(?P<text>[^"]+)" there(, of the provider "(?P<provider>[^"]+)" of the project)?'))
+def i_ask_them(text: str, provider: str | None, person: Person, environ: Mapping[str, str]) -> None:
+    options = () if provider is None else ("--provider", provider)
     done = subprocess.run(
-        [sys.executable, *STARTS["python -m"], "-p", text, "--provider", provider],
+        [sys.executable, *STARTS["python -m"], "-p", text, *options],
         cwd=person.project,
-        env=environ,
+        env={**environ, **person.variables},
         capture_output=True,
         stdin=subprocess.DEVNULL,
         timeout=PATIENCE,
