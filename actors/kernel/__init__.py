@@ -15,6 +15,7 @@ from reenact.actors.kernel.persistent import EventSourcedActor
 from reenact.actors.kernel.pool import waiting
 from reenact.actors.kernel.pooled import PooledActor
 from reenact.actors.kernel.profile import Stored
+from reenact.actors.kernel.step import Postponed
 from reenact.actors.kernel.supervision import ActorFailedError, RestartLimitError, Supervision
 from reenact.actors.kernel.system import ActorSystem
 from reenact.actors.kernel.timetable import ControlledClock
@@ -32,6 +33,7 @@ __all__ = [
     "Origin",
     "PooledActor",
     "PooledFuture",
+    "Postponed",
     "Reference",
     "RestartLimitError",
     "Stored",

@@ -210,7 +210,8 @@ class Declared(PooledActor, Generic[State, Command, Event]):
     def prepare(self, command: Command) -> Command:
         """Return the command with what only this actor knows; or refuse it, like `decide`.
 
-        Called once for each time that the command is decided, with the state that it is decided on.
+        Called once for each time that the command is decided, with the state that it is decided on. One that raises
+        `Postponed` has the command decided later.
         """
         return command
 

@@ -33,7 +33,7 @@ from reenact.actors.kernel.mailbox import (
 )
 from reenact.actors.kernel.pooled import SLICE
 from reenact.actors.kernel.recovery import recover
-from reenact.actors.kernel.step import RETRIES, Reported, Step, events_of, step_of
+from reenact.actors.kernel.step import RETRIES, Postponed, Reported, Step, events_of, step_of
 from reenact.actors.kernel.timers import First, Own, Waiting, earliest
 from reenact.domain.errors import (
     ConflictError,
@@ -187,6 +187,9 @@ class EventSourcedActor(Declared[State, Command, Event]):
                 envelope.answer(self.reply(command, events) if envelope.reply_to else None)
                 return self._lets_pass(envelope)
             step, append = recorded
+        except Postponed as postponed:
+            self._postpone(envelope, postponed)
+            return self._lets_pass(envelope)
         except ReenactError as refusal:
             self._refuse(envelope, refusal)
             return self._lets_pass(envelope)
@@ -221,6 +224,27 @@ class EventSourcedActor(Declared[State, Command, Event]):
         finally:
             if is_branch:
                 self.state = self.initial  # nothing is believed before it is durable
+
+    def _postpone(self, envelope: Envelope, postponed: Postponed) -> None:
+        """Have the command come again, with the same asker; who brings it does so from another thread."""
+        context, reply_to = self.context, envelope.reply_to
+
+        def fail(error: Exception) -> None:
+            if reply_to is not None:
+                reply_to.fail(error)
+            else:
+                context.dead_letter(envelope.message, error)
+
+        def again(command: object) -> None:
+            try:
+                context.system._deliver(context._key, Envelope(command, reply_to))
+            except ReenactError as error:
+                fail(error)
+
+        try:
+            postponed.begin(again, fail)
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody will bring it
+            self._fail_command(envelope, error)
 
     def _asks(self, step: Step[State, Command, Event], append: Append) -> bool:
         """Have the journal record the step; return True if its outcome is yet to come."""

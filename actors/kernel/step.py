@@ -32,6 +32,18 @@ class Step(msgspec.Struct, Generic[State, Command, Event], frozen=True, eq=False
     has_snapshot: bool = False
 
 
+class Postponed(Exception):
+    """Raised by `prepare`: the command is to be decided later, as another one that `begin` sees to.
+
+    `begin` is given what hands that in, with the same asker waiting, and what tells the asker that it will not come; it
+    calls one of the two, once, from any thread. Other commands are handled meanwhile.
+    """
+
+    def __init__(self, begin: Callable[[Callable[[object], None], Callable[[Exception], None]], None]) -> None:
+        super().__init__()
+        self.begin = begin
+
+
 class Reported:
     """Hears what became of an append: at once on the thread that asks, on any other by way of a worker."""
 

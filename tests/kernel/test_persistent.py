@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import pykka
 import pytest
 
 from reenact.actors.journal.api import Recorded
-from reenact.actors.kernel import ActorContext, ActorSystem, EventSourcedActor, Reference
+from reenact.actors.kernel import ActorContext, ActorSystem, EventSourcedActor, Postponed, Reference
 from reenact.domain.errors import (
     ConflictError,
     LogUnusableError,
@@ -507,3 +507,83 @@ def test_hooks_that_fall_over_harm_nobody(
     assert account.ask(Deposit(19)) == 19
     assert account.ask(Audit()) == 19
     assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+
+
+def test_a_command_that_is_postponed_comes_again_and_its_asker_hears_what_becomes_of_it(
+    journal: MemoryJournal, diary: Diary
+) -> None:
+    come: list[Callable[[object], None]] = []
+
+    def prepare(command: Command) -> Command:
+        if command == Deposit(1):
+            raise Postponed(lambda again, _: come.append(again))
+        return command
+
+    with ActorSystem(journal) as system:
+        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=prepare))
+        account = system.actor(WatchedAccount, "a")
+        waiting = account.ask_future(Deposit(1))
+        assert account.ask(Deposit(5)) == 5  # other commands are handled meanwhile
+
+        come.pop()(Deposit(2))
+
+        assert waiting.get() == 7
+    assert events_of(journal) == [Deposited(5), Deposited(2)]
+
+
+@pytest.mark.parametrize("is_asked", [True, False])
+def test_a_postponed_command_that_will_not_come_fails_its_asker_or_is_a_dead_letter(
+    journal: MemoryJournal,
+    diary: Diary,
+    is_asked: bool,  # noqa: FBT001 - a value
+) -> None:
+    letters: list[object] = []
+
+    def prepare(command: Command) -> Command:
+        if command == Deposit(1):
+            raise Postponed(lambda _, fail: fail(ValueError("nobody knows")))
+        return command
+
+    with ActorSystem(journal) as system:
+        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=prepare))
+        system.on_dead_letter(lambda letter: letters.append(letter.message))
+        account = system.actor(WatchedAccount, "a")
+        if is_asked:
+            with pytest.raises(ValueError, match="nobody knows"):
+                account.ask(Deposit(1))
+        else:
+            account.tell(Deposit(1))
+
+        assert account.ask(Deposit(5)) == 5
+    assert letters == ([] if is_asked else [Deposit(1)])
+
+
+def test_a_postponed_command_that_comes_after_the_system_is_closed_fails_its_asker(
+    journal: MemoryJournal, diary: Diary
+) -> None:
+    come: list[Callable[[object], None]] = []
+
+    def prepare(_: Command) -> Command:
+        raise Postponed(lambda again, _: come.append(again))
+
+    with ActorSystem(journal) as system:
+        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=prepare))
+        waiting = system.actor(WatchedAccount, "a").ask_future(Deposit(1))
+
+    come.pop()(Deposit(2))
+
+    with pytest.raises(RuntimeClosedError):
+        waiting.get()
+
+
+def test_an_asker_is_told_when_nobody_can_see_to_its_postponed_command(journal: MemoryJournal, diary: Diary) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("no more threads")
+
+    def prepare(_: Command) -> Command:
+        raise Postponed(fails)
+
+    with ActorSystem(journal) as system:
+        system.register(WatchedAccount, lambda context: WatchedAccount(context, diary, prepare=prepare))
+        with pytest.raises(ValueError, match="no more threads"):
+            system.actor(WatchedAccount, "a").ask(Deposit(1))
