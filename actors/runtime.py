@@ -8,6 +8,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Self
 
@@ -17,6 +18,7 @@ from reenact.actors.asking import Asking, LocalAsker
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, context_window
+from reenact.actors.environment.guards import GuardRegistry
 from reenact.actors.environment.tools.toolbox import Toolbox, ToolRegistry
 from reenact.actors.facades import Events
 from reenact.actors.feed.hub import Feed
@@ -43,6 +45,8 @@ from reenact.domain.errors import (
     StorageError,
 )
 from reenact.domain.events import Envelope
+from reenact.domain.guarding import Question
+from reenact.domain.guards import GuardChecked
 from reenact.domain.image import rules_of
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import Rules
@@ -109,6 +113,7 @@ class Settings:
     llm: LLMConfig | None
     base_path: str | os.PathLike[str] | None
     tools: Sequence[object]
+    guards: Sequence[object]
     policies: Policies | Mapping[str, object] | None
     prices: Mapping[str, Price] | None
     recovery: Recovery
@@ -135,6 +140,7 @@ class _Ports:
         self.failures = Failures()
         self.live = LiveAgents()
         self.registry = ToolRegistry(settings.tools)
+        self.guards = GuardRegistry(settings.guards)
         self.outside = EventLoopThread()
         self.system = ActorSystem(
             journal,
@@ -195,6 +201,21 @@ class _Ports:
             detached=agent.detached,
             budget=agent.budget,
         )
+
+    def ask_guards(
+        self,
+        asked: Sequence[Question],
+        then: Callable[[tuple[GuardChecked, ...]], None],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        async def ask() -> None:
+            then(await self.guards.ask(asked))
+
+        def ended(asking: Future[None]) -> None:
+            if asking.cancelled():
+                fail(RuntimeClosedError("the runtime was closed while guards were asked"))
+
+        self.outside.spawn(ask()).add_done_callback(ended)
 
     def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
         session = self.system.actor(SessionActor, session_id)

@@ -13,7 +13,7 @@ from reenact.actors.environment.api import ChecksTools, Environment
 from reenact.actors.idempotency import remembered
 from reenact.actors.journal.api import Derived, Entry, Journal, Kept, Remembered, Segment
 from reenact.actors.journal.lock import Owner, StreamLocks
-from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin, Timer
+from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin, Postponed, Timer
 from reenact.actors.turn_stream import Channel, TurnStream, published_of
 from reenact.domain import announce as announcing
 from reenact.domain import child_turns as family
@@ -24,11 +24,13 @@ from reenact.domain.branching import waiting
 from reenact.domain.causes import cause_of
 from reenact.domain.children import ChildStarted
 from reenact.domain.commands import MessageSendRequest, Response, response_to
-from reenact.domain.errors import SessionLockedError, ShardMovedError
+from reenact.domain.errors import MessageRefusedError, SessionLockedError, ShardMovedError
 from reenact.domain.events import Context, Envelope, EventData
+from reenact.domain.guarding import Question, questions
+from reenact.domain.guards import GuardChecked, Guards, of_point, refusal_in
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import Said, instant
+from reenact.domain.messages import Said, instant, is_blank
 from reenact.domain.session import (
     Approve,
     BeginChild,
@@ -40,6 +42,7 @@ from reenact.domain.session import (
     Finish,
     GiveUpChildren,
     Interrupt,
+    PassAnswer,
     Receive,
     Reject,
     Report,
@@ -106,6 +109,15 @@ class Ports(Protocol):
         """Return what holds for the loop of the session's agent, in an environment that runs tools."""
         ...
 
+    def ask_guards(
+        self,
+        asked: Sequence[Question],
+        then: Callable[[tuple[GuardChecked, ...]], None],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        """Ask guards, on other threads, and tell what they have said; or `fail` if nobody will."""
+        ...
+
     def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
         """Send a command to the session; call `then` when it has been dealt with, in whatever way."""
         ...
@@ -164,6 +176,12 @@ def timers(session: Session) -> tuple[Timer[SessionCommand], ...]:
     return () if deadline is None else (Timer(deadline, family.interrupting(BUDGET, deadline)),)
 
 
+def _check_passed(checked: Sequence[GuardChecked]) -> None:
+    refusal = refusal_in(checked)
+    if refusal is not None:
+        raise MessageRefusedError(refusal.name, refusal.reason)
+
+
 class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     """One session: decides, records, believes; then lets the environment act."""
 
@@ -190,6 +208,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._heard: tuple[tuple[Context, EventData], ...] = ()
         self._recorded_at = 0
         self._rules: tuple[Rules, Rules] | None = None
+        self._passed: str | None = None  # the id of the answer that its guards let pass before it was heard
 
     def on_start(self) -> None:
         """Have the session, before its log is read: from now on no other process changes it.
@@ -257,7 +276,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             case BranchSession():
                 new_id = self._ports.new_id
                 ids = tuple((new_id("trn"), new_id("msg")) for _ in waiting(self.state, command.edit))
-                return msgspec.structs.replace(command, ids=ids, results_id=new_id("msg"))
+                command = msgspec.structs.replace(command, ids=ids, results_id=new_id("msg"))
+                return command if command.edit is None else self._guarded_edit(command)
             case Interrupt() | Stop() | Delete() if self._ends_turn(command):
                 so_far = self._so_far(command.so_far)
                 command = msgspec.structs.replace(command, so_far=so_far)
@@ -270,7 +290,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 pass
         if isinstance(command, Interrupt | Stop | Delete) and self.state.turn is None and self.state.round is None:
             return command
-        return self._with_rules(command)
+        command = self._with_rules(command)
+        guards = self._current_rules().guards
+        return command if guards is None else self._guarded(command, guards)
 
     def announce(
         self,
@@ -295,6 +317,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     ) -> Remembered | None:
         """Return the request that the command carries out, with its answer."""
         if not isinstance(command, IdempotentCommand) or command.once is None:
+            return None
+        if isinstance(command, Receive) and refusal_in(command.checked) is not None:
             return None
         answer: object
         match command:
@@ -338,9 +362,17 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     self._pass_on(context, data)
         if self.state.children or self.state.parent is not None:
             self._tell_family(command, events)
+        if isinstance(command, PassAnswer):
+            self._tell_answer(command)
 
     def reply(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> Reply:
-        """Return the agent's id, the turn's id or the response that was published, or the session that was created."""
+        """Return the agent's id, the turn's id or the response that was published, or the session that was created.
+
+        Raises:
+            MessageRefusedError: a guard has refused the message.
+        """
+        if isinstance(command, Receive):
+            _check_passed(command.checked)
         return self._answer(command, events, self.state, self._recorded_at)
 
     def on_lost(self, error: Exception) -> None:
@@ -452,6 +484,95 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             self._enter(self.state.turn.id, announcing.of_turn(self.state))
         return True
 
+    def _guarded(self, command: SessionCommand, guards: Guards) -> SessionCommand:
+        """Return the command as guards leave it.
+
+        Raises:
+            Postponed: some are to be asked first.
+        """
+        if isinstance(command, Finish) and (passed := self._passing(command)) is not None:
+            return passed
+        asked = questions(self.state, command, guards, self._passed)
+        if asked:
+            raise Postponed(partial(self._ask_guards, command, asked))
+        match command:
+            case Receive() if refusal_in(command.checked) is not None:
+                return msgspec.structs.replace(command, content=())  # the log has the verdict alone
+            case Finish():
+                return self._finished(command)
+            case Interrupt() | Stop() | Delete() if guards.answer:
+                return msgspec.structs.replace(command, so_far=self._without_end(command.so_far))
+            case _:
+                pass
+        return command
+
+    def _guarded_edit(self, command: BranchSession) -> BranchSession:
+        """Return the command if the guards of the branch's image let the message pass that it is to begin with.
+
+        Raises:
+            Postponed: they are to be asked first.
+            MessageRefusedError: one refuses it.
+        """
+        image, revision = command.image_id, command.image_revision
+        branch = msgspec.structs.replace(self.state, image_id=image, image_revision=revision)
+        guards = self._ports.rules(branch).guards
+        asked = () if guards is None else questions(branch, command, guards, None)
+        if asked:
+            raise Postponed(partial(self._ask_guards, command, asked))
+        _check_passed(command.checked)
+        return command
+
+    def _ask_guards(
+        self,
+        command: SessionCommand,
+        asked: Sequence[Question],
+        again: Callable[[object], None],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        def then(checked: tuple[GuardChecked, ...]) -> None:
+            at = self._ports.now()
+            match command:
+                case BranchSession() | Receive() | Finish() | Approve():
+                    again(msgspec.structs.replace(command, checked=(*command.checked, *checked), at=at))
+                case _:
+                    again(command)
+
+        self._ports.ask_guards(asked, then, fail)
+
+    def _passing(self, command: Finish) -> PassAnswer | None:
+        """Return what has an answer heard that was withheld, if its guards have let it pass."""
+        of_answer, channel = of_point(command.checked, "answer"), self._channel
+        if not of_answer or refusal_in(of_answer) is not None or channel is None:
+            return None
+        if not channel.turn_stream.withholds(command.turn_id):
+            return None
+        return PassAnswer(turn_id=command.turn_id, at=command.at, checked=of_answer)
+
+    def _tell_answer(self, command: PassAnswer) -> None:
+        """Have the answer heard: what lets it pass is durable."""
+        self._passed = command.checked[0].message_id
+        so_far = None if self._channel is None else self._channel.turn_stream.publish(command.turn_id)
+        if so_far is not None:
+            self._finish(command.turn_id, so_far)
+
+    def _finished(self, command: Finish) -> Finish:
+        """Return the end of an answer of which nothing is withheld any more; one that is refused says nothing."""
+        so_far, stream = command.so_far, None if self._channel is None else self._channel.turn_stream
+        if refusal_in(of_point(command.checked, "answer")) is not None:
+            if stream is not None and stream.withholds(command.turn_id):
+                so_far = stream.close(command.turn_id)
+            so_far = msgspec.structs.replace(so_far, content=())
+            return msgspec.structs.replace(command, so_far=so_far)
+        if stream is not None and is_blank(so_far.content):  # no guard is asked about nothing
+            stream.publish(command.turn_id)
+        return command
+
+    def _without_end(self, so_far: SoFar) -> SoFar:
+        """Return an answer that was complete, but no guard had let pass, as one that was cut short."""
+        if so_far.stop_reason is None or so_far.message_id == self._passed or is_blank(so_far.content):
+            return so_far
+        return msgspec.structs.replace(so_far, stop_reason=None, stop_sequence=None, stop_details=None)
+
     def _so_far(self, given: SoFar) -> SoFar:
         turn = self.state.turn
         if turn is None or self._channel is None:
@@ -460,6 +581,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _connect(self, agent_id: str, environment: Environment) -> Failure | None:
         """Give the agent the environment; return why that failed, if it did."""
+        guards = self._current_rules().guards
         turn_stream = TurnStream(
             self.context.stream,
             self.context.system.append_in_round,
@@ -468,6 +590,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             finish=self._finish,
             report=self._report,
             compress=self._compress,
+            hold=guards is not None and guards.hold,
         )
         channel = Channel(turn_stream, self._ports.request, self._ports.spawn)
         self._environment, self._channel = environment, channel
@@ -606,7 +729,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 return None
 
     def _response(self, command: SessionCommand, after: Session, at: int) -> tuple[Segment, ...]:
-        if not isinstance(command, Receive) or command.request_id is None:
+        if not isinstance(command, Receive) or command.request_id is None or refusal_in(command.checked) is not None:
             return ()
         context, result = self._told(command, after)
         response = response_to(MessageSendRequest.event_type)(request_id=command.request_id, result=result)

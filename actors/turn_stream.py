@@ -65,7 +65,9 @@ class TurnStream:
         finish: Callable[[str, SoFar], None],
         report: Callable[[str, ToolResult], None] | None = None,
         compress: Callable[[str, ContextCompressed, Callable[[], None]], None] | None = None,
+        hold: bool = False,
     ) -> None:
+        """With `hold`, nothing of an answer becomes durable, or is heard, before `publish`."""
         self._session_id = session_id
         self._append = append
         self._clock = clock
@@ -73,12 +75,15 @@ class TurnStream:
         self._finish = finish
         self._report = report
         self._compress = compress
+        self._hold = hold
         # `_lock` protects all that follows. The session's actor opens, enters and closes; threads and loops of the
         # environment emit; whoever writes the journal says whether entries were kept. Nothing is sent to the session
         # while it is held, for the actor may be waiting for it in `close`. Entries are handed to the journal under it,
         # so that they stand in the log in the order in which they were let in.
         self._calls: set[str] = set()
         self._held: list[StreamData] | None = None  # what waits until the session has recorded a summary
+        self._withheld: list[Entry] = []
+        self._is_dropped = False  # whether what was withheld will never be heard
         self._lock = threading.Lock()
         self._turn_id: str | None = None
         self._context: dict[str, str] = {}
@@ -116,6 +121,8 @@ class TurnStream:
         self._answer = Answer(self._new_message_id)
         self._calls.clear()
         self._held = None
+        self._withheld = []
+        self._is_dropped = False
         self._responding = False
         self._asked_at = self._first_delta = None
         self._failure = None
@@ -123,13 +130,27 @@ class TurnStream:
         self.responding = None
 
     def close(self, turn_id: str) -> SoFar:
-        """Let nothing more of the turn in; return what came in. The same again when asked again."""
+        """Let nothing more of the turn in; return what came in and was heard. The same again when asked again."""
         with self._lock:
             if self._turn_id != turn_id:
                 return SoFar()
             self._release()
             self._open = False
             self._calls.clear()
+            return self._heard_so_far()
+
+    def withholds(self, turn_id: str) -> bool:
+        """Return whether something of the turn's answer waits for `publish`."""
+        with self._lock:
+            return self._turn_id == turn_id and bool(self._withheld)
+
+    def publish(self, turn_id: str) -> SoFar | None:
+        """Have heard what was withheld of the turn's answer; return all of the answer, None if nothing was."""
+        with self._lock:
+            if self._turn_id != turn_id or not self._withheld:
+                return None
+            withheld, self._withheld = tuple(self._withheld), []
+            self._keep(withheld, began=self._responding)
             return self._so_far()
 
     def emit(self, event: StreamData | Mapping[str, object], *, turn_id: str | None = None) -> bool:
@@ -192,12 +213,14 @@ class TurnStream:
             return None
         was_responding = self._responding
         entries = self._entries(said)
-        if entries:
+        if self._hold:
+            self._withheld += entries
+        elif entries:
             self._keep(entries, began=self._responding is not was_responding)
         if not self._answer.finished:
             return None
         self._open = False
-        return self._so_far()
+        return self._so_far() if self._answer.error is None else self._heard_so_far()
 
     def _entries(self, said: Iterable[StreamData]) -> tuple[Entry, ...]:
         at = self._clock()
@@ -244,6 +267,21 @@ class TurnStream:
         failure = self._failure or _failure(answer.error)
         so_far = so_far_of(answer, self._responding, failure, first_delta=self._first_delta)
         return so_far if self._failure is None else msgspec.structs.replace(so_far, untold=True)
+
+    def _heard_so_far(self) -> SoFar:
+        """Return the answer without what is withheld, which nobody will hear any more."""
+        so_far = self._so_far()
+        self._is_dropped = self._is_dropped or bool(self._withheld)
+        self._withheld = []
+        if not self._is_dropped:
+            return so_far
+        return SoFar(
+            message_id=so_far.message_id,
+            usage=so_far.usage,
+            model=so_far.model,
+            failure=so_far.failure,
+            untold=so_far.failure is not None,
+        )
 
     def _new_message_id(self) -> str:
         return self._new_id("msg")

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from reenact.domain.events import AgentState, Outcome
+from reenact.domain.guards import GuardChecked
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import Round, RoundEvent
 from reenact.domain.loop.rules import BY_DEFAULT, Held
@@ -228,6 +229,7 @@ AgentEvent: TypeAlias = (
     | TurnCompleted
     | AgentStopped
     | RulesRecorded
+    | GuardChecked
     | RoundEvent
     | LimitWarning
 )

@@ -33,6 +33,7 @@ from reenact.domain.agent import (
 )
 from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.errors import InvalidInputError, LogTooNewError
+from reenact.domain.guards import GuardChecked
 from reenact.domain.loop import events as loop
 from reenact.domain.messages import Block, Message, Said, ToolUseBlock, instant
 from reenact.domain.output import read_output
@@ -275,6 +276,10 @@ class _Step:
             case OutputRejected():
                 self._activity = event.from_state
                 yield self._context, _like(event, heard.OutputRejected)
+            case GuardChecked():
+                of_message = event.point == "message" and event.turn_id is not None
+                context = _in_turn(self._about, event.turn_id or "", None) if of_message else self._context
+                yield context, _like(event, heard.GuardChecked)
             case TurnContinued():
                 message_id = next(self._begun, "")
                 self._activity = "waiting_for_human_input"

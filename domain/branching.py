@@ -70,6 +70,7 @@ def branch(story: Story, command: BranchSession) -> None:
     _request_tools(story)
     _give_up_changed(story)
     turns.cut_short(story, msgspec.structs.replace(command, at=command.left_at), BRANCHED)
+    story.add(*command.checked)
     outputs = [queued.output for queued in origin.queue] or [None]
     for (turn_id, message_id), content, output in zip(
         command.ids, waiting(origin, command.edit), outputs, strict=False

@@ -34,6 +34,7 @@ from reenact.domain.agent import (
 from reenact.domain.children import ChildEnded, ChildrenInterrupted
 from reenact.domain.container import ContainerCreated, CreateContainer
 from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.domain.guards import GuardChecked
 from reenact.domain.idempotency import IdempotencyKey
 from reenact.domain.image import ImageRegistered, RegisterImage
 from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected, ToolResult
@@ -48,6 +49,7 @@ from reenact.domain.session_commands import (
     Finish,
     GiveUpChildren,
     Interrupt,
+    PassAnswer,
     Receive,
     Reject,
     Report,
@@ -67,6 +69,7 @@ _RULES = "rules"
 _TOOLS = "runs_tools"
 _TOOLS_RUN = True
 _ONCE = "once"
+_CHECKED = "checked"
 
 
 class Reference(NamedTuple):
@@ -156,6 +159,7 @@ FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
         },
     ),
     "finish:1": (Finish, {**_ENDS, "turn_id": _TURN_ID}),
+    "pass-answer:1": (PassAnswer, _same(GuardChecked, "turn_id")),
     "report:1": (
         Report,
         {
@@ -260,6 +264,8 @@ class StoredCommand(Frozen):
             values[_RULES] = rules if values.pop(_TOOLS) else msgspec.structs.replace(rules, runs_tools=False)
         if answer:
             values[_ANSWER] = msgspec.structs.replace(SoFar(), **answer)
+        if form.has_checked:
+            values[_CHECKED] = tuple(event for event in events if isinstance(event, GuardChecked))
         if form.kind is BranchSession:
             accepted = [event for event in events if isinstance(event, MessageAccepted)]
             values["ids"] = tuple((event.turn_id, event.message_id) for event in accepted)
@@ -325,6 +331,7 @@ class _Form:
         self.name = name
         self.kind = kind
         self.has_rules = _RULES in own and kind is not BranchSession
+        self.has_checked = _CHECKED in own
         self.fields: list[_Field] = []
         self._types: list[tuple[str, object, object]] = []
         paths: list[str] = []
@@ -336,7 +343,7 @@ class _Form:
             paths.append(path or name)
 
         for field in own.values():
-            if field.name not in (_ANSWER, _RULES, _ONCE):
+            if field.name not in (_ANSWER, _RULES, _ONCE, _CHECKED):
                 add(field.name, field.type, _default_of(field))
         if _ONCE in own:
             add(_ONCE, str | None, None)

@@ -129,7 +129,7 @@ class ImageContent(FrozenByName, forbid_unknown_fields=True):
 
     No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, mappings
     with an `image_id` for agents that are called as tools, and with a `type` for tools that the API runs. `policies`
-    are in their plain form.
+    and `guards` are in their plain form.
     """
 
     id: str | None = None
@@ -145,6 +145,7 @@ class ImageContent(FrozenByName, forbid_unknown_fields=True):
     cost_limit: CostLimit | float | None = None
     compress_at: int | None = None
     output: OutputSpec | None = None
+    guards: Json = None
 
 
 class ImageRegisterRequest(Request[ImageInfo], kw_only=True):
@@ -438,6 +439,7 @@ NotificationType: TypeAlias = Literal[
     "tool_edited",
     "tool_rejected",
     "human_responded",
+    "guard_checked",
     "warning",
     "child_started",
     "child_ended",
@@ -541,6 +543,7 @@ RuntimeEvent: TypeAlias = (
     | Envelope[events.ToolEdited, Literal["tool_edited"]]
     | Envelope[events.ToolRejected, Literal["tool_rejected"]]
     | Envelope[events.HumanResponded, Literal["human_responded"]]
+    | Envelope[events.GuardChecked, Literal["guard_checked"]]
     | Envelope[events.Warned, Literal["warning"]]
     | Envelope[events.ChildStarted, Literal["child_started"]]
     | Envelope[events.ChildEnded, Literal["child_ended"]]

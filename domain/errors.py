@@ -396,6 +396,17 @@ class InvalidOutputError(ReenactError):
         self.problem = problem
 
 
+class MessageRefusedError(ReenactError):
+    """A guard has refused a message: it was not accepted, and the log has the verdict alone."""
+
+    code = "message_refused"
+
+    def __init__(self, guard: str, reason: str) -> None:
+        super().__init__(f"guard {guard!r} refuses the message: {reason}")
+        self.guard = guard
+        self.reason = reason
+
+
 class AuthenticationError(ReenactError):
     """The server does not know the token, or none was given."""
 

@@ -10,6 +10,7 @@ import msgspec
 
 from reenact.domain.children import Budget, ChildOutcome, Parent
 from reenact.domain.errors import UnknownEventTypeError
+from reenact.domain.guards import GuardPoint, GuardVerdict
 from reenact.domain.loop.events import AskedCall, Option
 from reenact.domain.messages import Message, StopDetails, Usage
 from reenact.domain.plain import Json, JsonObject
@@ -393,6 +394,23 @@ class HumanResponded(LoopData, kw_only=True):
     id: str | None = None
     value: Json
     by: str | None = None
+
+
+class GuardChecked(LoopData):
+    """A guard let something pass, or refused it: a message, a call before it ran, or an answer of the model.
+
+    What was told of an answer that is refused is void: it is in no conversation. `turn_id` is the turn that the message
+    begins, or that the call or the answer is of; `message_id` is that of the message or the answer.
+    """
+
+    event_type = "guard_checked"
+    point: GuardPoint
+    name: str
+    verdict: GuardVerdict
+    reason: str = ""
+    turn_id: str | None = None
+    message_id: str | None = None
+    call_id: str | None = None
 
 
 class Warned(LoopData):

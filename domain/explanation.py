@@ -31,6 +31,7 @@ from reenact.domain.agent import (
 from reenact.domain.causes import AnyCommand
 from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated
+from reenact.domain.guards import GuardChecked
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.calls import content_of
 from reenact.domain.loop.events import (
@@ -63,11 +64,11 @@ from reenact.domain.session_commands import (
 )
 from reenact.domain.session_state import ChildEvent, SessionBranched, SessionCreated, SessionDeleted, SessionEvent
 from reenact.domain.structs import Frozen
-from reenact.domain.turns import COST_LIMIT
+from reenact.domain.turns import ANSWER_REFUSED, COST_LIMIT
 
 AnyEvent: TypeAlias = SessionEvent | ContainerCreated | ImageRegistered
 OutsideKind: TypeAlias = Literal[
-    "message", "person", "caller", "model", "tool", "environment", "crash", "shutdown", "child", "parent"
+    "message", "person", "caller", "model", "tool", "guard", "environment", "crash", "shutdown", "child", "parent"
 ]
 
 _Kind: TypeAlias = type[AnyCommand] | None
@@ -80,7 +81,8 @@ class Outside(Frozen):
     """What came from outside of the log.
 
     `name` is the id of the request that brought a message, the person if that is known, the reason that a caller gave,
-    the model, the tool, the child session or the one that has called it, or the type of the environment's failure.
+    the model, the tool, the guard, the child session or the one that has called it, or the type of the environment's
+    failure.
     """
 
     kind: OutsideKind
@@ -135,6 +137,8 @@ class _Tracing:
         """Where a child of its own has ended last."""
         self._rejected: int | None = None
         """Where an answer was rejected for which the model is asked again."""
+        self._checked: dict[str, list[int]] = {}
+        """Where guards were asked about the message that begins a turn, or about the turn's last answer."""
         self._round = _Round()
 
     def trace(self, place: int, event: SessionEvent, following: SessionEvent | None) -> Cause:
@@ -160,11 +164,15 @@ class _Tracing:
                 self._accepted[event.turn_id] = place
                 if self.kind is BranchSession:  # what had waited in the session that was branched off from
                     return _cause(self._branched)
-                return self._brought(place) or Cause((), Outside("message", event.request_id))
+                checked = self._checked.pop(event.turn_id, ())
+                return self._brought(place) or _cause(*checked, outside=Outside("message", event.request_id))
             case TurnInterrupted():
                 return self._interrupt(place, event, following)
             case TurnFailed():
                 self._failed = place
+                checked = self._checked.pop(event.turn_id, ())
+                if event.failure.type == ANSWER_REFUSED:
+                    return _cause(*checked)
                 is_ours = event.failure.type == INVALID
                 return _cause(self._latest, outside=None if is_ours else _failure(event.failure.type))
             case TurnCompleted():
@@ -206,6 +214,7 @@ class _Tracing:
         | ToolsRequested
         | ResultsRecorded
         | LimitWarning
+        | GuardChecked
         | RoundEvent,
     ) -> Cause:
         latest = self._latest
@@ -224,7 +233,8 @@ class _Tracing:
             case AnswerRecorded():
                 self._latest = place
                 ends = (self._interrupted, self._failed) if event.partial else ()
-                return _cause(self._asked, *ends, outside=Outside("model", event.model))
+                checked = self._checked.pop(event.turn_id, ())
+                return _cause(self._asked, *ends, *checked, outside=Outside("model", event.model))
             case ContextCompressed():
                 return _cause(self._asked, outside=Outside("model", event.model))
             case OutputAccepted():
@@ -245,9 +255,18 @@ class _Tracing:
                 return _cause(*round_.results.values())
             case LimitWarning():
                 return _cause(latest)
+            case GuardChecked():
+                return self._hear_guard(place, event)
             case _:
                 cut = self._branched if self.kind is BranchSession else self._interrupted
                 return self._round.trace(place, event, self.kind, agent=self._agent, cut=cut)
+
+    def _hear_guard(self, place: int, event: GuardChecked) -> Cause:
+        outside = Outside("guard", event.name)
+        if event.point == "call":
+            return self._round.hear_guard(place, event, outside)
+        self._checked.setdefault(event.turn_id or "", []).append(place)
+        return _cause(self._asked if event.point == "answer" else None, outside=outside)
 
     def _interrupt(self, place: int, event: TurnInterrupted, following: SessionEvent | None) -> Cause:
         self._interrupted = place
@@ -294,6 +313,8 @@ class _Round:
         self._started: dict[str, int] = {}
         self._ended: dict[str, int] = {}
         """Where the child sessions have ended that calls are."""
+        self._checked: dict[str, list[int]] = {}
+        self._refused: dict[str, int] = {}
         self.results: dict[str, int] = {}
         self.pending: int | None = None
         self.rejected: int | None = None
@@ -332,6 +353,14 @@ class _Round:
         if event.call_id in self._started:
             self._ended[event.call_id] = self.latest = place
 
+    def hear_guard(self, place: int, event: GuardChecked, outside: Outside) -> Cause:
+        """Return what it follows from that a guard was asked about a call."""
+        id_ = event.call_id or ""
+        self._checked.setdefault(id_, []).append(place)
+        if event.verdict == "refused":
+            self._refused.setdefault(id_, place)
+        return _cause(self._decided.get(id_, self._requested), outside=outside)
+
     def _ask(self, place: int, ids: Sequence[str], kind: _Kind, agent: int | None) -> Cause:
         before = tuple(self._questions[id_] for id_ in ids if id_ in self._questions)
         lost = [self._started[id_] for id_ in ids if id_ in self._started]
@@ -356,7 +385,7 @@ class _Round:
         self._started[event.id] = place
         if kind is Resume:
             return _cause(before, outside=Outside("crash"))
-        return _cause(self._requested if decided is None else decided)
+        return _cause(self._requested if decided is None else decided, *self._checked.get(event.id, ()))
 
     def _end(self, event: ToolResult, kind: _Kind, cut: int | None) -> Cause:
         started, ended = self._started[event.id], self._ended.get(event.id)
@@ -371,6 +400,8 @@ class _Round:
     def _answer(self, id_: str, kind: _Kind, agent: int | None, cut: int | None) -> Cause:
         """Return what the answer to a call follows from that did not run."""
         asked, decided = self._questions.get(id_, self._requested), self._decided.get(id_)
+        if id_ in self._refused:
+            return _cause(self._refused[id_])
         if decided is not None and (asked is None or decided > asked):
             return _cause(decided)
         if cut is not None:
@@ -420,8 +451,8 @@ def sentence(event: AnyEvent) -> str:
             return f"{_count(len(event.content), 'result')} went back to the model."
         case RulesRecorded():
             return "From here on other rules held: policies, prices, costs or limits."
-        case LimitWarning():
-            return f"A limit is exceeded that only warns: {event.message}."
+        case LimitWarning() | GuardChecked():
+            return _of_check(event)
         case (
             TurnStarted()
             | TurnContinued()
@@ -451,6 +482,8 @@ def told(outside: Outside) -> str:
             return "the model" if outside.name is None else f"the model {outside.name}"
         case "tool":
             return f"the tool {outside.name}"
+        case "guard":
+            return f"the guard {outside.name}"
         case "environment":
             return "the environment" if outside.name is None else f"the environment: {outside.name}"
         case "crash":
@@ -470,6 +503,22 @@ def excerpt(text: str) -> str:
     words = " ".join(text[: 4 * _EXCERPT].split())
     is_whole = len(text) <= 4 * _EXCERPT and len(words) <= _EXCERPT
     return f'"{words}"' if is_whole else f'"{words[:_EXCERPT].rstrip()}…"'
+
+
+def _of_check(event: LimitWarning | GuardChecked) -> str:
+    match event:
+        case LimitWarning():
+            return f"A limit is exceeded that only warns: {event.message}."
+        case GuardChecked(verdict="passed"):
+            return f"Guard {event.name} let {_checked(event)} pass."
+        case GuardChecked():
+            return f"Guard {event.name} refused {_checked(event)}: {excerpt(event.reason)}."
+        case _:
+            assert_never(event)
+
+
+def _checked(event: GuardChecked) -> str:
+    return f"call {event.call_id}" if event.point == "call" else f"the {event.point}"
 
 
 def _of_turn(

@@ -10,6 +10,7 @@ import msgspec
 
 from reenact.domain.children import AgentTool, check_agent
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.guards import Guards, guards_of
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.rules import MAX_REPEATS, MAX_STEPS, Rules
@@ -43,6 +44,7 @@ class Image(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     the currency of the prices, beyond which the turn stops. A conversation of more than `compress_at` tokens is
     summarised before the model is asked again; None is four fifths of the model's context window, 0 is never.
     `output` is what answers must be: a type, or the JSON Schema of an object.
+    `guards` are asked about messages, calls and answers: `Guards`, or a mapping with its fields.
     """
 
     id: str | None = None
@@ -58,6 +60,7 @@ class Image(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     cost_limit: CostLimit | float | None = None
     compress_at: int | None = None
     output: OutputType | None = None
+    guards: Guards | Mapping[str, object] | None = None
 
 
 class ImageInfo(FrozenByName):
@@ -94,6 +97,7 @@ class Definition(Fact):
     base: str | None = None
     agents: tuple[AgentTool, ...] = ()
     output: OutputSpec | None = None
+    guards: Guards | None = None
 
 
 class ImageRegistered(Fact):
@@ -166,6 +170,7 @@ def define(image: Image, image_id: str) -> Definition:
         compress_at=image.compress_at,
         agents=agents,
         output=_output(who, image.output),
+        guards=guards_of(image.guards, who),
     )
 
 
@@ -255,6 +260,7 @@ def rules_of(definition: Definition, prices: Mapping[str, Price], context_window
         cost_limit=definition.cost_limit,
         compress_at=compress_at or None,
         output=definition.output,
+        guards=definition.guards,
     )
 
 

@@ -45,6 +45,7 @@ def travelling(image: ImageContent) -> ImageContent:
         tools=tools,
         mcp_servers=definition.mcp_servers,
         policies=None if definition.policies is None else msgspec.to_builtins(definition.policies),
+        guards=None if definition.guards is None else msgspec.to_builtins(definition.guards),
     )
 
 

@@ -20,6 +20,7 @@ from reenact.domain.agent import (
     TurnCompleted,
 )
 from reenact.domain.errors import AgentNotFoundError, AlreadyExistsError, SessionNotFoundError
+from reenact.domain.guards import refusal_in
 from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.session_commands import (
     Approve,
@@ -31,6 +32,7 @@ from reenact.domain.session_commands import (
     Finish,
     GiveUpChildren,
     Interrupt,
+    PassAnswer,
     Receive,
     Reject,
     Report,
@@ -64,6 +66,7 @@ __all__ = [
     "Finish",
     "GiveUpChildren",
     "Interrupt",
+    "PassAnswer",
     "Receive",
     "Reject",
     "Report",
@@ -109,7 +112,7 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
             _run(story, command)
         case Receive():
             _receive(story, command)
-        case Finish():
+        case Finish() | PassAnswer():
             turns.finish(story, command)
         case Report():
             turns.report(story, command)
@@ -145,7 +148,7 @@ def _with_rules(
 ) -> tuple[SessionEvent, ...]:
     """Return the events, behind the rules that they were decided by if these are not those recorded last."""
     match command:
-        case CreateSession() | BranchSession() | BeginChild():
+        case CreateSession() | BranchSession() | BeginChild() | PassAnswer():
             return events
         case Interrupt() | Stop() | Delete() if session.turn is None and session.round is None:
             return events  # nothing that rules are about has ended
@@ -189,6 +192,9 @@ def _receive(story: Story, command: Receive) -> None:
     session = story.session
     if session.agent is None or session.agent.id != command.agent_id:
         raise AgentNotFoundError(command.agent_id)
+    story.add(*command.checked)
+    if refusal_in(command.checked) is not None:
+        return
     story.add(
         MessageAccepted(
             command.turn_id, command.message_id, command.content, command.at, command.request_id, command.output

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from reenact.domain.agent import SoFar, StopReason
 from reenact.domain.children import Budget, ChildOutcome, Parent
+from reenact.domain.guards import GuardChecked
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, Usage
@@ -56,7 +57,7 @@ class BranchSession(_RuledRequest):
 
     `digest` is that of the event's record, and `position` is where it stands in the log. `edit` takes the place of the
     last message that waits there, and `ids` are a turn's and a message's for each that waits then. Nothing more of an
-    answer is known.
+    answer is known. `checked` is what guards have said of the edit.
     """
 
     session_id: str
@@ -72,6 +73,7 @@ class BranchSession(_RuledRequest):
     edit: tuple[Block, ...] | None = None
     ids: tuple[tuple[str, str], ...] = ()
     so_far: SoFar = SoFar()
+    checked: tuple[GuardChecked, ...] = ()
 
 
 class Run(_RuledRequest):
@@ -87,7 +89,7 @@ class Run(_RuledRequest):
 
 
 class Receive(IdempotentCommand):
-    """Accept a message for the live agent."""
+    """Accept a message for the live agent, unless one of the guards that were asked refuses it."""
 
     agent_id: str
     turn_id: str
@@ -97,14 +99,24 @@ class Receive(IdempotentCommand):
     request_id: str | None = None
     rules: Rules = BY_DEFAULT
     output: OutputSpec | None = None
+    checked: tuple[GuardChecked, ...] = ()
 
 
 class Finish(_Ruled):
-    """The environment is done with an answer, or has failed."""
+    """The environment is done with an answer, or has failed; guards have been asked about it, and about its calls."""
 
     turn_id: str
     so_far: SoFar
     at: int
+    checked: tuple[GuardChecked, ...] = ()
+
+
+class PassAnswer(FrozenByName):
+    """Guards let an answer pass of which nothing was told until now."""
+
+    turn_id: str
+    at: int
+    checked: tuple[GuardChecked, ...] = ()
 
 
 class Report(_Ruled):
@@ -130,10 +142,11 @@ class Compress(FrozenByName):
 
 
 class Approve(_Decision):
-    """A person approves a call, with other arguments if some are given."""
+    """A person approves a call, with other arguments if some are given; guards have been asked about it."""
 
     arguments: JsonObject | None = None
     digest: str | None = None
+    checked: tuple[GuardChecked, ...] = ()
 
 
 class Reject(_Decision):
@@ -238,6 +251,7 @@ SessionCommand: TypeAlias = (
     | Run
     | Receive
     | Finish
+    | PassAnswer
     | Report
     | Compress
     | Approve

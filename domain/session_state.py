@@ -41,6 +41,7 @@ from reenact.domain.children import (
 )
 from reenact.domain.conversation import Conversation, Read, introduced
 from reenact.domain.events import Origin, Outcome
+from reenact.domain.guards import GuardChecked
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
 from reenact.domain.loop.events import Warning as LimitWarning
@@ -132,6 +133,7 @@ LoopFact: TypeAlias = (
     | TurnContinued
     | ContextCompressed
     | RulesRecorded
+    | GuardChecked
     | LimitWarning
     | RoundEvent
 )
@@ -252,6 +254,8 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
             return msgspec.structs.replace(session, rules=event)
         case LimitWarning():
             return msgspec.structs.replace(session, warned=True)
+        case GuardChecked():
+            return session
         case _:
             return _in_round(session, event)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from reenact.domain import agent, children, container, image, session
+from reenact.domain import agent, children, container, guards, image, session
 from reenact.domain.loop import events as loop
 
 STORED: dict[str, type[msgspec.Struct]] = {
@@ -43,5 +43,6 @@ STORED: dict[str, type[msgspec.Struct]] = {
     "child-started": children.ChildStarted,
     "child-ended": children.ChildEnded,
     "children-interrupted": children.ChildrenInterrupted,
+    "guard-checked": guards.GuardChecked,
 }
 """Every event in its first form. A later form gets a version, and an upcaster, where the log is opened."""

@@ -7,7 +7,7 @@ A turn in which only a person can go on ends as `waiting`; the person's decision
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from itertools import count as counting
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
@@ -34,6 +34,7 @@ from reenact.domain.agent import (
 from reenact.domain.child_calls import awaited, is_at_its_part, started, used_up
 from reenact.domain.children import ChildrenInterrupted
 from reenact.domain.events import AgentState, Outcome
+from reenact.domain.guards import GuardChecked, of_point, refusal_in
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolResult
 from reenact.domain.loop.events import Warning as LimitWarning
@@ -50,6 +51,7 @@ from reenact.domain.session_commands import (
     Finish,
     GiveUpChildren,
     Interrupt,
+    PassAnswer,
     Reject,
     Report,
     ReportChild,
@@ -66,6 +68,7 @@ COST_LIMIT = "cost_limit_exceeded"
 REPEATED = "repeated_tool_calls"
 REJECTED = "rejected"
 BUDGET = "budget_exceeded"
+ANSWER_REFUSED = "answer_refused"
 """Stop reasons of the loop's own, beside those of the Messages API."""
 NO_TOOLS = Failure(
     "environment_error", "this environment runs no tools, so that the model cannot be given their results"
@@ -136,18 +139,27 @@ def ask_again(story: Story, command: Run | ReportChild) -> None:
         go_on(story, command)
 
 
-def finish(story: Story, command: Finish) -> None:
-    """End the turn with the answer that came, or run the tools that it asks for."""
-    turn, so_far = story.session.turn, command.so_far
+def finish(story: Story, command: Finish | PassAnswer) -> None:
+    """End the turn with the answer that came, or run the tools that it asks for; or record that it may be told."""
+    turn = story.session.turn
     if turn is None or turn.id != command.turn_id:
         return
+    if isinstance(command, PassAnswer):
+        story.add(*(command.checked if story.session.round is None else ()))
+        return
+    so_far = command.so_far
     if story.session.round is not None:
         if so_far.failure is not None:  # the log failed under the calls, and can be written again
             _give_up(story, command, "the turn failed", {"ready", "waiting", "running"})
             _end(story, SoFar(failure=so_far.failure, untold=so_far.untold), "failed", command)
             take_up_next(story, command.rules, command.at)
         return
-    if _asks_for_tools(so_far, command.rules):
+    of_answer = of_point(command.checked, "answer")
+    story.add(*of_answer)
+    refusal = refusal_in(of_answer)
+    if refusal is not None:
+        _refuse_answer(story, command, refusal)
+    elif _asks_for_tools(so_far, command.rules):
         _begin_round(story, command)
     elif faults := _faults(turn, so_far, command.rules):
         _ask_for_output(story, command, faults)
@@ -204,6 +216,8 @@ def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
         case _:
             assert_never(command)
     story.add(*events)
+    if isinstance(command, Approve):
+        story.add(*_heard_of_guards(_round(story), command.checked))
     if isinstance(command, Reject) and not command.resume:
         if awaited(story.session):
             _interrupt_children(story, REJECTED, command.at)
@@ -321,6 +335,7 @@ def _begin_round(story: Story, command: Finish) -> None:
     reached = reached_before_calls(story.session, rules, story.session.ledger.cost)
     if reached is None:
         story.add(*rounds.judged(_round(story), rules, story.session.asked, session_id=story.session.id or ""))
+        story.add(*_heard_of_guards(_round(story), command.checked))
         _go_on(story, command)
     elif reached.limit == COST_LIMIT:
         _give_up(story, command, "the cost limit is exceeded", {"ready"})
@@ -363,6 +378,24 @@ def _reject_output(story: Story, turn: Turn, command: Finish | _Ends, faults: tu
     story.add(
         OutputRejected(turn.id, answer.message_id, turn.rejected + 1, faults, again, _from_state(so_far), command.at)
     )
+
+
+def _refuse_answer(story: Story, command: Finish, refusal: GuardChecked) -> None:
+    """End the turn without the answer: it is in no conversation, and what it used is counted."""
+    failure = Failure(ANSWER_REFUSED, f"guard {refusal.name!r} refuses the answer: {refusal.reason}")
+    so_far = msgspec.structs.replace(command.so_far, content=(), failure=failure, untold=True)
+    _end(story, so_far, "failed", command, ANSWER_REFUSED)
+    take_up_next(story, command.rules, command.at)
+
+
+def _heard_of_guards(round_: Round, checked: Sequence[GuardChecked]) -> Iterator[GuardChecked | ToolResult]:
+    """Yield what guards have said of the calls that are ready, and the results of those that they refuse."""
+    for call in round_.at("ready") if checked else ():
+        of_call = tuple(one for one in checked if one.call_id == call.id)
+        yield from of_call
+        refusal = refusal_in(of_call)
+        if refusal is not None:
+            yield rounds.not_run(call, f"guard {refusal.name!r} refuses it: {refusal.reason}", denied=True)
 
 
 def _request_tools(story: Story, turn: Turn, command: Finish | _Ends) -> None:

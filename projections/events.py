@@ -22,6 +22,7 @@ from reenact.domain.agent import (
 )
 from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated
+from reenact.domain.guards import GuardChecked
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.events import (
     HumanApproveRequired,
@@ -47,6 +48,7 @@ __all__ = [
     "ChildrenInterrupted",
     "ContainerCreated",
     "ContextCompressed",
+    "GuardChecked",
     "HumanApproveRequired",
     "HumanPromptRequired",
     "HumanResponded",

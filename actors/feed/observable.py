@@ -269,6 +269,14 @@ class Observable(ABC, Generic[R_co]):
     ) -> R_co: ...
     @overload
     def on(
+        self,
+        type: Literal["guard_checked"],
+        handler: On[events.GuardChecked, Literal["guard_checked"]],
+        *,
+        session_id: Id = None,
+    ) -> R_co: ...
+    @overload
+    def on(
         self, type: Literal["warning"], handler: On[events.Warned, Literal["warning"]], *, session_id: Id = None
     ) -> R_co: ...
     @overload

@@ -26,6 +26,7 @@ export type ErrorCode =
   | "log_unreachable"
   | "log_unusable"
   | "mailbox_full"
+  | "message_refused"
   | "method_not_allowed"
   | "missing_extra"
   | "node_unready"
@@ -106,6 +107,7 @@ export interface Notifications {
   tool_edited: ToolEdited;
   tool_rejected: ToolRejected;
   human_responded: HumanResponded;
+  guard_checked: GuardChecked;
   warning: Warned;
   child_started: ChildStarted;
   child_ended: ChildEnded;
@@ -558,6 +560,17 @@ export type FromClient = Hello | Ask | Subscribe | Listen | Ack | Unsubscribe;
 
 export type FromServer = Welcome | Answered | Subscribed | Events | Acked | Ended | Refused;
 
+/** A guard let something pass, or refused it: a message, a call before it ran, or an answer of the model. What was told of an answer that is refused is void: it is in no conversation. `turn_id` is the turn that the message begins, or that the call or the answer is of; `message_id` is that of the message or the answer. */
+export interface GuardChecked {
+  point: "answer" | "call" | "message";
+  name: string;
+  verdict: "passed" | "refused";
+  reason?: string;
+  turn_id?: string | null;
+  message_id?: string | null;
+  call_id?: string | null;
+}
+
 /** The first frame of a client. `token` is for browsers and others that cannot set the header `Authorization`. */
 export interface Hello {
   type: "hello";
@@ -598,7 +611,7 @@ export interface ImageBlock {
   source: Base64Source | UrlSource | FileSource;
 }
 
-/** An image as it travels. No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, mappings with an `image_id` for agents that are called as tools, and with a `type` for tools that the API runs. `policies` are in their plain form. */
+/** An image as it travels. No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, mappings with an `image_id` for agents that are called as tools, and with a `type` for tools that the API runs. `policies` and `guards` are in their plain form. */
 export interface ImageContent {
   id?: string | null;
   name?: string | null;
@@ -613,6 +626,7 @@ export interface ImageContent {
   cost_limit?: number | CostLimit | null;
   compress_at?: number | null;
   output?: OutputSpec | null;
+  guards?: unknown;
 }
 
 /** Return an image, or nothing. */

@@ -8,6 +8,7 @@ from functools import cached_property
 import msgspec
 
 from reenact.domain.children import OfferedAgent
+from reenact.domain.guards import Guards
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.output import OutputSpec
 from reenact.domain.policy.judge import Policies, judge
@@ -45,7 +46,7 @@ class Rules(Held, frozen=True, kw_only=True, dict=True):
     answers must be, unless the message says something else. Beyond `compress_at` tokens the conversation is summarised
     before the model is asked again. `runs_tools` is whether the environment runs tools at all; an answer that asks for
     some ends the turn if it does not. The policies judge paths from `cwd` and `home`, absolute paths, and follow links
-    by `resolve`, as `judge` says. Change no mapping.
+    by `resolve`, as `judge` says. `guards` are asked before a command is decided. Change no mapping.
     """
 
     compress_at: int | None = None
@@ -53,6 +54,7 @@ class Rules(Held, frozen=True, kw_only=True, dict=True):
     cwd: str | None = None
     home: str | None = None
     resolve: Callable[[str], str] | None = None
+    guards: Guards | None = None
 
     @cached_property
     def held(self) -> Held:

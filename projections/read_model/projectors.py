@@ -28,6 +28,7 @@ from reenact.domain.agent import (
 )
 from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated
+from reenact.domain.guards import GuardChecked
 from reenact.domain.history import Decision
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.asking import Question
@@ -210,7 +211,9 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
             _continue(changes, session, row, event)
         case ContextCompressed():
             use_model_in(changes, session, session.turns[event.turn_id], row, event)
-        case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded() | OutputAccepted() | OutputRejected():
+        case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded() | GuardChecked():
+            pass  # what follows from it comes next, and says so
+        case OutputAccepted() | OutputRejected():
             pass  # what follows from it comes next, and says so
         case _:
             _move_calls(changes, session, row, event)

@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact.domain.agent import AnswerRecorded, Failure, TurnCompleted
+from reenact.domain.agent import AnswerRecorded, Failure, TurnCompleted, Unsaid
 from reenact.domain.events import (
     DeltasCompacted,
     InputJsonDelta,
@@ -29,6 +29,7 @@ from reenact.domain.events import (
 from reenact.domain.marks import alike
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.plain import is_mapping
+from reenact.domain.turns import ANSWER_REFUSED
 
 Entry: TypeAlias = tuple[str, object]
 """The type of what was said, and what."""
@@ -120,15 +121,21 @@ class StreamedAnswer:
                 return "the error that was said is not the failure of the turn"
         if is_answered:
             return None
-        if unsaid is not None and (
-            self.start is None or not equal(self.start.model, unsaid.model) or not equal(self._usage, unsaid.usage)
-        ):
+        if unsaid is not None and not self._has_used(unsaid, completed, equal):
             return "the model, or what was used, is not that of the turn"
         if self.stop is not None and completed.outcome == "completed" and not _is_end(self.stop, completed, equal):
             return "why the answer has ended is not that of the turn"
+        if completed.stop_reason == ANSWER_REFUSED:
+            return None  # a guard wants it so
         if self.stop is not None and (self._calls or any((one or "").strip() for one in self._texts)):
             return "there is an answer, and none was recorded"
         return None
+
+    def _has_used(self, unsaid: Unsaid, completed: TurnCompleted, equal: Callable[[object, object], bool]) -> bool:
+        """Return whether this answer used what was recorded; of one that guards had not let pass, nothing is told."""
+        if self.start is None:
+            return completed.outcome != "completed"
+        return equal(self.start.model, unsaid.model) and equal(self._usage, unsaid.usage)
 
     def _take(self, kind: str, data: object) -> None:
         if kind == COMPACTED:

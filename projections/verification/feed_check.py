@@ -25,6 +25,7 @@ from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.events import AgentStateChanged, Context, DeltasCompacted, TextDelta
 from reenact.domain.feed import Entry, FeedPart, unpack_feed
+from reenact.domain.guards import GuardChecked
 from reenact.domain.image import ImageRegistered
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.marks import alike
@@ -180,7 +181,7 @@ _KINDS = {
 """The events that streams hold, by the first part of their names."""
 
 _BEGIN = (TurnStarted, StepStarted)
-_GO_ON = (MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning)
+_GO_ON = (MessageAccepted, ContextCompressed, RulesRecorded, GuardChecked, LimitWarning)
 """Events behind which an answer begins to come in, and those that it goes on behind; any other ends it."""
 
 

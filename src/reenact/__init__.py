@@ -29,6 +29,7 @@ from reenact.domain.errors import (
     LogUnreachableError,
     LogUnusableError,
     MailboxFullError,
+    MessageRefusedError,
     MissingExtraError,
     NotFoundError,
     ProtocolError,
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
         Unsubscribe,
     )
     from reenact.actors.environment.claude.environment import ClaudeEnvironment
+    from reenact.actors.environment.guards import Guard, guard
     from reenact.actors.environment.openai.provider import OpenAIProvider
     from reenact.actors.environment.tools.arguments import ToolContext
     from reenact.actors.environment.tools.outcome import ToolOutcome
@@ -107,6 +109,7 @@ if TYPE_CHECKING:
     from reenact.domain.attachments import DocumentBlock, ImageBlock
     from reenact.domain.children import AgentTool, Budget, Parent, agent_tool
     from reenact.domain.container import ContainerInfo
+    from reenact.domain.guards import GuardInput, Guards
     from reenact.domain.history import Answer, ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
     from reenact.domain.image import Image, ImageInfo
     from reenact.domain.loop.asking import ask_user
@@ -183,6 +186,9 @@ __all__ = [
     "EventSourcedActor",
     "ExportUnusableError",
     "FamilyStream",
+    "Guard",
+    "GuardInput",
+    "Guards",
     "HistoryDiffersError",
     "Image",
     "ImageBlock",
@@ -205,6 +211,7 @@ __all__ = [
     "MCPServer",
     "MailboxFullError",
     "Message",
+    "MessageRefusedError",
     "MissingExtraError",
     "NotFoundError",
     "OpaqueBlock",
@@ -289,6 +296,7 @@ __all__ = [
     "agent_tool",
     "ask_user",
     "by_type",
+    "guard",
     "on",
     "tool",
     "waiting",
@@ -307,6 +315,7 @@ __getattr__, __dir__ = lazy_names(
         ),
         "reenact.actors.environment.claude.environment": "ClaudeEnvironment",
         "reenact.actors.environment.openai.provider": "OpenAIProvider",
+        "reenact.actors.environment.guards": "Guard guard",
         "reenact.actors.environment.tools.arguments": "ToolContext",
         "reenact.actors.environment.tools.outcome": "ToolOutcome",
         "reenact.actors.environment.tools.tool": "Tool tool",
@@ -329,6 +338,7 @@ __getattr__, __dir__ = lazy_names(
         "reenact.domain.attachments": "DocumentBlock ImageBlock",
         "reenact.domain.children": "AgentTool Budget Parent agent_tool",
         "reenact.domain.container": "ContainerInfo",
+        "reenact.domain.guards": "GuardInput Guards",
         "reenact.domain.history": "Answer ToolCallInfo TurnInfo TurnLocation UsageInfo",
         "reenact.domain.image": "Image ImageInfo",
         "reenact.domain.loop.asking": "ask_user",

@@ -79,6 +79,7 @@ class Runtime(LocalRuntime):
         base_path: str | os.PathLike[str] | None = None,
         default_image: Image | None = None,
         tools: Sequence[object] = (),
+        guards: Sequence[object] = (),
         policies: Policies | Mapping[str, object] | None = None,
         prices: Mapping[str, Price] | None = None,
         recovery: Recovery = "close",
@@ -102,6 +103,8 @@ class Runtime(LocalRuntime):
             default_image: an image to register when the runtime opens; `ask` uses it when it is given no other.
             tools: the functions behind the tools that images name; those of images registered in this runtime need not
                 be given again.
+            guards: functions, or what `@guard` made of them, that images name in their `guards`; one that is named and
+                not among them refuses everything.
             policies: which calls people are asked about, for images that have no policies of their own.
             prices: what models cost, by their names; the costs of others count as unknown.
             recovery: what becomes of turns that a crash cut short: `close` ends them as interrupted, with the part of
@@ -138,6 +141,7 @@ class Runtime(LocalRuntime):
                 llm=_config(llm, llm_provider),
                 base_path=base_path,
                 tools=tools,
+                guards=guards,
                 policies=policies,
                 prices=prices,
                 recovery=recovery,
@@ -160,6 +164,7 @@ class Runtime(LocalRuntime):
         base_path: str | os.PathLike[str] | None = None,
         default_image: Image | None = None,
         tools: Sequence[object] = (),
+        guards: Sequence[object] = (),
         policies: Policies | Mapping[str, object] | None = None,
         prices: Mapping[str, Price] | None = None,
         retention: Retention | None = None,
@@ -180,6 +185,7 @@ class Runtime(LocalRuntime):
                     llm=_config(llm, llm_provider),
                     base_path=base_path,
                     tools=tools,
+                    guards=guards,
                     policies=policies,
                     prices=prices,
                     recovery="close",

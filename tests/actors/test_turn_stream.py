@@ -19,6 +19,7 @@ from reenact.domain.events import (
     MessageStart,
     MessageStop,
     StreamData,
+    StreamError,
     TextDelta,
     ThinkingDelta,
     ToolCall,
@@ -219,3 +220,75 @@ def test_what_follows_a_summary_is_let_in_when_that_is_recorded(
     else:
         assert session.ended == []
     assert (so_far.content, so_far.stop_reason) == ((TextBlock("BeforeAfter"),), "end_turn")
+
+
+@pytest.fixture
+def holding(journal: MemoryJournal, session: Session) -> TurnStream:
+    """One that withholds what it hears."""
+    made = TurnStream("session/s", journal.append, lambda: 7, lambda _: "m", finish=session.finish, hold=True)
+    made.open("t", CONTEXT)
+    return made
+
+
+ANSWER = (MessageStart(model="small"), TextDelta(text="Hi"), MessageDelta(usage={"input_tokens": 1}), MessageStop())
+
+
+def test_what_is_withheld_is_kept_by_nobody_until_it_is_published(
+    holding: TurnStream, session: Session, journal: MemoryJournal
+) -> None:
+    holding.emit_all(ANSWER)
+    settle(journal)
+    ((_, so_far),) = session.ended
+    assert (kept(journal), holding.withholds("t"), holding.withholds("t0"), holding.responding) == (
+        [],
+        True,
+        False,
+        None,
+    )
+    assert (so_far.content, so_far.stop_reason) == ((TextBlock("Hi"),), "end_turn")
+
+    assert holding.publish("t0") is None
+    assert holding.publish("t") == so_far
+    settle(journal)
+
+    assert kept(journal) == ["message_start", "agent_state_changed", "text_delta", "message_delta", "message_stop"]
+    assert (holding.publish("t"), holding.withholds("t"), holding.responding) == (None, False, "t")
+    assert holding.close("t") == so_far
+
+
+def test_of_what_is_withheld_when_a_turn_is_closed_nothing_is_told_but_what_it_used(
+    holding: TurnStream, journal: MemoryJournal
+) -> None:
+    holding.emit_all(ANSWER)
+
+    closed = holding.close("t")
+
+    assert closed == SoFar(message_id="m", usage={"input_tokens": 1}, model="small")
+    assert holding.close("t") == closed
+    assert holding.publish("t") is None
+    settle(journal)
+    assert kept(journal) == []
+
+
+def test_an_answer_that_fails_while_it_is_withheld_says_nothing_but_why(holding: TurnStream, session: Session) -> None:
+    holding.emit_all((TextDelta(text="Half an"), StreamError(message="The line broke")))
+
+    ((_, so_far),) = session.ended
+    assert (so_far.content, so_far.untold, so_far.responding) == ((), True, False)
+    assert so_far.failure is not None
+    assert so_far.failure.message == "The line broke"
+
+
+def test_the_next_answer_of_a_turn_knows_nothing_of_what_was_withheld(
+    holding: TurnStream, session: Session, journal: MemoryJournal
+) -> None:
+    holding.emit_all(ANSWER)
+    holding.close("t")
+    holding.open("t", CONTEXT)
+
+    holding.emit_all((TextDelta(text="Again"), MessageStop()))
+    holding.publish("t")
+    settle(journal)
+
+    assert kept(journal) == ["message_start", "agent_state_changed", "text_delta", "message_stop"]
+    assert session.ended[-1][1].content == (TextBlock("Again"),)

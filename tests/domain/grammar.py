@@ -117,6 +117,8 @@ class Grammar:
                 self.state = None
             case "user_message":
                 self._asked(event, where)
+            case "guard_checked":
+                self._checked(event, where)
             case "turn_started":
                 self._started(event, where)
             case "turn_completed":
@@ -152,6 +154,19 @@ class Grammar:
         assert self.state is not None or is_told or (self.branched and not self.has_run), where
         self.turns[event.turn_id] = TurnSoFar(event.turn_id)
         self.waiting.append(event.turn_id)
+
+    def _checked(self, event: Heard, where: str) -> None:
+        match event.data["point"]:
+            case "message":
+                assert event.turn_id not in self.turns, where
+            case "call":
+                assert event.data["call_id"] in self.calls.open, where
+                assert event.turn_id == (None if self.current is None else self.current.id), where
+            case _:
+                assert self.current is not None, where
+                assert event.turn_id == self.current.id, where
+                assert self.current.answered is None, where
+                assert not self.calls.open, where
 
     def _started(self, event: Heard, where: str) -> None:
         assert self.current is None, where

@@ -145,6 +145,7 @@ ONE_OF_EACH: list[ReenactError] = [
     AlreadyExistsError("session", "s"),
     CallNotPendingError("a", "it is over"),
     StaleApprovalError("b", "the policies have changed"),
+    errors.MessageRefusedError("no_secrets", "it holds a key"),
     ToolUnavailableError("pay"),
     ConflictError("session/s", 1, 2),
     LogLockedError("a.db", None),

@@ -26,6 +26,7 @@ from reenact.domain.agent import (
 from reenact.domain.children import Budget, ChildEnded, ChildrenInterrupted, ChildStarted
 from reenact.domain.container import ContainerCreated
 from reenact.domain.explanation import AnyEvent, Outside, excerpt, sentence, told
+from reenact.domain.guards import GuardChecked
 from reenact.domain.image import Definition, ImageRegistered
 from reenact.domain.legible import columns, shortened
 from reenact.domain.loop.events import (
@@ -69,6 +70,9 @@ SENTENCES: list[tuple[AnyEvent, str]] = [
     (ResultsRecorded("t", "m", (ToolResultBlock("c1", ""),), 1), "1 result went back to the model."),
     (ResultsRecorded("t", "m", (), 1), "0 results went back to the model."),
     (LimitWarning(reason="x", message="2 were spent"), "A limit is exceeded that only warns: 2 were spent."),
+    (GuardChecked("message", "polite", "passed"), "Guard polite let the message pass."),
+    (GuardChecked("answer", "polite", "refused", "rude"), 'Guard polite refused the answer: "rude".'),
+    (GuardChecked("call", "polite", "refused", "rude", call_id="c1"), 'Guard polite refused call c1: "rude".'),
     (TurnStarted("t", 1), "Turn t began: the model is asked."),
     (TurnContinued("t", 1), "Turn t began: a person has decided."),
     (TurnInterrupted("t", "user"), "Turn t was interrupted: user."),
@@ -140,6 +144,7 @@ def test_there_is_a_sentence_for_every_event_of_the_log() -> None:
         (Outside("model"), "the model"),
         (Outside("model", "small"), "the model small"),
         (Outside("tool", "send"), "the tool send"),
+        (Outside("guard", "polite"), "the guard polite"),
         (Outside("environment"), "the environment"),
         (Outside("environment", "api_error"), "the environment: api_error"),
         (Outside("crash"), "a crash of the process"),

@@ -45,6 +45,7 @@ NAMES = {
     "child-started": "ChildStarted",
     "child-ended": "ChildEnded",
     "children-interrupted": "ChildrenInterrupted",
+    "guard-checked": "GuardChecked",
 }
 """As the logs of the first release have them. Names are only ever added."""
 

@@ -44,6 +44,7 @@ _STATUS = {
     "internal_error": 500,
     "llm_error": 502,
     "mailbox_full": 503,
+    "message_refused": 422,
     "method_not_allowed": 405,
     "node_unready": 503,
     "not_found": 404,

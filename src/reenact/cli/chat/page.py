@@ -26,6 +26,7 @@ from reenact.domain.events import (
     ContextCompressed,
     Envelope,
     EventData,
+    GuardChecked,
     HumanApproveRequired,
     InputJsonDelta,
     MessageDelta,
@@ -208,6 +209,8 @@ class Page:
                 self._note("(What was said earlier was summarised.)", "dim")
             case Warned():
                 self._note(event.message, "yellow")
+            case GuardChecked(point="answer", verdict="refused"):
+                self._note("(A guard refuses this answer; the conversation goes on without it.)", "yellow")
             case _:
                 pass
 

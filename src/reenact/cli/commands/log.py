@@ -235,4 +235,5 @@ _WORDS: Final[Mapping[str, Callable[[Fields], str]]] = {
     "tool-started": _the("name"),
     "tool-result": _result,
     "warning": _the("message"),
+    "guard-checked": lambda data: ": ".join(filter(None, (f"{data['name']} {data['verdict']}", str(data["reason"])))),
 }

@@ -1,0 +1,96 @@
+"""Guards: functions of the user's own that let a message, a call or an answer pass, or refuse it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.errors import ConfigurationError
+from reenact.domain.messages import Block, text_of
+from reenact.domain.plain import JsonObject, is_mapping
+from reenact.domain.structs import Fact, FrozenByName
+
+GuardPoint: TypeAlias = Literal["message", "call", "answer"]
+GuardVerdict: TypeAlias = Literal["passed", "refused"]
+
+
+class Guards(FrozenByName, forbid_unknown_fields=True):
+    """Which guards an image has, by the names under which the runtime was given them.
+
+    Those of `message` are asked before a message is accepted, those of `call` before a call runs, those of `answer`
+    about each answer of the model. With `hold`, nothing of an answer is told until they have let it pass.
+    """
+
+    message: tuple[str, ...] = ()
+    call: tuple[str, ...] = ()
+    answer: tuple[str, ...] = ()
+    hold: bool = False
+
+
+class GuardChecked(Fact):
+    """A guard was asked. `turn_id` is the turn that the message begins, or that the call or the answer is of.
+
+    `message_id` is that of the message or the answer, `call_id` that of the call.
+    """
+
+    point: GuardPoint
+    name: str
+    verdict: GuardVerdict
+    reason: str = ""
+    turn_id: str | None = None
+    message_id: str | None = None
+    call_id: str | None = None
+
+
+class GuardInput(FrozenByName):
+    """What a guard is asked about: the content of a message or an answer; or a call of the `tool` with its `arguments`.
+
+    An answer that asks for tools has the calls in its content.
+    """
+
+    point: GuardPoint
+    session_id: str
+    image_id: str
+    turn_id: str | None = None
+    message_id: str | None = None
+    content: tuple[Block, ...] = ()
+    call_id: str | None = None
+    tool: str = ""
+    arguments: JsonObject = {}
+
+    @property
+    def text(self) -> str:
+        """The text of the content."""
+        return text_of(self.content)
+
+
+def guards_of(value: object, who: str) -> Guards | None:
+    """Return the guards that a value says, None for none: `Guards`, or a mapping with its fields.
+
+    Raises:
+        ConfigurationError: something of it cannot work.
+    """
+    if value is None:
+        return None
+    given = msgspec.structs.asdict(value) if isinstance(value, Guards) else value
+    if not is_mapping(given):
+        raise ConfigurationError(f"guards of {who} are Guards, or a mapping with its fields, not {value!r:.100}")
+    try:
+        guards = msgspec.convert(dict(given), Guards)
+    except msgspec.ValidationError as wrong:
+        raise ConfigurationError(f"guards of {who}: {wrong}") from None
+    if guards.hold and not guards.answer:
+        raise ConfigurationError(f"guards of {who} hold answers back, and none is asked about answers; name one")
+    return guards if guards.message or guards.call or guards.answer else None
+
+
+def refusal_in(checked: Iterable[GuardChecked]) -> GuardChecked | None:
+    """Return the first of the verdicts that refuses, None if all let it pass."""
+    return next((one for one in checked if one.verdict == "refused"), None)
+
+
+def of_point(checked: Iterable[GuardChecked], point: GuardPoint) -> tuple[GuardChecked, ...]:
+    """Return the verdicts of this point."""
+    return tuple(one for one in checked if one.point == point)
