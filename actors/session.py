@@ -209,6 +209,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._recorded_at = 0
         self._rules: tuple[Rules, Rules] | None = None
         self._passed: str | None = None  # the id of the answer that its guards let pass before it was heard
+        self._published: tuple[str, SoFar] | None = None  # a turn, and its answer from before a crash
 
     def on_start(self) -> None:
         """Have the session, before its log is read: from now on no other process changes it.
@@ -249,6 +250,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             if self.state.round is not None:
                 return (Resume(turn_id=turn.id, at=at),)
             if published.stop_reason is not None or published.failure is not None:  # only its end was not recorded
+                self._published = turn.id, published
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
             started = heard_events.TurnStarted(turn_id=turn.id, message_id=turn.message_id)
             again = heard_events.StepStarted(turn_id=turn.id, step=turn.steps)
@@ -577,6 +579,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         turn = self.state.turn
         if turn is None or self._channel is None:
             return given
+        if self._published is not None and self._published[0] == turn.id:
+            return self._published[1]
         return self._channel.turn_stream.close(turn.id)
 
     def _connect(self, agent_id: str, environment: Environment) -> Failure | None:
@@ -633,6 +637,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         channel, turn = self._channel, self.state.turn
         if channel is None or turn is None or turn.id != started.turn_id:
             return
+        self._published = None
         channel.said = for_model(self.state)
         channel.too_long = self._is_too_long()
         channel.wanted = output_of(turn, self._current_rules())

@@ -464,6 +464,27 @@ def test_after_a_crash_while_guards_are_asked_they_are_asked_again_or_the_answer
     check(later, resumed=[turn])
 
 
+def test_an_answer_from_before_a_crash_is_kept_when_its_turn_is_interrupted_while_guards_are_asked_again(
+    opened: Open, log: str, factory: MockEnvironmentFactory, keeper: Doorkeeper
+) -> None:
+    runtime = opened(environment=factory, guards=[keeper])
+    agent = on(runtime, KEPT)
+    turn = runtime.agents.receive(agent, "Hello")
+    keeper.wait("answer")
+    crashed = copy_log(log, "crashed")
+    runtime.close()
+    keeper.say()
+
+    later = opened(crashed, environment=factory, guards=[keeper], recovery="resume")
+    keeper.wait("answer")
+    later.agents.interrupt(agent)
+    keeper.say()
+
+    answer = later.turns.wait(turn)
+    assert (answer.outcome, answer.text) == ("interrupted", "All is well")
+    check(later, resumed=[turn])
+
+
 @pytest.mark.parametrize("recovery", ["close", "resume"])
 def test_after_a_crash_between_the_verdict_and_the_answer_nothing_of_the_answer_was_told(
     opened: Open, log: str, factory: MockEnvironmentFactory, recovery: str
