@@ -25,6 +25,7 @@ from reenact.domain.agent import (
 from reenact.domain.announce import TODAY, Announced, announce, needed
 from reenact.domain.children import ChildrenInterrupted
 from reenact.domain.events import Context, EventData
+from reenact.domain.guards import GuardChecked
 from reenact.domain.messages import TextBlock
 from reenact.domain.session import Session, evolve
 from tests.domain.examples import CREATED, accepted
@@ -77,7 +78,7 @@ def goldens(chosen: list[Step]) -> Iterator[tuple[set[str], Golden]]:
 
 
 def by_hand() -> Iterator[Golden]:
-    """Yield steps in which child sessions begin and end, and in which an answer is, or is not, what it must be."""
+    """Yield steps of child sessions, of answers that must be something, and of guards that were asked."""
     forms, turn = codec(), (CREATED, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))
     answer = AnswerRecorded("t1", "m1", (TextBlock('{"a": 1}'),), "end_turn", False, {}, None, 2)  # noqa: FBT003
     over = TurnCompleted("t1", "completed", "end_turn", {}, 0.0, "responding")
@@ -91,6 +92,9 @@ def by_hand() -> Iterator[Golden]:
         (CALLING, (ended("waiting"), TurnCompleted("t1", "waiting", "waiting", {}, 0.0, "tool_executing"))),
         (CALLING, (ChildrenInterrupted("user", 3),)),
         ((*CALLING, ChildrenInterrupted("user", 3)), (ended("unknown", cost=0.5),)),
+        (turn[:2], (GuardChecked("message", "short", "passed", "", "t1", "m-t1"), *turn[2:])),
+        (turn[:2], (GuardChecked("message", "short", "refused", "too long", "t1", "m-t1"),)),
+        (turn, (GuardChecked("answer", "true", "passed", "", "t1", "m1"),)),
     ):
         needs = needed(reduce(evolve, before, Session()), events)
         stored = [(topic, blob.hex()) for topic, blob in (forms.encode(event, 0) for event in events)]
