@@ -18,6 +18,7 @@ from bench import (
     delivery,
     figures,
     gil,
+    guarding,
     imports,
     inspecting,
     journal,
@@ -69,6 +70,7 @@ def audit(*, quick: bool) -> Sequence[Workload]:
 GROUPS: Final[dict[str, Callable[..., Sequence[Workload]]]] = {
     "product": product,
     "tools": tooling.workloads,
+    "guards": guarding.workloads,
     "kernel": kernel.workloads,
     "journal": journal.workloads,
     "postgresql": postgresql.workloads,

@@ -21,7 +21,7 @@ class Ours:
     name = "reenact"
 
     def __init__(self, path: Path, synchronous: Literal["FULL", "NORMAL"]) -> None:
-        self._runtime = Runtime.open(path, llm_provider=self.provider(), synchronous=synchronous)
+        self._runtime = self.open(path, synchronous)
         self._sessions: dict[str, str] = {}
         self._done = threading.Semaphore(0)
         self._ended: dict[str, threading.Semaphore] = {}
@@ -31,6 +31,10 @@ class Ours:
         if self._runtime.containers.get("bench") is None:
             self._runtime.containers.create(container_id="bench")
             self._runtime.images.register(self.image())
+
+    def open(self, path: Path, synchronous: Literal["FULL", "NORMAL"]) -> Runtime:
+        """Open the runtime."""
+        return Runtime.open(path, llm_provider=self.provider(), synchronous=synchronous)
 
     def provider(self) -> LLMProvider:
         """Return what provides the model."""

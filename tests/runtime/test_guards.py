@@ -26,6 +26,7 @@ from reenact import (
     ToolResultBlock,
     guard,
 )
+from reenact.audit import verify_log
 from reenact.domain.agent import AnswerRecorded, MessageAccepted, TurnCompleted
 from reenact.domain.guards import GuardChecked
 from reenact.domain.loop.events import ToolStarted
@@ -375,7 +376,7 @@ def test_nothing_of_an_answer_that_is_held_is_told_before_the_verdict_and_all_of
 
 @pytest.mark.parametrize("guards", [KEPT, HELD], ids=["told at once", "held"])
 def test_a_turn_whose_answer_is_refused_fails_and_the_conversation_goes_on_without_it(
-    opened: Open, factory: MockEnvironmentFactory, guards: Guards
+    opened: Open, log: str, factory: MockEnvironmentFactory, guards: Guards
 ) -> None:
     reasons = ["that is not true", None]
     runtime = opened(environment=factory, guards=[guard(lambda _: reasons.pop(0), name="keeper")])
@@ -392,12 +393,15 @@ def test_a_turn_whose_answer_is_refused_fails_and_the_conversation_goes_on_witho
     assert [one.text for one in runtime.sessions.messages("s")] == ["Hello", "Again", "All is well"]
     assert runtime.sessions.usage("s").usage == {"output_tokens": 8}
     check(runtime)
+    runtime.close()
+    assert not verify_log(log).findings
 
 
 @pytest.mark.parametrize("guards", [KEPT, HELD], ids=["told at once", "held"])
 @pytest.mark.parametrize("end", ["interrupt", "destroy", "delete", "close"])
 def test_an_answer_that_no_guard_had_let_pass_when_its_turn_ended_was_cut_short(
     opened: Open,
+    log: str,
     *,
     factory: MockEnvironmentFactory,
     keeper: Doorkeeper,
@@ -430,6 +434,8 @@ def test_an_answer_that_no_guard_had_let_pass_when_its_turn_ended_was_cut_short(
     if guards.hold:
         assert TOLD.isdisjoint(told(runtime))
     check(runtime)
+    runtime.close()
+    assert not verify_log(log).findings
 
 
 @pytest.mark.parametrize("recovery", ["close", "resume"])

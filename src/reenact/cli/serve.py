@@ -24,6 +24,7 @@ from reenact.cli.settings.configuration import (
     check_file,
     check_price,
     functions_of,
+    load_guards,
     read_prices,
     user_name,
 )
@@ -52,7 +53,8 @@ def serve(options: ServeOptions, console: Console) -> int:
         raise ConfigurationError("--allow-actions and --by are for --inspect")
     options = who_answers(msgspec.structs.replace(options, provider=_provider(options)), console.environ)
     with console.guarding_output():
-        image, prices = image_of(options), read_prices(options.prices)
+        guarding, prices = load_guards(options.guards), read_prices(options.prices)
+        image = msgspec.structs.replace(image_of(options), guards=guarding.named)
         check_policy(options, image)
         answerer, llm = answering(
             _environ(options, console.environ),
@@ -74,6 +76,7 @@ def serve(options: ServeOptions, console: Console) -> int:
                 environment=answerer,
                 llm=llm,
                 tools=functions_of(image.tools),
+                guards=guarding.functions,
                 prices=prices,
                 default_image=image,
                 retention=_retention(options),

@@ -43,7 +43,7 @@ from reenact.cli.output.failures import (
 )
 from reenact.cli.output.streams import gives
 from reenact.cli.parsing.options import OutputFormat, TalkOptions
-from reenact.cli.settings.configuration import functions_of, read_prices
+from reenact.cli.settings.configuration import functions_of, load_guards, read_prices
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
 from reenact.domain.events import Envelope
 from reenact.domain.image import Image, define
@@ -103,7 +103,8 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
             check_text(name, text)
     with console.guarding_output():
         prices = read_prices(options.prices)
-        base = image_of(options)
+        guarding = load_guards(options.guards)
+        base = msgspec.structs.replace(image_of(options), guards=guarding.named)
         image = added.image(base, goes_on=options.goes_on)
         check_policy(options, image)
         answerer, llm = answering(
@@ -123,7 +124,12 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
         try:
             database = log_to_write(options.database, console)
             runtime = SharedRuntime.open(
-                database, environment=added.environment(answerer), llm=llm, tools=functions, prices=prices
+                database,
+                environment=added.environment(answerer),
+                llm=llm,
+                tools=functions,
+                guards=guarding.functions,
+                prices=prices,
             )
         except BaseException:
             answerer.dispose()
@@ -168,7 +174,9 @@ def _session(options: TalkOptions, runtime: SharedRuntime, console: Console) -> 
 
 def _image_of_new(options: TalkOptions, base: Image) -> Image:
     """Return what a session is created with that is begun while another one goes on, for which `base` is."""
-    return base if options.of_new is None else image_of(options.of_new, base.tools)
+    if options.of_new is None:
+        return base
+    return msgspec.structs.replace(image_of(options.of_new, base.tools), guards=base.guards)
 
 
 def _latest(runtime: SharedRuntime) -> str:

@@ -200,6 +200,14 @@ Tools: TypeAlias = Annotated[
         group=TOOLS,
     ),
 ]
+GuardsFile: TypeAlias = Annotated[
+    str | None,
+    option(
+        "Python functions that refuse messages, calls or answers: every @guard there, and the Guards that names them.",
+        "FILE.py|MODULE",
+        group=TOOLS,
+    ),
+]
 McpConfig: TypeAlias = Annotated[
     str | None,
     option('Servers with more tools: {"mcpServers": {NAME: {"command": …} or {"url": …}}}.', "FILE.json", group=TOOLS),
@@ -317,6 +325,7 @@ class TalkOptions(OfLog, frozen=True):
     tools: Tools = ()
     mcp_config: McpConfig = None
     policy: PolicyFile = None
+    guards: GuardsFile = None
     allowed_tools: Annotated[
         tuple[str, ...],
         option(
@@ -420,6 +429,7 @@ class ServeOptions(OfLog, frozen=True):
     tools: Tools = ()
     mcp_config: McpConfig = None
     policy: PolicyFile = None
+    guards: GuardsFile = None
     max_turns: MaxTurns = None
     max_cost: MaxCost = None
     prices: Prices = ()

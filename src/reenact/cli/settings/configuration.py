@@ -14,12 +14,14 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Final, TypeAlias, TypeGuard, TypeVar
+from typing import Final, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
+from reenact.actors.environment.guards import Guard
 from reenact.actors.environment.tools.tool import Tool, as_tool
 from reenact.domain.errors import ConfigurationError, ReenactError
+from reenact.domain.guards import Guards
 from reenact.domain.loop.asking import ask_user
 from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.policy.judge import Policies
@@ -304,6 +306,33 @@ def load_tools(places: Sequence[str]) -> tuple[Offered, ...]:
     """
     found = [one for place in places for one in _tools_at(place)]
     return tuple({id(one): one for one in found}.values())
+
+
+class Guarding(NamedTuple):
+    """Functions that refuse things, and which of them the image of new sessions has."""
+
+    functions: tuple[Guard, ...] = ()
+    named: Guards | None = None
+
+
+def load_guards(place: str | None) -> Guarding:
+    """Import what is named and return the guards in it, and the `Guards` that name them, if there are such.
+
+    Raises:
+        ConfigurationError: it cannot be imported, or no guard is there; the message names the place and the line.
+    """
+    if place is None:
+        return Guarding()
+    _, values = values_at(place, "--guards")
+    functions = tuple(value for value in values if isinstance(value, Guard))
+    named = [value for value in values if isinstance(value, Guards)]
+    if not functions:
+        raise ConfigurationError(
+            f"--guards {place}: there is no guard in it; write `@guard`, from reenact, above a function"
+        )
+    if len(named) > 1:
+        raise ConfigurationError(f"--guards {place}: there are {len(named)} Guards in it; leave one")
+    return Guarding(functions, next(iter(named), None))
 
 
 def _tools_at(place: str) -> Iterator[Offered]:
