@@ -24,6 +24,7 @@ from reenact import (
     Runtime,
     RuntimeClosedError,
     ToolResultBlock,
+    agent_tool,
     guard,
 )
 from reenact.audit import verify_log
@@ -529,6 +530,50 @@ def test_no_guard_is_asked_about_an_answer_that_says_nothing_or_breaks_off(
 
     assert (answer.outcome, answer.text, verdicts(runtime)) == (outcome, "", [])
     check(runtime)
+
+
+@pytest.mark.parametrize("guards", [KEPT, HELD], ids=["told at once", "held"])
+def test_each_attempt_at_an_answer_that_must_fit_a_schema_passes_the_guards(
+    opened: Open, log: str, factory: MockEnvironmentFactory, guards: Guards
+) -> None:
+    attempts, asked = iter(['{"sky": 1}', '{"sky": "clear"}']), list[str]()
+
+    def hears(about: GuardInput) -> None:
+        asked.append(about.text)
+
+    factory.define_scenario("json", lambda _: (text(next(attempts)), STOP))
+    factory.set_scenario("json")
+    runtime = opened(environment=factory, guards=[guard(hears, name="keeper")])
+    schema = {"type": "object", "properties": {"sky": {"type": "string"}}, "required": ["sky"]}
+    on(runtime, guards, output=schema)
+
+    answer = runtime.ask("How is it in Rome?", session="s")
+
+    assert (answer.output, asked) == ({"sky": "clear"}, ['{"sky": 1}', '{"sky": "clear"}'])
+    runtime.close()
+    assert not verify_log(log).findings
+
+
+def test_a_call_that_is_a_child_session_begins_none_if_it_is_refused(
+    opened: Open, log: str, factory: MockEnvironmentFactory
+) -> None:
+    def known(about: GuardInput) -> str | None:
+        return "ask somebody else" if "secret" in str(about.arguments) else None
+
+    factory.define_scenario("asks", asks(("c1", "helper", {"prompt": "the secret"})))
+    factory.set_scenario("asks")
+    runtime = opened(environment=factory, guards=[known])
+    runtime.images.register(Image(id="helper"))
+    runtime.images.register(
+        Image(id="i", tools=(agent_tool("helper", description="Helps."),), guards={"call": ["known"]})
+    )
+
+    answer = runtime.ask("Find it out", image="i")
+
+    assert answer.text == "done: !helper was not run: guard 'known' refuses it: ask somebody else"
+    assert [one.id for one in runtime.sessions.list()] == [answer.session_id]
+    runtime.close()
+    assert not verify_log(log).findings
 
 
 def test_a_turn_without_guards_asks_nobody_and_tells_of_nothing(opened: Open, factory: MockEnvironmentFactory) -> None:
