@@ -208,7 +208,6 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         self._heard: tuple[tuple[Context, EventData], ...] = ()
         self._recorded_at = 0
         self._rules: tuple[Rules, Rules] | None = None
-        self._passed: str | None = None  # the id of the answer that its guards let pass before it was heard
         self._published: tuple[str, SoFar] | None = None  # a turn, and its answer from before a crash
 
     def on_start(self) -> None:
@@ -494,7 +493,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         """
         if isinstance(command, Finish) and (passed := self._passing(command)) is not None:
             return passed
-        asked = questions(self.state, command, guards, self._passed)
+        asked = questions(self.state, command, guards)
         if asked:
             raise Postponed(partial(self._ask_guards, command, asked))
         match command:
@@ -518,7 +517,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         image, revision = command.image_id, command.image_revision
         branch = msgspec.structs.replace(self.state, image_id=image, image_revision=revision)
         guards = self._ports.rules(branch).guards
-        asked = () if guards is None else questions(branch, command, guards, None)
+        asked = () if guards is None else questions(branch, command, guards)
         if asked:
             raise Postponed(partial(self._ask_guards, command, asked))
         _check_passed(command.checked)
@@ -552,7 +551,6 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _tell_answer(self, command: PassAnswer) -> None:
         """Have the answer heard: what lets it pass is durable."""
-        self._passed = command.checked[0].message_id
         so_far = None if self._channel is None else self._channel.turn_stream.publish(command.turn_id)
         if so_far is not None:
             self._finish(command.turn_id, so_far)
@@ -571,7 +569,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _without_end(self, so_far: SoFar) -> SoFar:
         """Return an answer that was complete, but no guard had let pass, as one that was cut short."""
-        if so_far.stop_reason is None or so_far.message_id == self._passed or is_blank(so_far.content):
+        passed = None if self.state.turn is None else self.state.turn.passed
+        if so_far.stop_reason is None or so_far.message_id == passed or is_blank(so_far.content):
             return so_far
         return msgspec.structs.replace(so_far, stop_reason=None, stop_sequence=None, stop_details=None)
 

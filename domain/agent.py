@@ -270,6 +270,8 @@ class Turn(Frozen):
     children: int = 0
     output: OutputSpec | None = None
     rejected: int = 0
+    passed: str | None = None
+    """The id of the answer that its guards have let pass."""
 
     @property
     def requests(self) -> int:

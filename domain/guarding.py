@@ -29,12 +29,12 @@ class Question(NamedTuple):
         )
 
 
-def questions(session: Session, command: SessionCommand, guards: Guards, passed: str | None) -> tuple[Question, ...]:
+def questions(session: Session, command: SessionCommand, guards: Guards) -> tuple[Question, ...]:
     """Return what guards are still to be asked before the command is decided.
 
-    What they have said is in the command already; once one has refused, no other point is asked about. The answer with
-    the id `passed` has passed its guards. Calls are asked about when nothing else keeps them from running, such as a
-    policy, a person or a limit: that is what `decide` says without the guards.
+    What they have said is in the command already; once one has refused, no other point is asked about. Calls are asked
+    about when nothing else keeps them from running, such as a policy, a person or a limit: that is what `decide` says
+    without the guards.
 
     Raises:
         ReenactError: the command is refused, whatever guards say.
@@ -55,7 +55,7 @@ def questions(session: Session, command: SessionCommand, guards: Guards, passed:
             return tuple(Question(name, about) for name in guards.message)
         case Finish() if refusal_in(command.checked) is None:
             decided = decide(session, command)
-            of_answer = () if command.checked else tuple(_of_answer(session, decided, guards, passed))
+            of_answer = () if command.checked else tuple(_of_answer(session, decided, guards))
             return of_answer or tuple(_of_calls(session, decided, guards, command.checked))
         case Approve():
             return tuple(_of_calls(session, decide(session, command), guards, command.checked))
@@ -63,9 +63,8 @@ def questions(session: Session, command: SessionCommand, guards: Guards, passed:
             return ()
 
 
-def _of_answer(
-    session: Session, decided: Sequence[SessionEvent], guards: Guards, passed: str | None
-) -> Iterator[Question]:
+def _of_answer(session: Session, decided: Sequence[SessionEvent], guards: Guards) -> Iterator[Question]:
+    passed = None if session.turn is None else session.turn.passed
     for event in decided:
         if isinstance(event, AnswerRecorded) and not event.partial and event.message_id != passed:
             about = GuardInput(

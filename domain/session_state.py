@@ -255,7 +255,8 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
         case LimitWarning():
             return msgspec.structs.replace(session, warned=True)
         case GuardChecked():
-            return session
+            has_passed = event.point == "answer" and event.verdict == "passed"
+            return _change_turn(session, passed=event.message_id) if has_passed else session
         case _:
             return _in_round(session, event)
 

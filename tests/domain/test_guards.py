@@ -113,8 +113,8 @@ def branched(*checked: GuardChecked) -> BranchSession:
     )
 
 
-def of(session: Session, command: SessionCommand, guards: Guards = ALL, passed: str | None = None) -> list[Question]:
-    return list(questions(session, command, guards, passed))
+def of(session: Session, command: SessionCommand, guards: Guards = ALL) -> list[Question]:
+    return list(questions(session, command, guards))
 
 
 def names(asked: list[Question]) -> list[str]:
@@ -201,7 +201,9 @@ def test_each_guard_of_answers_is_asked_about_a_whole_answer() -> None:
     assert names(of_answer) == ["polite", "true"]
     assert {(one.about.turn_id, one.about.message_id, one.about.text) for one in of_answer} == {("t1", "m9", "Hi")}
     assert of(THINKING, answered(on_answer(), on_answer(name="true"))) == []
-    assert of(THINKING, answered(), passed="m9") == []
+    passed = after(THINKING, PassAnswer(turn_id="t1", at=AT, checked=(on_answer(), on_answer(name="true"))))
+    assert of(passed, answered()) == []
+    assert names(of(passed, finish(says("Hi", message_id="m8")))) == ["polite", "true"]
     assert of(THINKING, answered(), Guards(message=("short",))) == []
 
 

@@ -71,7 +71,7 @@ class Gate:
     def __init__(self, guards: Guards) -> None:
         self.guards = guards
         self.directory = Path(tempfile.mkdtemp(prefix="reenact-"))
-        self.threads = ThreadPoolExecutor()
+        self.threads = ThreadPoolExecutor(64)  # each message waits for its guard
         self.mock = MockEnvironmentFactory("model", {"model": model}, delays=False)
         self.keeper = Doorkeeper()
         self.sending: dict[str, Future[str]] = {}

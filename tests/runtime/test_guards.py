@@ -518,6 +518,27 @@ def test_after_a_crash_between_the_verdict_and_the_answer_nothing_of_the_answer_
     check(later, resumed=[turn])
 
 
+def test_an_answer_that_had_passed_and_was_told_before_a_crash_is_not_asked_about_again(
+    opened: Open, log: str, factory: MockEnvironmentFactory, keeper: Doorkeeper
+) -> None:
+    factory.set_scenario("weather")
+    answers = guard(lambda _: None, name="answers")
+    runtime = opened(environment=factory, guards=[keeper, answers])
+    agent = on(runtime, Guards(call=("keeper",), answer=("answers",), hold=True))
+    turn = runtime.agents.receive(agent, "How is it in Rome?")
+    keeper.wait("call")
+    crashed = copy_log(log, "crashed")
+    runtime.close()
+    keeper.say()
+
+    passes = guard(lambda _: None, name="keeper")
+    later = opened(crashed, environment=factory, guards=[passes, answers], tools=[get_weather], recovery="resume")
+
+    assert later.turns.wait(turn).text.startswith("done: ")
+    assert [name for _, name, _ in verdicts(later)] == ["answers", "keeper", "answers"]
+    check(later, resumed=[turn])
+
+
 @pytest.mark.parametrize(("scenario", "outcome"), [(BLANK.name, "completed"), (BREAKING_OFF.name, "failed")])
 def test_no_guard_is_asked_about_an_answer_that_says_nothing_or_breaks_off(
     opened: Open, factory: MockEnvironmentFactory, scenario: str, outcome: str
