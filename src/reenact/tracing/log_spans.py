@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from reenact.domain.children import ChildStarted, Parent
 from reenact.domain.image import Definition, ImageRegistered
+from reenact.domain.session_state import SessionCreated
 from reenact.projections.explain.entries import is_session
-from reenact.projections.log import AuditedLog, Row, shared_before
+from reenact.projections.log import AuditedLog, Row, shared_before, stream_of
 from reenact.tracing.spans import Span
 from reenact.tracing.turns import SessionTurns
 
@@ -49,11 +51,27 @@ class LogSpans:
         """Return the session as it was before the event."""
         turns = SessionTurns(self._definition, content=self._content)
         first = row if row.version == 1 else self._log.find(stream=row.stream, limit=1)[0]
+        if isinstance(first.event, SessionCreated) and first.event.parent is not None:
+            self._place(turns, first.event.parent)
         for before in (*shared_before(self._log, first), *self._pages(row)):
             for one in before:
                 for _ in turns.take(one):
                     pass  # they have been sent
         return turns
+
+    def _place(self, turns: SessionTurns, parent: Parent) -> None:
+        """Say of which call of its parent the session is; nothing, if the log does not have it."""
+        stream, version = stream_of(parent.session_id), parent.version
+        known = self._sessions.get(stream)
+        call = None if known is None else known.call(parent.call_id)
+        if call is not None:
+            turns.is_called_by(call, detached=False)
+            return
+        started = self._log.find(stream=stream, after_version=version - 1, until_version=version, limit=1)
+        if started and isinstance(started[0].event, ChildStarted):
+            call = self._read_again(started[0]).call(parent.call_id)
+            if call is not None:
+                turns.is_called_by(call, detached=started[0].event.detached)
 
     def _pages(self, row: Row) -> Iterator[Sequence[Row]]:
         after, until = 0, row.version - 1

@@ -19,6 +19,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
+from reenact.domain.children import ChildEnded
 from reenact.domain.image import Definition
 from reenact.domain.loop.events import (
     HumanApproveRequired,
@@ -79,6 +80,7 @@ class _Turn(msgspec.Struct):
     row: Row
     id: str
     context: Context
+    parent: Context | None
     links: tuple[Link, ...]
     queued: float | None
     asked: str | None = None
@@ -91,13 +93,17 @@ class _Turn(msgspec.Struct):
 
 
 class _Call(msgspec.Struct):
-    """A call that the model asks for; `started` is the event with which it ran first in this turn."""
+    """A call that the model asks for; `started` is the event with which it ran first in this turn.
+
+    It `waits` while it is a child session that waits for a person.
+    """
 
     name: str
     arguments: str | None = None
     started: Row | None = None
     attempts: int = 0
     rejected: bool = False
+    waits: bool = False
 
 
 class _Place(msgspec.Struct, frozen=True):
@@ -136,6 +142,21 @@ class SessionTurns:
         self._last: Context | None = None  # the last turn that has ended
         self._asked_in = _Place()  # the turn in which a person was asked last
         self._origin: tuple[Link, ...] = ()
+        self._called_by: Context | None = None
+
+    def is_called_by(self, call: Context, *, detached: bool) -> None:
+        """Take note of the span of the call that the session's first turn is a part of, or which does not wait."""
+        if detached:
+            self._origin = _links("called", call)
+        else:
+            self._called_by = call
+
+    def call(self, call_id: str) -> Context | None:
+        """Return the span of a call that runs."""
+        call, turn = self._calls.get(call_id), self._turn
+        if turn is None or call is None or call.started is None:
+            return None
+        return Context(turn.context.trace_id, span_id_of(call.started, names.EXECUTE_TOOL, call_id))
 
     def take(self, row: Row) -> Iterator[Span]:
         """Take in the next event, and yield what has ended with it."""
@@ -189,6 +210,8 @@ class SessionTurns:
                     turn.said.add(message("tool", event.content))
             case TurnInterrupted() if turn is not None:
                 turn.interrupted = event.reason
+            case ChildEnded() if event.call_id in self._calls:
+                self._calls[event.call_id].waits = event.outcome == "waiting"
             case _:
                 pass
 
@@ -207,10 +230,11 @@ class SessionTurns:
 
     def _begin(self, row: Row, turn_id: str, *links: Link) -> None:
         accepted = self._queue.pop(turn_id, None)
-        # The span of an agent that is called as a tool will have its caller's for a parent: here the trace is chosen.
-        context = Context(trace_id_of(row), span_id_of(row, names.INVOKE_AGENT))
+        parent, self._called_by = self._called_by, None
+        trace_id = trace_id_of(row) if parent is None else parent.trace_id
+        context = Context(trace_id, span_id_of(row, names.INVOKE_AGENT))
         queued = None if accepted is None else (row.recorded_at - accepted.recorded_at) / 1_000_000
-        self._turn = turn = _Turn(row, turn_id, context, (*self._origin, *links), queued)
+        self._turn = turn = _Turn(row, turn_id, context, parent, (*self._origin, *links), queued)
         if self._content:
             turn.said = Messages()
             if accepted is not None and isinstance(accepted.event, MessageAccepted):
@@ -379,7 +403,7 @@ class SessionTurns:
         yield from self._end_chat(turn, row, error, detail)
         for call_id, call in self._calls.items():
             if call.started is not None:
-                yield self._call_span(row, call_id, call, "lost")
+                yield self._call_span(row, call_id, call, None if call.waits else "lost")
         definition = self._definition()
         name = None if definition is None else definition.name
         told = self._common(turn.row, "AGENT") | _used(None, event.usage, event.cost)
@@ -401,7 +425,7 @@ class SessionTurns:
             told |= _content_of(turn, definition)
         span = _span((names.INVOKE_AGENT, name), "invoke_agent", turn.row.recorded_at, row, told, error=error)
         yield msgspec.structs.replace(
-            span, context=turn.context, links=turn.links, message=detail if self._content else None
+            span, context=turn.context, parent=turn.parent, links=turn.links, message=detail if self._content else None
         )
         self._last, self._turn = turn.context, None
 
