@@ -236,4 +236,7 @@ _WORDS: Final[Mapping[str, Callable[[Fields], str]]] = {
     "tool-result": _result,
     "warning": _the("message"),
     "guard-checked": lambda data: ": ".join(filter(None, (f"{data['name']} {data['verdict']}", str(data["reason"])))),
+    "child-started": lambda data: f"{data['child_id']} of image {data['image_id']}",
+    "child-ended": lambda data: f"{data['child_id']}: {data['outcome']}{_tokens(data['usage'])}",
+    "children-interrupted": _the("reason"),
 }

@@ -39,7 +39,9 @@ class _Listed(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     first_words: str
     waiting: int
-    """Calls that wait for a person."""
+    """Calls that wait for a person, those of child sessions included."""
+    parent: str | None
+    """The session that has called this one."""
 
 
 def sessions(options: SessionsOptions, console: Console) -> int:
@@ -53,7 +55,9 @@ def sessions(options: SessionsOptions, console: Console) -> int:
                 if options.output_format is ListFormat.JSON:
                     same = {name: getattr(session, name) for name in ("id", "created_at", "container_id", "image_id")}
                     words = first_words(messages)
-                    console.write_json(_Listed(**same, messages=len(messages), first_words=words, waiting=waiting))
+                    parent = None if session.parent is None else session.parent.session_id
+                    listed = _Listed(**same, messages=len(messages), first_words=words, waiting=waiting, parent=parent)
+                    console.write_json(listed)
                 else:
                     console.write(f"{session_line(session, messages, waiting)}\n")
     return ExitCode.SUCCESS
@@ -97,11 +101,12 @@ def log_to_write(database: str | None, console: Console) -> str:
 
 
 def session_line(session: SessionInfo, messages: Sequence[Message], waiting: int) -> str:
-    """Return a line for people: id, beginning, how many messages there are, what it is about, and if it waits."""
+    """Return a line for people: id, beginning, how many messages it has, what it is about, whose it is, if it waits."""
     began = session.created_at.astimezone().strftime("%Y-%m-%d %H:%M")
     count = f"{len(messages)} message{'' if len(messages) == 1 else 's'}"
+    child = "" if session.parent is None else f"  (child of {session.parent.session_id})"
     waits = "  (waits for you)" if waiting else ""
-    return f"{session.id}  {began}  {count:>12}  {first_words(messages)}{waits}".rstrip()
+    return f"{session.id}  {began}  {count:>12}  {first_words(messages)}{child}{waits}".rstrip()
 
 
 def first_words(messages: Sequence[Message]) -> str:
