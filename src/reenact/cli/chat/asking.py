@@ -54,6 +54,8 @@ class Person:
                     continue
                 forget_what_was_typed(self._editor)
                 self._say(f"{number} of {len(pending)}:" if len(pending) > 1 else "")
+                if call.path:
+                    self._say(f"In child session {harmless(call.session_id)}:", "dim")
                 decision = self._approval(call) if call.kind == "approval" else self._question(call)
                 if isinstance(decision, Rejected) and decision.ends_turn:
                     return [decision]

@@ -18,7 +18,8 @@ from reenact.cli.output.answers import Answer, Hearing
 from reenact.cli.output.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
 from reenact.domain.content import Content
 from reenact.domain.errors import AlreadyExistsError, SessionNotFoundError
-from reenact.domain.events import Envelope
+from reenact.domain.events import Envelope, TurnCompleted
+from reenact.domain.history import ToolCallInfo
 from reenact.domain.image import Definition, Image, define
 from reenact.domain.messages import Block, TextBlock, check_message
 from reenact.domain.people import PendingCall
@@ -170,6 +171,10 @@ class Conversation:
         """Return what waits for a person, in the order of the calls."""
         return [] if self.is_new else self.runtime.agents.pending(session_id=self.session_id)
 
+    def has_children(self) -> bool:
+        """Return whether the session has child sessions."""
+        return not self.is_new and bool(self.runtime.sessions.list(parent=self.session_id, limit=1))
+
     def waiting(self) -> list[str]:
         """Return the turns that were accepted and are not over, such as that of an edited message in a branch."""
         turns = [] if self.is_new else self.runtime.sessions.turns(self.session_id)
@@ -192,13 +197,18 @@ class Conversation:
         return self.hear_out(lambda: [self.runtime.agents.receive(self.run(), question)], hear, timeout)
 
     def decide(self, decisions: Sequence[Decision], hear: Hear, timeout: float | None) -> Answer:
-        """Tell the agent what a person has decided about its calls, and hear out what follows, as `ask` does."""
-        return self.hear_out(
-            lambda: list(filter(None, (carry_out(decision, self.runtime.agents) for decision in decisions))),
-            hear,
-            timeout,
-            [decision.call for decision in decisions],
-        )
+        """Tell the agent what a person has decided about its calls, and hear out what follows, as `ask` does.
+
+        Calls may be those of child sessions: their turns go on first, and the session's own when they are over.
+        """
+        calls = [decision.call for decision in decisions]
+        is_below = any(call.session_id != self.session_id for call in calls)
+
+        def begin() -> list[str]:
+            turns = [(one.call.session_id, carry_out(one, self.runtime.agents)) for one in decisions]
+            return [turn_id for session_id, turn_id in turns if turn_id and session_id == self.session_id]
+
+        return self.hear_out(begin, hear, timeout, calls, is_below=is_below)
 
     def hear_out(
         self,
@@ -206,14 +216,23 @@ class Conversation:
         hear: Hear,
         timeout: float | None,
         pending: Sequence[PendingCall] = (),
+        *,
+        is_below: bool = False,
     ) -> Answer:
-        """Hear out the turns that `begin` returns, as `ask` does; `pending` are calls that were asked for earlier."""
+        """Hear out the turns that `begin` returns, as `ask` does; `pending` are calls that were asked for earlier.
+
+        If it `is_below` that something goes on, the turn is heard out that begins when a child session has ended.
+        """
         with interrupting(lambda: self._heard.put(_Interrupt())):
             agent_id = self.run()
+            open_calls: Sequence[PendingCall | ToolCallInfo] = pending
+            if is_below:  # that of the session is none that waits for a person
+                calls = self.runtime.sessions.tool_calls(self.session_id)
+                open_calls = [call for call in calls if call.stage != "answered"]
             try:
                 turn_ids = begin()
-                hearing = Hearing(self.session_id, agent_id, turn_ids, pending)
-                return self._hear_out(hearing, hear, timeout) if turn_ids else hearing.stopped()
+                hearing = Hearing(self.session_id, agent_id, turn_ids, open_calls)
+                return self._hear_out(hearing, hear, timeout) if turn_ids or is_below else hearing.stopped()
             except Exception:
                 self._may_have_ended = True  # the next question asks for one that is live
                 raise
@@ -227,11 +246,23 @@ class Conversation:
                 if timeout is not None and heard is None:
                     why_ended, deadline = timed_out(timeout), None
                 self.runtime.agents.interrupt(hearing.agent_id)
-            elif heard.context.session_id == self.session_id:
+            elif heard.context.session_id != self.session_id:
+                is_waiting = isinstance(heard.data, TurnCompleted) and heard.data.outcome == "waiting"
+                answer = hearing.left_waiting() if is_waiting and self._is_below(heard) else None
+                if answer is not None:
+                    return answer
+            else:
+                hearing.follow(heard.data)
                 hear(heard, is_own=hearing.is_own(heard))
                 answer = hearing.hear(heard, why_ended)
                 if answer is not None:
                     return answer
+
+    def _is_below(self, event: Envelope) -> bool:
+        """Return whether the event is of a child session, or of one further below."""
+        session = self.runtime.sessions.get(event.context.session_id or "")
+        parent = None if session is None else session.parent
+        return parent is not None and self.session_id in (parent.session_id, parent.root)
 
     def _next(self, agent_id: str, deadline: float | None) -> Envelope | _Interrupt | None:
         """Return what is heard next, None if the deadline passes before.
@@ -306,12 +337,17 @@ class Attending:
     def _go_on(self, answer: Answer) -> Answer:
         while answer.problem is None and (answer.waits or answer.turn_id is None):
             pending = self.conversation.pending()
-            decisions = self.decide(pending) if pending else None
-            if decisions is None:
-                break
             left = None if self.timeout is None else max(0.0, self.timeout - answer.duration)
-            later = self.conversation.decide(decisions, self.hear, left)
+            if pending:
+                decisions = self.decide(pending)
+                if decisions is None:
+                    break
+                later = self.conversation.decide(decisions, self.hear, left)
+            elif self.conversation.has_children():  # they are at work again
+                later = self.conversation.hear_out(list, self.hear, left, is_below=True)
+            else:
+                break
             answer = answer.then(later)
-            if later.turn_id is None:
+            if later.turn_id is None and not later.waits:
                 break
         return answer

@@ -38,7 +38,7 @@ _NOTHING = "Nothing was said in this session yet."
 def newest_sessions(runtime: Runtime) -> list[SessionInfo]:
     """Return the sessions that talk with people, the newest first."""
     sessions = runtime.sessions.list_by_container(CONTAINER) if runtime.containers.get(CONTAINER) else []
-    return sessions[::-1]
+    return [session for session in reversed(sessions) if session.parent is None]
 
 
 def sessions(talking: Talking, _: str) -> None:

@@ -183,7 +183,7 @@ def _latest(runtime: SharedRuntime) -> str:
     """Return the id of the newest session that is not open in another process."""
     sessions = runtime.sessions.list_by_container(CONTAINER) if runtime.containers.get(CONTAINER) else []
     for session in reversed(sessions):
-        if not runtime.is_open_elsewhere(session.id):
+        if session.parent is None and not runtime.is_open_elsewhere(session.id):
             return session.id
     which = "other session" if sessions else "session"
     raise NothingToContinueError(f"there is no {which} to continue in this log; begin one without --continue")

@@ -23,7 +23,9 @@ from reenact.domain.events import (
     ToolResult,
     ToolStarted,
     TurnCompleted,
+    TurnStarted,
 )
+from reenact.domain.history import ToolCallInfo
 from reenact.domain.legible import harmless
 from reenact.domain.loop.calls import content_of
 from reenact.domain.loop.ledger import sum_of
@@ -78,17 +80,32 @@ class Hearing:
 
     _failure: Problem | None = None
 
-    def __init__(self, session_id: str, agent_id: str, turn_ids: Sequence[str], pending: Iterable[PendingCall]) -> None:
+    def __init__(
+        self, session_id: str, agent_id: str, turn_ids: Sequence[str], pending: Iterable[PendingCall | ToolCallInfo]
+    ) -> None:
         """Begin with the turns that belong to the answer, and the calls that were asked for earlier."""
         self.agent_id = agent_id
         self._session_id = session_id
-        self._turn_ids = turn_ids
+        self._turn_ids = list(turn_ids)
         self._calls = {call.id: CallMade(id=call.id, name=call.name, input=call.arguments) for call in pending}
         self._text: list[str] = []
 
     def is_own(self, event: Envelope) -> bool:
         """Return whether the event is of a turn that belongs to the answer."""
         return event.context.turn_id in self._turn_ids
+
+    def follow(self, event: EventData) -> None:
+        """Take a turn that begins for one of the answer, if it has none."""
+        if not self._turn_ids and isinstance(event, TurnStarted):
+            self._turn_ids.append(event.turn_id)
+
+    def left_waiting(self) -> Answer | None:
+        """Return the answer whose turn has not gone on: a child session waits for a person again. None if it has."""
+        if self._turn_ids:
+            return None
+        return self._answer(
+            TurnCompleted(turn_id="", outcome="waiting", stop_reason="tool_use"), waits=True, problem=None
+        )
 
     def hear(self, event: Envelope, why_ended: Problem) -> Answer | None:
         """Take in an event of the session; return the answer once it is over.

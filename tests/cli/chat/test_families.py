@@ -1,0 +1,76 @@
+"""In a chat, calls that wait in child sessions are decided, and the answer goes on when the children have ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from reenact import Image, Runtime
+from reenact.cli.chat.conversation import Approved, Attending, Conversation, Decision, Rejected
+from reenact.cli.output.answers import Answer
+from reenact.domain.people import PendingCall
+from tests.cli.talks import unheard
+from tests.logs import log_at
+from tests.runtime.families import Plan, factory, furnish
+
+SEND: Plan = [[("send", {"to": "ann"})], "sent"]
+TWICE: Plan = [[("send", {"to": "ann"})], [("send", {"to": "bob"})], "sent"]
+
+
+@pytest.fixture
+def runtime(tmp_path: Path) -> Iterator[Runtime]:
+    with Runtime.open(log_at(tmp_path / "log.db"), environment=factory(), synchronous="OFF") as runtime:
+        furnish(runtime)
+        yield runtime
+
+
+class Deciding:
+    """Approves of every call, or of none, and remembers of which sessions they were."""
+
+    def __init__(self, *, approves: bool = True) -> None:
+        self.asked: list[list[str]] = []
+        self._approves = approves
+
+    def __call__(self, pending: Sequence[PendingCall]) -> list[Decision]:
+        self.asked.append([call.session_id for call in pending])
+        if self._approves:
+            return [Approved(call=call) for call in pending]
+        return [Rejected(call=call, ends_turn=True) for call in pending]
+
+
+def ask(runtime: Runtime, plan: Plan, decide: Deciding) -> Answer:
+    conversation = Conversation(runtime, Image(), session_id="root", is_new=False)
+    try:
+        return Attending(conversation, unheard, decide, timeout=60).ask(json.dumps(plan))
+    finally:
+        conversation.leave()
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        [[("agent", SEND)], "done"],
+        [[("agent", TWICE)], "done"],
+        [[("agent", [[("agent", SEND)], "middle"])], "done"],
+        [[("agent", SEND), ("agent", TWICE), ("send", {"to": "eve"})], "done"],
+    ],
+)
+def test_the_answer_goes_on_when_children_have_what_they_waited_for(runtime: Runtime, plan: Plan) -> None:
+    decide = Deciding()
+
+    answer = ask(runtime, plan, decide)
+
+    assert (answer.text, answer.waits, answer.problem) == ("done", False, None)
+    assert decide.asked
+    assert runtime.agents.pending() == []
+
+
+def test_a_child_whose_call_ends_its_turn_has_ended_and_the_answer_goes_on(runtime: Runtime) -> None:
+    answer = ask(runtime, [[("agent", SEND)], "done"], Deciding(approves=False))
+
+    assert (answer.text, answer.waits) == ("done", False)
+    (call,) = answer.tool_calls
+    assert call.is_error
