@@ -58,7 +58,7 @@ class Filters(msgspec.Struct, frozen=True):
 
 
 class SessionLine(msgspec.Struct):
-    """A session as a list has it. Times are microseconds; `question` is what was asked last."""
+    """A session as a list has it. Times are microseconds; `question` is what was asked last, `parent` called it."""
 
     key: int
     id: str
@@ -77,6 +77,7 @@ class SessionLine(msgspec.Struct):
     tokens_out: int
     cost: float
     unpriced: int
+    parent: str | None = None
     question: str = ""
     failure: Failure | None = None
     waits_for: tuple[str, ...] = ()
@@ -119,7 +120,7 @@ class Search(msgspec.Struct):
 
 _COLUMNS = """
     s.position, s.id, s.container_id, s.image_id, o.id, s.shared_until, coalesce(a.asked, s.shared_asked), a.turn,
-    a.position, a.events, a.last_at, a.state, a.turns, a.tokens_in, a.tokens_out, a.cost, a.unpriced
+    a.position, a.events, a.last_at, a.state, a.turns, a.tokens_in, a.tokens_out, a.cost, a.unpriced, s.parent
 """
 _FROM = "FROM sessions s JOIN activity a ON a.session = s.position LEFT JOIN sessions o ON o.position = s.origin"
 

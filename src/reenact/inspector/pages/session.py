@@ -17,7 +17,7 @@ from reenact.domain.agent import (
 )
 from reenact.domain.errors import StorageError
 from reenact.domain.history import UsageInfo
-from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
+from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted, SessionInfo
 from reenact.inspector.addresses import Address
 from reenact.inspector.fitting import Contents, Where, entries_of
 from reenact.inspector.lanes import Lanes
@@ -33,6 +33,8 @@ from reenact.projections.log import Row
 
 State: TypeAlias = Literal["answers", "cut off", "waits", "failed", "idle", "new", "deleted"]
 
+CHILDREN = 50
+"""So many child sessions of each session of a family are named."""
 RECORDS = 50
 """So many records a page shows as JSON."""
 _WHERE: Final[tuple[Where, ...]] = ("until", "from", "at")
@@ -73,6 +75,7 @@ def session(source: Source, address: Address) -> Page:
             "began": history.begun.recorded_at,
             "state": state_now(source, history, window),
             "spent": _spent(source, session_id),
+            "children": _children(source, session_id),
             "cursor": _heard(source, window.own[-1]),
             "first": history.row(1).position if window.first > 1 else window.own[0].position,
             "last": history.row(history.count).position,
@@ -84,6 +87,23 @@ def session(source: Source, address: Address) -> Page:
             "waits_since": waits_since(story, window),
         },
     )
+
+
+class _Child(msgspec.Struct, frozen=True):
+    """A child session, with its own."""
+
+    session: SessionInfo
+    children: tuple[_Child, ...]
+
+
+def _children(source: Source, session_id: str) -> tuple[_Child, ...]:
+    """Return the newest children of a session, in the order in which they began; none while there are no tables."""
+    tables = source.tables_now
+    try:
+        found = [] if tables is None else tables.model.sessions(CHILDREN, parent=session_id)
+    except StorageError:
+        return ()
+    return tuple(_Child(one, _children(source, one.id)) for one in reversed(found))
 
 
 def _wanted(history: History, address: Address) -> tuple[int, Where]:
