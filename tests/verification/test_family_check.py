@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from reenact import Runtime
+from reenact import Audit, Runtime
 from reenact._runtime import codec
 from reenact.actors.journal.evidence import EvidenceLog
 from reenact.actors.journal.verify import evidence_of
-from reenact.audit import verify_log
+from reenact.audit import Filter, verify_log
 from reenact.domain.children import ChildEnded, ChildStarted
 from reenact.domain.session import Session, SessionCreated, SessionEvent
 from reenact.domain.session_state import evolve
@@ -164,3 +164,32 @@ def test_a_child_that_has_not_begun_yet_is_not_missed(log: Path) -> None:
     held.rows = [row for row in held.rows if row.position <= started.position]
 
     assert held.problems() == ([], 0)
+
+
+def test_a_branch_shares_the_children_that_were_there_and_has_new_ones_of_its_own(tmp_path: Path) -> None:
+    path = tmp_path / "log.db"
+    with Runtime.open(path, environment=factory(), synchronous="OFF") as runtime:
+        furnish(runtime)
+        plan: Plan = [[("agent", ["one"])], "first", [("agent", ["two"])], "second"]
+        assert runtime.ask(json.dumps(plan), session="root", timeout=60).text == "first"
+        (shared,) = runtime.sessions.list(parent="root")
+        runtime.sessions.branch("root", new_session_id="other")
+
+        for session in ("root", "other"):
+            assert runtime.ask("Go on", session=session, timeout=60).text == "second"
+
+        (own,) = runtime.sessions.list(parent="other")
+        _, first = runtime.sessions.list(parent="root")
+        calls = {one: [call.result for call in runtime.sessions.tool_calls(one)] for one in ("root", "other")}
+    with Audit.open(path) as audit:
+        difference = audit.diff("root", right="other")
+        own_begins = next(audit.entries(Filter(session="other"))).position
+        verdict = audit.verify()
+
+    assert first.id == shared.id
+    assert own.parent is not None
+    assert (own.parent.root, own.parent.depth) == ("other", 1)
+    assert calls == {"root": ["one", "two"], "other": ["one", "two"]}
+    assert (verdict.findings, verdict.kin_missing) == ((), 0)
+    assert difference.common is not None
+    assert difference.common.position < own_begins
