@@ -151,7 +151,7 @@ class AwaitedTurn:
                 pass
         return True
 
-    def answer(self, pending: tuple[PendingCall, ...]) -> Answer:
+    def answer(self, pending: tuple[PendingCall, ...]) -> Answer[Json]:
         """Return the answer; the turn has ended."""
         end, message = self._end, self._message
         assert end is not None
@@ -213,6 +213,7 @@ class Asker:
         """See `Asking.ask`."""
         deadline = Deadline(timeout)
         wanted = None if output is None else output_of(output)
+        of_image = output_of(image.output) if isinstance(image, Image) and image.output is not None else None
         check_content(content)  # whatever is refused is refused before anything is created for it
         if on_event is not None:
             check_handler(on_event)
@@ -222,9 +223,10 @@ class Asker:
         turn, events = await self._begin(waiting, session_id, content, None if wanted is None else wanted.spec)
         hearing = self._hear(waiting, turn, events, deadline, on_event)
         answer = await waiting.within(deadline.left, turn.turn_id, hearing)
-        if wanted is None or answer.output is None:
+        read = wanted or of_image
+        if read is None or answer.output is None:
             return answer
-        return msgspec.structs.replace(answer, output=wanted.value(answer.output, answer.turn_id))
+        return msgspec.structs.replace(answer, output=read.value(answer.output, answer.turn_id))
 
     async def wait(self, waiting: Waiting, turn_id: str, timeout: float | None) -> Answer:  # noqa: ASYNC109 - that of the turn
         """See `Turns.wait`."""
@@ -256,7 +258,7 @@ class Asker:
         events: Following | None,
         deadline: Deadline,
         on_event: Handler | None,
-    ) -> Answer:
+    ) -> Answer[Json]:
         """Follow the turn to its end, and return its answer."""
         if events is None:
             events = await waiting.stream(turn.session_id, turn.after)
@@ -366,7 +368,31 @@ class Asking:
         container: str | None = None,
         timeout: float | None = None,
         on_event: Handler | None = None,
-        output: Mapping[str, object] | OutputSpec | None = None,
+        output: Mapping[str, object] | OutputSpec,
+    ) -> Answer[Json]: ...
+    @overload
+    def ask(
+        self,
+        content: Content,
+        *,
+        session: None = None,
+        image: Image[T],
+        container: str | None = None,
+        timeout: float | None = None,
+        on_event: Handler | None = None,
+        output: None = None,
+    ) -> Answer[T]: ...
+    @overload
+    def ask(
+        self,
+        content: Content,
+        *,
+        session: str | None = None,
+        image: Image | str | None = None,
+        container: str | None = None,
+        timeout: float | None = None,
+        on_event: Handler | None = None,
+        output: None = None,
     ) -> Answer: ...
     def ask(
         self,
@@ -394,7 +420,7 @@ class Asking:
                 thread, and what it raises is raised here; the turn goes on.
             output: what the answer must be: a msgspec Struct, a dataclass, a TypedDict, a pydantic model or another
                 type that JSON can have, or the JSON Schema of an object. `Answer.output` is that value. None: what the
-                image says, as JSON has it.
+                image says; as JSON has it, if the image is not given here.
 
         Raises:
             TurnTimeoutError: the turn has not ended in time.

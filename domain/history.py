@@ -17,7 +17,7 @@ from reenact.domain.structs import FrozenByName
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
-    O_co = TypeVar("O_co", covariant=True, default=Json)
+    O_co = TypeVar("O_co", covariant=True, default=object)
 else:  # which has no defaults before Python 3.13
     from typing import TypeVar
 

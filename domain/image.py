@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeGuard
 
 import msgspec
 
@@ -23,6 +23,15 @@ from reenact.domain.policy.rules import Policy
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 from reenact.domain.tools import MCPServer, ToolSpec, check_server, check_spec, is_json, remote_prefix
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    O_co = TypeVar("O_co", covariant=True, default=object)
+else:  # which has no defaults before Python 3.13
+    from typing import TypeVar
+
+    O_co = TypeVar("O_co", covariant=True)
+
 MAX_PROMPT_BYTES = 10 * 1024 * 1024
 MAX_TOKENS = 2**31 - 1
 OutputType: TypeAlias = type[object] | Mapping[str, object] | OutputSpec
@@ -31,7 +40,7 @@ FILLED = 0.8
 """The part of a model's context window beyond which a conversation is summarised, unless the image says otherwise."""
 
 
-class Image(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
+class Image(msgspec.Struct, Generic[O_co], metaclass=Spelled, frozen=True, kw_only=True):
     """The definition of an agent.
 
     `model` is a model's name, or None for the runtime's own choice; `max_tokens` bounds one answer. `tools` are Python
@@ -59,7 +68,7 @@ class Image(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     max_repeats: int | None = MAX_REPEATS
     cost_limit: CostLimit | float | None = None
     compress_at: int | None = None
-    output: OutputType | None = None
+    output: type[O_co] | Mapping[str, object] | OutputSpec | None = None
     guards: Guards | Mapping[str, object] | None = None
 
 

@@ -18,6 +18,13 @@ Feature: Structured output
       Given the model answers:
         | {"city": "Bergen", "degrees": 7} |
       When I ask "How warm is it?" of an image whose answers are readings
+      Then I should be given the reading of 7 degrees in "Bergen"
+
+    Scenario: The conversation goes on
+      Given the model answers:
+        | {"city": "Bergen", "degrees": 7} |
+      And I have asked "How warm is it?" of an image whose answers are readings
+      When I ask "And now?" in the same session
       Then I should be given the reading of 7 degrees in "Bergen", as JSON has it
 
     Scenario: I ask for nothing but words

@@ -37,6 +37,7 @@ from reenact.domain.events import Envelope
 from reenact.domain.history import Answer
 from reenact.domain.image import Image, OutputType
 from reenact.domain.output import OutputSpec
+from reenact.domain.plain import Json
 
 if TYPE_CHECKING:
     from reenact.client.runtime import RemoteRuntime
@@ -435,7 +436,31 @@ class AsyncFacades(ClosingTwin, _EnteredAsync):
         container: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - as there
         on_event: Handler | None = None,
-        output: Mapping[str, object] | OutputSpec | None = None,
+        output: Mapping[str, object] | OutputSpec,
+    ) -> Answer[Json]: ...
+    @overload
+    async def ask(
+        self,
+        content: Content,
+        *,
+        session: None = None,
+        image: Image[T],
+        container: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as there
+        on_event: Handler | None = None,
+        output: None = None,
+    ) -> Answer[T]: ...
+    @overload
+    async def ask(
+        self,
+        content: Content,
+        *,
+        session: str | None = None,
+        image: Image | str | None = None,
+        container: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - as there
+        on_event: Handler | None = None,
+        output: None = None,
     ) -> Answer: ...
     async def ask(
         self,

@@ -90,6 +90,13 @@ def i_ask(story: Story, text: str, what: str) -> None:
         story.attempt(lambda: story.runtime.ask(text, on_event=mine.hear, output=Reading))
 
 
+@when(parsers.re(r'I ask "(?P<text>[^"]+)" in the same session'))
+def i_go_on(story: Story, text: str) -> None:
+    session_id = answer_of(story).session_id
+    story.attempt(lambda: story.runtime.ask(text, session=session_id))
+
+
+@given(parsers.re(r'I have asked "(?P<text>[^"]+)" of an image whose answers are readings'))
 @when(parsers.re(r'I ask "(?P<text>[^"]+)" of an image whose answers are readings'))
 def i_ask_of_image(story: Story, text: str) -> None:
     story.attempt(lambda: story.runtime.ask(text, image=Image(id="thermometer", output=Reading)))

@@ -113,6 +113,7 @@ def test_an_image_says_what_all_its_answers_are(asker: Runtime | RemoteRuntime) 
     answer = asker.ask("x", image="numbers")
 
     assert answer.output == {"n": 0, "said": "x"}
+    assert asker.ask("x", image=Image(id="numbers", output=Number)).output == Number(0, "x")
     assert asker.ask("again", session=answer.session_id, output=Number).output == Number(1, "x")
     assert asker.turns.wait(answer.turn_id).output == answer.output
 

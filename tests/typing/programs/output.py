@@ -7,7 +7,7 @@ from typing import TypedDict, assert_type
 
 import msgspec
 
-from reenact import Answer, AsyncRuntime, Image, OutputSpec, Runtime
+from reenact import Answer, AsyncRuntime, Image, ImageInfo, OutputSpec, Runtime
 
 
 class Invoice(msgspec.Struct):
@@ -34,9 +34,13 @@ def typed() -> None:
         assert_type(runtime.ask("Where?", output=Point).output, Point | None)
         assert_type(runtime.ask("Which?", output=Movie).output, Movie | None)
         assert_type(runtime.ask("All", image=image, output=list[Invoice]).output, list[Invoice] | None)
-        assert_type(runtime.ask("As JSON", output={"type": "object"}), Answer)
-        assert_type(runtime.ask("As JSON", output=OutputSpec(name="any", schema={"type": "object"})), Answer)
-        assert_type(runtime.ask("Read it", image=image), Answer)
+        assert_type(runtime.ask("As JSON", output={"type": "object"}).output is None, bool)
+        assert_type(runtime.ask("As JSON", output=OutputSpec(name="any", schema={"type": "object"})).text, str)
+        assert_type(runtime.ask("Read it", image=image), Answer[Invoice])
+        assert_type(runtime.ask("Read it", image=Image(id="plain")), Answer)
+        assert_type(runtime.ask("Where?", image=image, output=Point), Answer[Point])
+        assert_type(runtime.ask("Read it", image="clerk"), Answer)
+        assert_type(runtime.images.register(image), ImageInfo)
         print(answer.output.total)  # type: ignore[union-attr]  # pyright: ignore[reportOptionalMemberAccess]
         runtime.ask("Read it", output=5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
         assert_type(runtime.agents.receive("agt", "Read it", output=Invoice), str)
@@ -45,6 +49,7 @@ def typed() -> None:
 async def awaited() -> None:
     async with AsyncRuntime.open("agents.db") as runtime:
         assert_type(await runtime.ask("Read it", output=Invoice), Answer[Invoice])
+        assert_type(await runtime.ask("Read it", image=Image(id="clerk", output=Invoice)), Answer[Invoice])
         assert_type(await runtime.ask("Read it"), Answer)
 
 
