@@ -196,6 +196,10 @@ def _count(values: object) -> int:
     return len(values) if is_array(values) else 0
 
 
+def _list(lines: object) -> str:
+    return "; ".join(map(str, lines)) if is_array(lines) else ""
+
+
 def _calls(calls: object) -> str:
     asked = filter(is_object, calls) if is_array(calls) else ()
     return ", ".join(call_line(str(call["name"]), call["arguments"], _WIDEST) for call in asked)
@@ -220,6 +224,8 @@ _WORDS: Final[Mapping[str, Callable[[Fields], str]]] = {
     "answer-recorded": lambda data: (
         f"{_said(data['content'])}{' (cut short)' if data['partial'] else ''}{_tokens(data['usage'])}"
     ),
+    "output-accepted": lambda _: "it fits the schema",
+    "output-rejected": lambda data: f"attempt {data['attempt']}: {_list(data['errors'])}",
     "tools-requested": _nothing,
     "results-recorded": lambda data: f"{_count(data['content'])} for the model",
     "step-started": lambda data: f"request {data['step']} to the model",
