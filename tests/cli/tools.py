@@ -47,6 +47,16 @@ def fail() -> str:
 '''
 
 
+GUARDS = """
+from reenact import GuardInput, Guards, guard
+
+@guard
+def calm(about: GuardInput) -> str | None:
+    return "do not shout" if about.text.isupper() else None
+
+guards = Guards(message=("calm",))
+"""
+
 FRIENDS = """
 class Friend:
     name = "friend"

@@ -22,9 +22,10 @@ import pytest
 from websockets.sync.client import connect
 
 import reenact
+from reenact import MessageRefusedError
 from reenact.cli import main
 from tests.cli.conftest import KEY
-from tests.cli.tools import FRIENDS
+from tests.cli.tools import FRIENDS, GUARDS
 from tests.server.conftest import TOKEN
 from tests.server.talk import PATIENCE, Talk
 from tests.server.test_frames import has_turned
@@ -169,6 +170,19 @@ def test_a_provider_of_the_user_s_own_answers_who_asks_a_server(
 
     assert answer.text == "Hello from a friend"
     assert "friends:Friend answers" in served.end(signal.SIGTERM)[1]
+
+
+def test_guards_of_the_user_s_own_refuse_messages_to_a_server(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "guards.py").write_text(GUARDS)
+    served = start("--guards", "guards.py")
+
+    with reenact.Runtime.connect(served.url) as runtime:
+        answer = runtime.ask("Hello")
+        with pytest.raises(MessageRefusedError, match="guard 'calm' refuses the message: do not shout"):
+            runtime.ask("HELLO", session=answer.session_id)
+
+    assert answer.text
+    assert served.end(signal.SIGTERM)[0] == 0
 
 
 def test_a_supervisor_that_is_gone_is_not_told(start: Start, tmp_path: Path) -> None:

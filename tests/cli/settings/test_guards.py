@@ -11,16 +11,7 @@ from reenact import Guards
 from reenact.cli.settings.configuration import Guarding, load_guards
 from reenact.domain.errors import ConfigurationError
 from tests.cli.conftest import Run
-
-GUARDS = """
-from reenact import GuardInput, Guards, guard
-
-@guard
-def calm(about: GuardInput) -> str | None:
-    return "do not shout" if about.text.isupper() else None
-
-guards = Guards(message=("calm",))
-"""
+from tests.cli.tools import GUARDS
 
 
 @pytest.fixture(autouse=True)
