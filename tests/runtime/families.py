@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 from reenact import Image, Price, Runtime
 from reenact.domain.children import Budget, agent_tool
+from reenact.domain.errors import CallNotPendingError
 from reenact.domain.messages import Said
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
 from reenact.testing import MockEvent
 from tests.runtime.gated import HOLD, STOP, GatedFactory, text
+from tests.runtime.witness import Ears, fold, journal_of
 
 Plan: TypeAlias = "list[str | list[tuple[str, Plan | dict[str, Any]]]]"
 PRICES: Mapping[str, Price] = {"m": Price(input=1000.0, output=0.0)}
@@ -86,3 +89,27 @@ def furnish(runtime: Runtime, *, budget: Budget | None = None, cost_limit: float
         )
     )
     runtime.sessions.create("c", "agent", session_id="root")
+
+
+def settled(runtime: Runtime) -> int:
+    """Return how many answers of children are settled with the root."""
+    return fold(journal_of(runtime), "root").ledger.children.calls
+
+
+def come_to_rest(runtime: Runtime) -> None:
+    """Approve what waits and wait until the family is at rest: what is settled is then what the children have used."""
+    ears = Ears(runtime)
+    runtime.sessions.run("root")
+
+    def used(session_id: str) -> int:
+        return sum(spent.calls for spent in fold(journal_of(runtime), session_id).ledger.models.values())
+
+    while True:
+        for call in runtime.agents.pending():
+            with suppress(CallNotPendingError):  # its session was interrupted, since nothing waits for it
+                runtime.agents.approve(call.id)
+        states = {one.id: fold(journal_of(runtime), one.id) for one in runtime.sessions.list()}
+        at_work = [id_ for id_, state in states.items() if state.turn is not None or state.round is not None]
+        if not at_work and settled(runtime) == sum(used(id_) for id_ in states if id_ != "root"):
+            return
+        ears.next(0.05)

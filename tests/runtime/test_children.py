@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from reenact.actors.environment.api import EnvironmentConfig
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.journal.api import Append, Done
 from reenact.domain.children import MAX_CHILDREN, Budget, agent_tool
-from reenact.domain.errors import CallNotPendingError, ConfigurationError
+from reenact.domain.errors import ConfigurationError
 from reenact.domain.events import ChildEnded, ChildStarted
 from reenact.domain.history import Answer
 from reenact.domain.policy.judge import Policies
@@ -23,7 +22,7 @@ from reenact.domain.session import SessionInfo
 from tests.examples import some
 from tests.logs import copy_log, log_at
 from tests.runtime.conftest import Open
-from tests.runtime.families import FAILS, HELD, PRICES, Plan, factory, furnish, send
+from tests.runtime.families import FAILS, HELD, PRICES, Plan, come_to_rest, factory, furnish, send, settled
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import Ears, at_every_commit, check, fold, journal_of
 
@@ -60,11 +59,6 @@ def hold(ears: Ears, count: int = 1) -> None:
     """Return when so many models hold still."""
     while sum(event.data["text"] == "so far" for event in ears.of("text_delta")) < count:
         ears.wait("text_delta", count=len(ears.of("text_delta")) + 1)
-
-
-def settled(runtime: Runtime) -> int:
-    """Return how many answers of children are settled with the root."""
-    return fold(journal_of(runtime), "root").ledger.children.calls
 
 
 def test_a_call_of_an_agent_is_answered_by_a_session_of_its_own(runtime: Runtime) -> None:
@@ -447,12 +441,7 @@ def test_a_crash_at_any_commit_is_made_good(tmp_path: Path, opened: Open) -> Non
     for recovery in ("close", "resume"):
         for copy in some(copies):
             again = opened(copy_log(copy, recovery), prices=PRICES, tools=[send], recovery=recovery)
-            ears = Ears(again)
-            while pending := again.agents.pending():
-                with suppress(CallNotPendingError):  # its session was interrupted, since nothing waits for it
-                    again.agents.approve(pending[0].id)
-                ears.next(0.01)
-            runtime_is_settled(again, ears)
+            come_to_rest(again)
             again.close()
 
 
@@ -471,19 +460,3 @@ def test_a_child_whose_beginning_cannot_be_recorded_begins_when_it_can_be(runtim
     assert ask(runtime, ASKS_ONE).text == "done"
     assert results(runtime) == [("answered", "42", False)]
     check(runtime)
-
-
-def runtime_is_settled(runtime: Runtime, ears: Ears) -> None:
-    """Wait until the family is at rest; then what is settled is the sum of what the children have used."""
-    runtime.sessions.run("root")
-
-    def used(session_id: str) -> int:
-        return sum(spent.calls for spent in fold(journal_of(runtime), session_id).ledger.models.values())
-
-    while True:
-        states = {one.id: fold(journal_of(runtime), one.id) for one in runtime.sessions.list()}
-        at_work = [id_ for id_, state in states.items() if state.turn is not None]
-        below = sum(used(id_) for id_ in states if id_ != "root")
-        if not at_work and settled(runtime) == below:
-            break
-        ears.next(0.05)
