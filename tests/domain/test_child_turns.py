@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import reduce
 from typing import Final
 
+import msgspec
 import pytest
 
 from reenact.domain.agent import (
@@ -17,16 +18,18 @@ from reenact.domain.agent import (
 )
 from reenact.domain.child_turns import FINISHED, PARENT, letters, received
 from reenact.domain.children import Budget, ChildEnded, ChildOutcome, ChildrenInterrupted, ChildStarted, OfferedAgent
+from reenact.domain.explanation import Outside, causes_of
 from reenact.domain.loop.events import ToolResult, ToolStarted
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import ToolUseBlock
+from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.session import (
     BranchSession,
     GiveUpChildren,
     Interrupt,
     ReportChild,
     Session,
+    SessionCommand,
     SessionCreated,
     SessionEvent,
     evolve,
@@ -268,3 +271,51 @@ def test_a_budget_that_is_used_up_ends_the_turn() -> None:
     (completed,) = [event for event in events if isinstance(event, TurnCompleted)]
     assert (completed.outcome, completed.stop_reason) == ("completed", BUDGET)
     assert any(isinstance(event, ResultsRecorded) for event in events)
+
+
+def why(state: Session, *commands: SessionCommand) -> list[tuple[str, list[str], Outside | None]]:
+    """Return what each event that follows from the commands follows from, by names."""
+    steps: list[tuple[type[SessionCommand], tuple[SessionEvent, ...]]] = []
+    for command in commands:
+        steps.append((type(command), decide(state, command)))
+        state = reduce(evolve, steps[-1][1], state)
+    names = [type(event).__name__ for _, events in steps for event in events]
+    return [
+        (name, [names[place] for place in cause.places], cause.outside)
+        for name, cause in zip(names, causes_of(steps), strict=True)
+    ]
+
+
+def test_an_interrupt_of_children_follows_from_the_turn_and_whoever_asked_for_it() -> None:
+    begun = calling(CALL)
+
+    found = why(
+        IDLE,
+        receive("t1", RULES),
+        finish(asks(CALL), RULES),
+        interrupt(rules=RULES),
+        told(begun, "interrupted"),
+    )
+
+    assert ("ChildrenInterrupted", ["TurnStarted"], Outside("caller", "user")) in found
+    assert ("ChildEnded", ["ChildStarted"], Outside("child", begun.children[0].id)) in found
+
+
+def test_the_end_of_a_detached_child_is_why_its_message_comes() -> None:
+    apart = msgspec.structs.replace(OFFERED, detached=True)
+    rules = msgspec.structs.replace(RULES, agents=(apart,))
+    begun = calling(CALL, rules=rules)
+
+    found = why(
+        IDLE,
+        receive("t1", rules),
+        finish(asks(CALL), rules),
+        finish(says("Later."), rules),
+        msgspec.structs.replace(told(begun, "completed"), content=(TextBlock("done"),), message_id="m8"),
+    )
+
+    assert found[-3:] == [
+        ("ChildEnded", ["ChildStarted"], Outside("child", begun.children[0].id)),
+        ("MessageAccepted", ["ChildEnded"], None),
+        ("TurnStarted", ["MessageAccepted"], None),
+    ]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError
+from reenact.domain.image import Image, define
 from reenact.domain.messages import TextBlock, ThinkingBlock
 from reenact.domain.output import (
     MAX_ANSWER,
@@ -326,6 +327,11 @@ def test_a_schema_that_cannot_be_checked_is_refused(output: OutputSpec, problem:
         check_output(output)
 
     assert problem in str(refused.value)
+
+
+def test_an_image_takes_no_output_that_is_no_schema() -> None:
+    with pytest.raises(ConfigurationError, match="is a type, a JSON Schema or an OutputSpec; got 5"):
+        define(Image(output=5), "i")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 def test_a_reference_may_lead_into_a_list_and_through_escaped_names() -> None:

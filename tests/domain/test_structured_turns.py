@@ -338,11 +338,12 @@ def test_a_turn_ends_with_the_first_answer_that_fits_or_when_it_was_asked_for_of
     for how, text in answers:
         if session.turn is None:
             break
-        command = answered(how, text, rules)
+        call = f"c{len(commands)}"
+        command = answered(how, text, rules, call)
         commands.append(command)
         session = after(session, command)
         if how == "tools":
-            commands.append(report("a", rules=rules))
+            commands.append(report(call, rules=rules))
             session = after(session, commands[-1])
         elif how in ("interrupt", "fail", "refusal", "max_tokens") or "5" in text or "1.0" in text:
             expected = how
@@ -372,14 +373,14 @@ def is_accepted(expected: str, events: list[SessionEvent]) -> bool:
     return expected in ("finish", "interrupt") and fits and not last[-1].partial
 
 
-def answered(how: str, text: str, rules: Rules) -> SessionCommand:
+def answered(how: str, text: str, rules: Rules, call: str) -> SessionCommand:
     match how:
         case "interrupt":
             return interrupt(says(text), rules)
         case "fail":
             return finish(SoFar(failure=Failure("api_error", "down"), message_id="m9"), rules)
         case "tools":
-            return finish(asks(LOOK), rules)
+            return finish(asks(msgspec.structs.replace(LOOK, id=call)), rules)
         case "refusal" | "max_tokens":
             return finish(msgspec.structs.replace(says(text), stop_reason=how), rules)
         case _:
