@@ -158,7 +158,7 @@ def questions(
     if session.parent is not None:  # its own questions follow, if it was not awake
         yield Letter(session.parent.session_id, reported(session, mark, at) or WAKE)
     asked = [child for child in session.children if child.is_open]
-    versions = starts() if asked else {}
+    versions: Mapping[str, int] = starts() if asked else {}
     for child in asked:
         yield Letter(child.id, _beginning(session, child, versions[child.id], new_id, at), session.id or "")
     for child in asked:

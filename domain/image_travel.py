@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TypeGuard
 
 import msgspec
 
@@ -17,7 +18,7 @@ from reenact.domain.tools import ToolSpec
 
 def requested(image: object) -> ImageContent:
     """Return the image as it stands in a request of this process, or raise `InvalidInputError` if it is none."""
-    if isinstance(image, Image):
+    if _is_image(image):
         return ImageContent(**{name: getattr(image, name) for name in ImageContent.__struct_fields__})
     raise InvalidInputError(f"an image is an Image, not {type(image).__name__}")
 
@@ -98,3 +99,7 @@ def _told(who: str, tool: object) -> object:
 def _name_of(tool: object) -> str:
     spec = getattr(tool, "spec", None)
     return repr(spec.name if isinstance(spec, ToolSpec) else getattr(tool, "__name__", tool))
+
+
+def _is_image(value: object) -> TypeGuard[Image[object]]:
+    return isinstance(value, Image)

@@ -97,7 +97,7 @@ class FamilyStream:
                 raise StopAsyncIteration
             loop = asyncio.get_running_loop()
             future: asyncio.Future[None] = loop.create_future()
-            forget = self._when_more(partial(loop.call_soon_threadsafe, set_result, future, None))
+            forget = self._when_more(partial(loop.call_soon_threadsafe, partial(set_result, future, None)))
             try:
                 await future
             finally:

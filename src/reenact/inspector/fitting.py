@@ -137,7 +137,7 @@ class Contents:
                 yield from chain(later, earlier)
             case "until":
                 yield from chain(earlier, later)
-            case "at":
+            case _:
                 for pair in zip_longest(earlier, later):
                     yield from (place for place in pair if place is not None)
 

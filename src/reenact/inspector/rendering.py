@@ -52,9 +52,8 @@ def templates() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(FILTERS)
-    made.filters.update(PHRASES)
-    made.globals["fitted"] = fitted
+    filters: Mapping[str, Callable[..., object]] = {**FILTERS, **PHRASES, "fitted": fitted}
+    made.filters.update(filters)
     return made
 
 

@@ -14,6 +14,7 @@ from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
 
 from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.tools import is_array, is_object
 from reenact.testing.fake_replies import FakeError, Json
 
 CHAT = "/v1/chat/completions"
@@ -193,11 +194,11 @@ def _is_strict(schema: object) -> bool:
 
 
 def _wrong_message(message: object) -> Iterator[str]:
-    if not isinstance(message, dict):
+    if not is_object(message):
         yield "expected an object."
         return
     role, content = message.get("role"), message.get("content")
-    if role not in _PARTS:
+    if not isinstance(role, str) or role not in _PARTS:
         yield f"Invalid value: '{role}'. Supported values are: {', '.join(map(repr, _PARTS))}."
         return
     if content is None and not (role == "assistant" and (message.get("tool_calls") or message.get("refusal"))):
@@ -206,17 +207,21 @@ def _wrong_message(message: object) -> Iterator[str]:
         yield from _wrong_content(content, _PARTS[role])
     if role == "tool" and not isinstance(message.get("tool_call_id"), str):
         yield "Missing parameter 'tool_call_id'."
-    calls: object = message.get("tool_calls", [None])
-    if not calls:
+    calls = message.get("tool_calls")
+    if "tool_calls" in message and not calls:
         yield "[] is too short - 'tool_calls'"
-    for call in message.get("tool_calls", ()):
-        function: Json = call.get("function") or {}
-        if not isinstance(call.get("id"), str) or not call["id"] or call.get("type") != "function":
-            yield "Missing required parameter: 'tool_calls[].id'."
-        yield from _wrong_call(function)
+    for call in calls if is_array(calls) else ():
+        yield from _wrong_tool_call(call if is_object(call) else {})
 
 
-def _wrong_call(function: Json) -> Iterator[str]:
+def _wrong_tool_call(call: Mapping[str, object]) -> Iterator[str]:
+    function = call.get("function")
+    if not isinstance(call.get("id"), str) or not call["id"] or call.get("type") != "function":
+        yield "Missing required parameter: 'tool_calls[].id'."
+    yield from _wrong_call(function if is_object(function) else {})
+
+
+def _wrong_call(function: Mapping[str, object]) -> Iterator[str]:
     if not _NAME.fullmatch(str(function.get("name", ""))):
         yield "Invalid 'name' of a call: string does not match pattern '^[a-zA-Z0-9_-]+$'."
     arguments: object = function.get("arguments")
@@ -235,14 +240,14 @@ def _wrong_content(content: object, known: frozenset[str]) -> Iterator[str]:
         yield "Invalid value for 'content': expected a string or a non-empty array."
         return
     for part in content:
-        if not isinstance(part, dict) or part.get("type") not in known:
-            kind = part.get("type") if isinstance(part, dict) else part
+        kind = part.get("type") if is_object(part) else part
+        if not is_object(part) or kind not in known:
             yield f"Invalid value: '{kind}'. Supported values are: {', '.join(map(repr, sorted(known)))}."
         elif not _is_part(part):
             yield f"Invalid `{part['type']}`."
 
 
-def _is_part(part: Json) -> bool:
+def _is_part(part: Mapping[str, object]) -> bool:
     match part["type"]:
         case "image_url":
             image = part.get("image_url")
@@ -303,13 +308,13 @@ _ITEM_PARTS = {
 
 
 def _wrong_item(item: object) -> Iterator[str]:
-    if not isinstance(item, dict):
+    if not is_object(item):
         yield "expected an object."
         return
     match item.get("type", "message"):
         case "message":
             role = item.get("role")
-            if role not in _ITEM_PARTS:
+            if not isinstance(role, str) or role not in _ITEM_PARTS:
                 yield f"Invalid value: '{role}'."
             else:
                 yield from _wrong_content(item.get("content"), _ITEM_PARTS[role])

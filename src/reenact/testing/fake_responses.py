@@ -41,7 +41,7 @@ def response(reply: FakeChatReply, model: str, *, encrypted: bool = False) -> Js
 def response_events(reply: FakeChatReply, model: str, *, encrypted: bool = False) -> list[bytes]:
     """Return the events of the stream, each as the bytes that go over the wire."""
     whole = response(reply, model, encrypted=encrypted)
-    begun = {**whole, "status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
+    begun: Json = {**whole, "status": "in_progress", "incomplete_details": None, "output": [], "usage": None}
     events: list[Json] = [{"type": f"response.{state}", "response": begun} for state in ("created", "in_progress")]
     for place, item in enumerate(whole["output"]):
         events += [{**event, "output_index": place} for event in _item_events(item, reply)]
@@ -54,7 +54,7 @@ def failure_event(reply: FakeChatReply, model: str) -> bytes:
     error: Json = {"code": reply.error_type, "message": f"injected {reply.error_type}"}
     event: Json = {"type": "error", **error, "param": None}
     if reply.fails:
-        failed = {**response(reply, model), "status": "failed", "error": error, "output": [], "usage": None}
+        failed: Json = {**response(reply, model), "status": "failed", "error": error, "output": [], "usage": None}
         event = {"type": "response.failed", "response": failed}
     return on_the_wire([_numbered(event, reply.error_after or 0)], reply)[0]
 
