@@ -10,11 +10,13 @@ import msgspec
 
 from reenact.actors.journal.api import ChainedJournal, Journal, Link
 from reenact.actors.session import SessionActor
+from reenact.domain.agent import ImageChanged
 from reenact.domain.branching import before_last_message
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.domain.session import SessionBranched, SessionCreated
 
 _NOW = sys.maxsize
+_ON_IMAGE = (SessionCreated, SessionBranched, ImageChanged)
 _TAIL = 64
 """So many events are looked through first for the last message, and then more and more."""
 
@@ -68,6 +70,14 @@ def point_at(log: ChainedLog, session_id: str, at: int | None) -> Point:
                 f"session {named!r} begins at position {first.position}, behind {at}; name a later one"
             )
         session_id, until = event.origin, event.version
+
+
+def image_at(log: ChainedJournal, point: Point) -> tuple[str, int]:
+    """Return the image, and its revision, that the session is on at the point; each stream begins on one."""
+    history = log.read_until(SessionActor.stream(point.session_id), point.link.version)
+    on = (row.event for row in reversed(history) if isinstance(row.event, _ON_IMAGE))
+    event = next(on)
+    return event.image_id, event.image_revision
 
 
 def point_before_last_message(log: ChainedLog, point: Point) -> Point:

@@ -25,6 +25,7 @@ from reenact.domain.messages import Message, check_text
 from reenact.domain.people import PendingCall
 from reenact.domain.plain import Json, JsonObject, made
 from reenact.domain.session import SessionInfo
+from reenact.domain.tools import History
 
 R = TypeVar("R")
 
@@ -154,6 +155,27 @@ class Sessions(_Facade):
                 new_session_id=new_session_id,
             )
         )
+
+    def switch(self, session_id: str, image: str, history: History = "all") -> bool:
+        """Hand the session over to another image, in its newest revision; return whether it is there now.
+
+        It stays the same session, with the same cursors; its agent goes on with the tools, the prompt, the model and
+        the policies of that image. If a turn is under way, or its calls wait for people, that happens at its end: False
+        is returned then, and the event `image_changed` tells when it has happened. A later hand-over takes the place of
+        one that has not happened yet. The way back is the same.
+
+        Args:
+            session_id: the session.
+            image: the image that it goes over to, by its id.
+            history: what the agent is given of what was said before: "all", "none", or a "summary", which its model
+                makes before its first answer, if more than one message was said.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            ImageNotFoundError: there is no such image.
+            InvalidInputError: there is no such history.
+        """
+        return self._do(made(commands.SessionSwitchRequest, session_id=session_id, image=image, history=history))
 
     def get(self, session_id: str) -> SessionInfo | None:
         """Return the session; None if there is none with this id, or it was deleted."""

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from reenact.actors.branching import begun, derived_id, point_at, point_before_last_message
+from reenact.actors.branching import begun, derived_id, image_at, point_at, point_before_last_message
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.tools.toolbox import ToolRegistry
 from reenact.actors.feed.replay import cursor_of_turn, is_responding, stream_of
@@ -52,6 +52,7 @@ from reenact.domain.session import (
     Run,
     SessionInfo,
     Stop,
+    Switch,
 )
 
 Found = TypeVar("Found")
@@ -241,8 +242,9 @@ class RuntimeOperations:
         content = None if request.edit is None else check_content(request.edit)
         if content is not None:
             point = point_before_last_message(self._journal, point)
-        image, revision = session.image_id, session.image_revision
+        image, revision = "", 0  # the one that the session is on there
         if request.model is not None or request.system_prompt is not None:
+            image, revision = image_at(self._journal, point)
             definition = derive(
                 image, self.definition(image, revision), model=request.model, system_prompt=request.system_prompt
             )
@@ -265,6 +267,18 @@ class RuntimeOperations:
         )
         branched: SessionInfo = attempt.ask(self.actor_of(id_), command)
         return branched
+
+    def session_switch(self, request: commands.SessionSwitchRequest, attempt: Attempt) -> bool:
+        """See `Sessions.switch`."""
+        self.must_exist(request.session_id)
+        command = Switch(
+            session_id=request.session_id,
+            image_id=request.image,
+            image_revision=self.newest_revision(request.image),
+            history=request.history,
+        )
+        is_there: bool = attempt.ask(self.actor_of(request.session_id), command)
+        return is_there
 
     def session_get(self, request: commands.SessionGetRequest) -> SessionInfo | None:
         """See `Sessions.get`."""
@@ -441,7 +455,7 @@ class RuntimeOperations:
                         attempt,
                     )
             found = self.read().session(session_id)
-            if found is not None and (found.container_id, found.image_id) == (container_id, image_id):
+            if found is not None and found.container_id == container_id:  # perhaps it was handed over
                 return session_id
         raise AssertionError  # there is always a next number
 

@@ -39,6 +39,7 @@ from reenact.domain.children import MAX_DEPTH, AgentTool, OfferedAgent
 from reenact.domain.commands import Response
 from reenact.domain.errors import (
     ConfigurationError,
+    ImageNotFoundError,
     RuntimeClosedError,
     SessionLockedError,
     ShardMovedError,
@@ -216,6 +217,11 @@ class _Ports:
                 fail(RuntimeClosedError("the runtime was closed while guards were asked"))
 
         self.outside.spawn(ask()).add_done_callback(ended)
+
+    def newest_revision(self, image_id: str) -> int:
+        if self.operations is None:
+            raise ImageNotFoundError(image_id)
+        return self.operations.newest_revision(image_id)
 
     def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
         session = self.system.actor(SessionActor, session_id)

@@ -20,12 +20,12 @@ from reenact.domain import announce as announcing
 from reenact.domain import child_turns as family
 from reenact.domain import events as heard_events
 from reenact.domain import session as rules
-from reenact.domain.agent import Failure, SoFar, TurnContinued
+from reenact.domain.agent import Failure, HandoverRequested, SoFar, TurnContinued
 from reenact.domain.branching import waiting
 from reenact.domain.causes import cause_of
 from reenact.domain.children import ChildStarted
 from reenact.domain.commands import MessageSendRequest, Response, response_to
-from reenact.domain.errors import MessageRefusedError, SessionLockedError, ShardMovedError
+from reenact.domain.errors import MessageRefusedError, ReenactError, SessionLockedError, ShardMovedError
 from reenact.domain.events import Context, Envelope, EventData
 from reenact.domain.guarding import Question, questions
 from reenact.domain.guards import GuardChecked, Guards, of_point, refusal_in
@@ -58,14 +58,16 @@ from reenact.domain.session import (
     SessionEvent,
     SessionInfo,
     Stop,
+    Switch,
 )
 from reenact.domain.session_state import SNAPSHOT_VERSION, evolve, for_model, kept, reading, taken_from
+from reenact.domain.tools import Handover
 from reenact.domain.turns import BUDGET, TOOL_USE, Decided, output_of
 
 logger = logging.getLogger("reenact.session")
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
 Recovery: TypeAlias = Literal["close", "resume"]
-Reply: TypeAlias = str | SessionInfo | Segment | ReportChild | None
+Reply: TypeAlias = str | bool | SessionInfo | Segment | ReportChild | None
 
 
 class Nodes(Protocol):
@@ -117,6 +119,10 @@ class Ports(Protocol):
         fail: Callable[[Exception], None],
     ) -> None:
         """Ask guards, on other threads, and tell what they have said; or `fail` if nobody will."""
+        ...
+
+    def newest_revision(self, image_id: str) -> int:
+        """Return the newest revision of the image, or raise `ImageNotFoundError`."""
         ...
 
     def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
@@ -266,7 +272,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def prepare(self, command: SessionCommand) -> SessionCommand:
         """Add what only the actor knows: the rules of the loop, and what has come in of the answer that would end."""
         match command:
-            case CreateSession():
+            case CreateSession() | Switch():
                 return command
             case BeginChild():
                 self._make_child(command)
@@ -278,7 +284,12 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             case BranchSession():
                 new_id = self._ports.new_id
                 ids = tuple((new_id("trn"), new_id("msg")) for _ in waiting(self.state, command.edit))
-                command = msgspec.structs.replace(command, ids=ids, results_id=new_id("msg"))
+                image, revision = command.image_id, command.image_revision
+                if not image:
+                    image, revision = self.state.image_id, self.state.image_revision
+                command = msgspec.structs.replace(
+                    command, ids=ids, results_id=new_id("msg"), image_id=image, image_revision=revision
+                )
                 return command if command.edit is None else self._guarded_edit(command)
             case Interrupt() | Stop() | Delete() if self._ends_turn(command):
                 so_far = self._so_far(command.so_far)
@@ -349,9 +360,16 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 case heard_events.ToolStarted() if self.state.children and self._is_child(data.id):
                     pass  # no tool runs
                 case heard_events.ToolStarted():
+                    if (handover := self._current_rules().handovers.get(data.name)) is not None:
+                        self._answer_handover(context.turn_id or "", data.id, handover)
+                        continue
                     if self._channel is not None:
                         self._channel.said = for_model(self.state)
                         self._channel.turn_stream.expect(data.id)
+                    self._pass_on(context, data)
+                case heard_events.ImageChanged():
+                    self._rules = None
+                    self._change_environment()
                     self._pass_on(context, data)
                 case heard_events.UserMessage():
                     pass  # the environment hears it when its turn begins
@@ -498,8 +516,6 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         if asked:
             raise Postponed(partial(self._ask_guards, command, asked))
         match command:
-            case Receive() if refusal_in(command.checked) is not None:
-                return msgspec.structs.replace(command, content=())  # the log has the verdict alone
             case Finish():
                 return self._finished(command)
             case Interrupt() | Stop() | Delete() if guards.answer:
@@ -534,6 +550,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         def then(checked: tuple[GuardChecked, ...]) -> None:
             at = self._ports.now()
             match command:
+                case Receive() if refusal_in(checked) is not None:  # the log has the verdict alone
+                    again(msgspec.structs.replace(command, checked=(*command.checked, *checked), content=(), at=at))
                 case BranchSession() | Receive() | Finish() | Approve():
                     again(msgspec.structs.replace(command, checked=(*command.checked, *checked), at=at))
                 case _:
@@ -623,9 +641,38 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         if made is not None:
             failure = self._connect(agent_id, made)
         if failure is not None:
-            so_far = SoFar(failure=failure, untold=True)
-            stop = Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far)
-            self._ports.tell_session(self.context.id, stop)
+            self._end_agent(agent_id, failure)
+
+    def _change_environment(self) -> None:
+        """Give the live agent an environment of the image that the session is on now, in the place of its own."""
+        agent = self.state.agent
+        self._disconnect()
+        if agent is None:
+            return
+        try:
+            failure = self._connect(agent.id, self._ports.make_environment(self.state, agent.id))
+        except Exception as error:
+            logger.exception("agent %s cannot go on: no environment could be made for it", agent.id)
+            failure = Failure("environment_error", f"no environment could be made: {error!r}")
+        if failure is not None:
+            self._end_agent(agent.id, failure)
+
+    def _end_agent(self, agent_id: str, failure: Failure) -> None:
+        so_far = SoFar(failure=failure, untold=True)
+        stop = Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far)
+        self._ports.tell_session(self.context.id, stop)
+
+    def _answer_handover(self, turn_id: str, call_id: str, to: Handover) -> None:
+        """Answer a call that asks for a hand-over; nothing outside takes part in that."""
+        asked = None
+        try:
+            asked = HandoverRequested(to.image, self._ports.newest_revision(to.image), to.history, call_id)
+            result = f"{to.image} takes over when this turn ends, and answers what comes then."
+        except ReenactError as error:
+            result = f"There is no hand-over to {to.image}: {error}"
+        at = self._ports.now()
+        report = Report(turn_id=turn_id, call_id=call_id, result=result, is_error=asked is None, at=at, handover=asked)
+        self._ports.tell_session(self.context.id, report)
 
     def _let_in(
         self,
@@ -652,7 +699,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _is_too_long(self) -> bool:
         limit = self._current_rules().compress_at
-        return limit is not None and self.state.context_tokens > limit
+        return self.state.summarise or (limit is not None and self.state.context_tokens > limit)
 
     def _current_rules(self) -> Rules:
         if self._rules is None:
@@ -705,6 +752,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _answer(self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, at: int) -> Reply:
         match command:
+            case Switch():
+                return (after.image_id, after.image_revision) == (command.image_id, command.image_revision)
             case Run():
                 return None if after.agent is None else after.agent.id
             case Approve() | Reject(resume=True) | Respond():

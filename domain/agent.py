@@ -15,6 +15,7 @@ from reenact.domain.loop.rules import BY_DEFAULT, Held
 from reenact.domain.messages import Block, StopDetails, ToolResultBlock, Usage
 from reenact.domain.output import OutputSpec
 from reenact.domain.structs import Fact, Frozen, FrozenByName
+from reenact.domain.tools import History
 
 
 class AgentInfo(FrozenByName):
@@ -212,6 +213,26 @@ class AgentStopped(Fact):
     reason: str
 
 
+class HandoverRequested(Fact):
+    """The session is to go over to this image at the end of the turn; what was asked for before does not hold.
+
+    `call_id` is the call of a tool that asks for it, None if a caller does.
+    """
+
+    image_id: str
+    image_revision: int
+    history: History
+    call_id: str | None = None
+
+
+class ImageChanged(Fact):
+    """From here on the session is on this image; its agent is given this much of what was said before."""
+
+    image_id: str
+    image_revision: int
+    history: History
+
+
 AgentEvent: TypeAlias = (
     AgentStarted
     | MessageAccepted
@@ -230,6 +251,8 @@ AgentEvent: TypeAlias = (
     | AgentStopped
     | RulesRecorded
     | GuardChecked
+    | HandoverRequested
+    | ImageChanged
     | RoundEvent
     | LimitWarning
 )

@@ -17,6 +17,8 @@ from reenact.domain.agent import (
     AgentStopped,
     AnswerRecorded,
     ContextCompressed,
+    HandoverRequested,
+    ImageChanged,
     MessageAccepted,
     OutputAccepted,
     OutputRejected,
@@ -266,8 +268,18 @@ class _Step:
         match event:
             case ToolsRequested():  # the answer has been told of, and what becomes of its calls will be
                 self._in_round, self._activity = True, event.from_state
-            case RulesRecorded() | ChildrenInterrupted():
+            case RulesRecorded() | ChildrenInterrupted() | HandoverRequested():
                 pass
+            case ImageChanged():  # between two turns
+                previous = self._about.image_id or ""
+                self._be_about(image_id=event.image_id)
+                changed = heard.ImageChanged(
+                    image_id=event.image_id,
+                    image_revision=event.image_revision,
+                    previous=previous,
+                    history=event.history,
+                )
+                yield self._about, changed
             case OutputAccepted():
                 accepted = heard.OutputAccepted(
                     turn_id=event.turn_id, message_id=event.message_id, output=_output(self._answer)

@@ -20,6 +20,8 @@ from reenact.domain.agent import (
     AgentStopped,
     AnswerRecorded,
     ContextCompressed,
+    HandoverRequested,
+    ImageChanged,
     MessageAccepted,
     ResultsRecorded,
     SoFar,
@@ -59,6 +61,7 @@ from reenact.domain.session_commands import (
     Run,
     SessionCommand,
     Stop,
+    Switch,
 )
 from reenact.domain.session_state import SessionBranched, SessionCreated, SessionDeleted
 from reenact.domain.structs import Frozen
@@ -148,6 +151,13 @@ FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
             "at": (Reference(MessageAccepted, "at"),),
             "left_at": (Reference(AnswerRecorded, "at"), Reference(ResultsRecorded, "at")),
             "results_id": _RESULTS_ID,
+        },
+    ),
+    "switch:1": (
+        Switch,
+        {
+            field: (Reference(HandoverRequested, field), Reference(ImageChanged, field))
+            for field in ("image_id", "image_revision", "history")
         },
     ),
     "run:1": (Run, {**_GOES_ON, "agent_id": (Reference(AgentStarted, "agent_id"),)}),

@@ -24,7 +24,7 @@ from reenact.domain.people import PendingCall
 from reenact.domain.plain import Encodable, Json, JsonObject
 from reenact.domain.session_state import SessionInfo
 from reenact.domain.structs import FrozenByName
-from reenact.domain.tools import MCPServer
+from reenact.domain.tools import History, MCPServer
 
 R_co = TypeVar("R_co", covariant=True)
 _IN_PATH = re.compile(r"{(\w+)}")
@@ -197,6 +197,16 @@ class SessionBranchRequest(Request[SessionInfo], kw_only=True):
     system_prompt: str | None = None
     image_id: str | None = None
     new_session_id: str | None = None
+
+
+class SessionSwitchRequest(Request[bool], kw_only=True):
+    """Hand a session over to another image, at the end of the turn under way if there is one."""
+
+    event_type = "session_switch_request"
+    route = Route("POST", "/v1/sessions/{session_id}/switch")
+    session_id: str
+    image: str
+    history: History = "all"
 
 
 class SessionGetRequest(Request[SessionInfo | None], kw_only=True):
@@ -446,6 +456,7 @@ NotificationType: TypeAlias = Literal[
     "container_created",
     "image_registered",
     "session_created",
+    "image_changed",
     "session_deleted",
     "deltas_compacted",
     "agent_started",
@@ -460,6 +471,7 @@ RequestType: TypeAlias = Literal[
     "image_list_request",
     "session_create_request",
     "session_branch_request",
+    "session_switch_request",
     "session_get_request",
     "session_list_request",
     "session_page_request",
@@ -489,6 +501,7 @@ ResponseType: TypeAlias = Literal[
     "image_list_response",
     "session_create_response",
     "session_branch_response",
+    "session_switch_response",
     "session_get_response",
     "session_list_response",
     "session_page_response",
@@ -550,6 +563,7 @@ RuntimeEvent: TypeAlias = (
     | Envelope[events.ContainerCreated, Literal["container_created"]]
     | Envelope[events.ImageRegistered, Literal["image_registered"]]
     | Envelope[events.SessionCreated, Literal["session_created"]]
+    | Envelope[events.ImageChanged, Literal["image_changed"]]
     | Envelope[events.SessionDeleted, Literal["session_deleted"]]
     | Envelope[events.DeltasCompacted, Literal["deltas_compacted"]]
     | Envelope[events.AgentStarted, Literal["agent_started"]]

@@ -15,6 +15,7 @@ from reenact.domain.loop.events import AskedCall, Option
 from reenact.domain.messages import Message, StopDetails, Usage
 from reenact.domain.plain import Json, JsonObject
 from reenact.domain.structs import FrozenByName
+from reenact.domain.tools import History
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -501,6 +502,17 @@ class SessionCreated(LifecycleData):
     image_id: str
     origin: Origin | None = None
     parent: Parent | None = None
+
+
+class ImageChanged(LifecycleData):
+    """The session went over from the image `previous` to another one, and its agent knows this much of its history."""
+
+    event_type = "image_changed"
+    source = "session"
+    image_id: str
+    image_revision: int
+    previous: str
+    history: History
 
 
 class SessionDeleted(LifecycleData):

@@ -15,6 +15,8 @@ from reenact.domain.agent import (
     AgentStopped,
     AnswerRecorded,
     ContextCompressed,
+    HandoverRequested,
+    ImageChanged,
     MessageAccepted,
     OutputAccepted,
     OutputRejected,
@@ -129,6 +131,7 @@ class _Tracing:
         """Where the turn has come to."""
         self._interrupted: int | None = None
         self._failed: int | None = None
+        self._handover: int | None = None
         self._results: int | None = None
         self._born: int | None = None
         """Where the session began as a child."""
@@ -152,7 +155,7 @@ class _Tracing:
             case ChildStarted() | ChildEnded() | ChildrenInterrupted():
                 return self._trace_child(place, event)
             case SessionBranched():
-                self._agent, self._branched, self._accepted = None, place, {}
+                self._agent, self._branched, self._accepted, self._handover = None, place, {}, None
                 return _cause(place - 1 if place else None, outside=Outside("caller"))
             case AgentStarted():
                 self._agent, self._freed = place, place
@@ -177,6 +180,8 @@ class _Tracing:
                 return _cause(self._latest, outside=None if is_ours else _failure(event.failure.type))
             case TurnCompleted():
                 return self._complete(place, event)
+            case HandoverRequested() | ImageChanged():
+                return self._hand_over(place, event)
             case _:
                 return self._go_on(place, event)
 
@@ -200,6 +205,17 @@ class _Tracing:
                 return _cause(self._begun, outside=self._ender(event.reason))
             case _:
                 assert_never(event)
+
+    def _hand_over(self, place: int, event: HandoverRequested | ImageChanged) -> Cause:
+        asked, self._handover = self._handover, None
+        if isinstance(event, HandoverRequested):
+            self._handover = place
+            started = None if event.call_id is None else self._round.started_at(event.call_id)
+            return Cause((), Outside("caller")) if started is None else _cause(started)
+        if asked is None:
+            return Cause((), Outside("caller"))
+        freed, self._freed = self._freed, max(place, self._freed)
+        return _cause(asked, freed if freed > asked else None)
 
     def _go_on(
         self,
@@ -320,6 +336,10 @@ class _Round:
         self.rejected: int | None = None
         self.latest: int | None = None
         """Where the last decision or result is."""
+
+    def started_at(self, id_: str) -> int | None:
+        """Return where the call was started, if it was."""
+        return self._started.get(id_)
 
     def trace(self, place: int, event: RoundEvent, kind: _Kind, *, agent: int | None, cut: int | None) -> Cause:
         """Return what the event at the place follows from; `cut` is where the turn was interrupted."""
@@ -445,12 +465,8 @@ def sentence(event: AnyEvent) -> str:
             return f"A message came in: {_said(event.content)}."
         case AnswerRecorded():
             return f"The model answered{', in part' if event.partial else ''}: {_said(event.content)}."
-        case ContextCompressed():
-            return f"The first {event.replaced} messages were summarised for the model."
-        case ResultsRecorded():
-            return f"{_count(len(event.content), 'result')} went back to the model."
-        case RulesRecorded():
-            return "From here on other rules held: policies, prices, costs or limits."
+        case ContextCompressed() | ResultsRecorded() | HandoverRequested() | ImageChanged() | RulesRecorded():
+            return _of_model(event)
         case LimitWarning() | GuardChecked():
             return _of_check(event)
         case (
@@ -467,6 +483,27 @@ def sentence(event: AnyEvent) -> str:
             return _of_turn(event)
         case _:
             return _of_call(event)
+
+
+def _of_model(
+    event: ContextCompressed | ResultsRecorded | HandoverRequested | ImageChanged | RulesRecorded,
+) -> str:
+    match event:
+        case ContextCompressed():
+            return f"The first {event.replaced} messages were summarised for the model."
+        case ResultsRecorded():
+            return f"{_count(len(event.content), 'result')} went back to the model."
+        case HandoverRequested():
+            by = "A caller" if event.call_id is None else f"Call {event.call_id}"
+            return f"{by} asked for a hand-over to image {event.image_id}, revision {event.image_revision}."
+        case ImageChanged():
+            given = {"all": "all", "summary": "a summary", "none": "nothing"}[event.history]
+            image = f"image {event.image_id}, revision {event.image_revision}"
+            return f"The session went over to {image}; its agent is given {given} of what was said before."
+        case RulesRecorded():
+            return "From here on other rules held: policies, prices, costs or limits."
+        case _:
+            assert_never(event)
 
 
 def told(outside: Outside) -> str:

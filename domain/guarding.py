@@ -40,7 +40,7 @@ def questions(session: Session, command: SessionCommand, guards: Guards) -> tupl
         ReenactError: the command is refused, whatever guards say.
     """
     match command:
-        case Receive() if session.agent is not None and session.agent.id == command.agent_id and not command.checked:
+        case Receive() if session.agent is not None and session.agent.id == command.agent_id:
             about = GuardInput(
                 point="message",
                 session_id=session.id or "",
@@ -49,7 +49,7 @@ def questions(session: Session, command: SessionCommand, guards: Guards) -> tupl
                 message_id=command.message_id,
                 content=command.content,
             )
-            return tuple(Question(name, about) for name in guards.message)
+            return _not_asked(guards.message, command.checked, about)
         case BranchSession(edit=tuple() as edit) if not command.checked:
             about = GuardInput(point="message", session_id=command.session_id, image_id=command.image_id, content=edit)
             return tuple(Question(name, about) for name in guards.message)
@@ -61,6 +61,17 @@ def questions(session: Session, command: SessionCommand, guards: Guards) -> tupl
             return tuple(_of_calls(session, decide(session, command), guards, command.checked))
         case _:
             return ()
+
+
+def _not_asked(names: Sequence[str], checked: Sequence[GuardChecked], about: GuardInput) -> tuple[Question, ...]:
+    """Return what the guards are asked that have not been, none once one has refused.
+
+    The session may have gone over to an image with other guards while those of the former one were asked.
+    """
+    asked = {one.name for one in checked}
+    return (
+        () if refusal_in(checked) is not None else tuple(Question(name, about) for name in names if name not in asked)
+    )
 
 
 def _of_answer(session: Session, decided: Sequence[SessionEvent], guards: Guards) -> Iterator[Question]:

@@ -270,6 +270,7 @@ def rules_of(definition: Definition, prices: Mapping[str, Price], context_window
         compress_at=compress_at or None,
         output=definition.output,
         guards=definition.guards,
+        handovers={tool.name: tool.handover for tool in definition.tools if tool.handover is not None},
     )
 
 

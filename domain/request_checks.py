@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cache
-from typing import Final, TypeVar
+from typing import Final, TypeVar, get_args
 
 import msgspec
 
@@ -20,6 +20,7 @@ from reenact.domain.commands import (
     SessionBranchRequest,
     SessionCreateRequest,
     SessionPageRequest,
+    SessionSwitchRequest,
 )
 from reenact.domain.content import check_content
 from reenact.domain.errors import (
@@ -36,6 +37,7 @@ from reenact.domain.messages import check_text
 from reenact.domain.output import check_output
 from reenact.domain.people import check_arguments, check_json, check_reason
 from reenact.domain.plain import check_page, is_sayable
+from reenact.domain.tools import History
 
 Q = TypeVar("Q", bound=Request[object])
 _TEXTS = {"name": "the container's name", "digest": "the digest", "by": "who decides"}
@@ -86,6 +88,8 @@ def _with_checked_values(request: Q) -> Q:
             _check_new_id("session", request.session_id)
         case SessionBranchRequest():
             check_branch(request)
+        case SessionSwitchRequest():
+            _check_switch(request.image, request.history)
         case SessionPageRequest():
             check_page(request.waiting, request.limit)
             if request.container_id is not None and request.parent is not None:
@@ -113,6 +117,14 @@ def _with_checked_values(request: Q) -> Q:
 def _check_new_id(kind: str, id_: object) -> None:
     if id_ is not None:
         check_text(f"the {kind}'s id", id_)
+
+
+def _check_switch(image: object, history: object) -> None:
+    """Raise `ImageNotFoundError` if nothing can have that id, and `InvalidInputError` if there is no such history."""
+    if not is_sayable(image):
+        raise ImageNotFoundError(str(image))
+    if history not in get_args(History):
+        raise InvalidInputError(f"`history` is 'all', 'summary' or 'none', not {history!r:.100}")
 
 
 def _check_receiver(request: MessageSendRequest) -> None:

@@ -42,6 +42,7 @@ from reenact.domain.session_commands import (
     Run,
     SessionCommand,
     Stop,
+    Switch,
 )
 from reenact.domain.session_state import (
     BranchPoint,
@@ -82,6 +83,7 @@ __all__ = [
     "SessionEvent",
     "SessionInfo",
     "Stop",
+    "Switch",
     "decide",
     "evolve",
 ]
@@ -108,6 +110,9 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
             _create(story, command)
         case BranchSession():
             branching.branch(story, command)
+        case Switch():
+            _must_exist(session, command.session_id)
+            turns.switch(story, command)
         case Run():
             _run(story, command)
         case Receive():
@@ -124,12 +129,8 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
             turns.person_decides(story, command)
         case Resume():
             turns.resume(story, command)
-        case Interrupt():
-            _interrupt(story, command)
-        case Stop():
-            _stop(story, command)
-        case Delete():
-            _delete(story, command)
+        case Interrupt() | Stop() | Delete():
+            _end(story, command)
         case BeginChild() | ReportChild() | GiveUpChildren():
             _of_family(story, command)
         case _:
@@ -137,9 +138,22 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
     return _with_rules(session, command, _decided(story))
 
 
+def _end(story: Story, command: Interrupt | Stop | Delete) -> None:
+    match command:
+        case Interrupt():
+            _interrupt(story, command)
+        case Stop():
+            _stop(story, command)
+        case Delete():
+            _delete(story, command)
+        case _:
+            assert_never(command)
+
+
 def _decided(story: Story) -> Decided:
     if story.session.parent is not None:
         child_turns.rest(story)
+    turns.hand_over(story)  # whatever has ended the turn, and whether anything begins the next one
     return story.events
 
 
@@ -148,7 +162,7 @@ def _with_rules(
 ) -> tuple[SessionEvent, ...]:
     """Return the events, behind the rules that they were decided by if these are not those recorded last."""
     match command:
-        case CreateSession() | BranchSession() | BeginChild() | PassAnswer():
+        case CreateSession() | BranchSession() | BeginChild() | PassAnswer() | Switch():
             return events
         case Interrupt() | Stop() | Delete() if session.turn is None and session.round is None:
             return events  # nothing that rules are about has ended

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from reenact.domain.agent import SoFar, StopReason
+from reenact.domain.agent import HandoverRequested, SoFar, StopReason
 from reenact.domain.children import Budget, ChildOutcome, Parent
 from reenact.domain.guards import GuardChecked
 from reenact.domain.idempotency import IdempotentCommand
@@ -13,6 +13,7 @@ from reenact.domain.messages import Block, Usage
 from reenact.domain.output import OutputSpec
 from reenact.domain.plain import Json, JsonObject
 from reenact.domain.structs import FrozenByName
+from reenact.domain.tools import History
 
 BY_DEFAULT = Rules()
 
@@ -57,7 +58,8 @@ class BranchSession(_RuledRequest):
 
     `digest` is that of the event's record, and `position` is where it stands in the log. `edit` takes the place of the
     last message that waits there, and `ids` are a turn's and a message's for each that waits then. Nothing more of an
-    answer is known. `checked` is what guards have said of the edit.
+    answer is known. Without an image it goes on with the one that the other session was on there, which only the actor
+    knows. `checked` is what guards have said of the edit.
     """
 
     session_id: str
@@ -74,6 +76,15 @@ class BranchSession(_RuledRequest):
     ids: tuple[tuple[str, str], ...] = ()
     so_far: SoFar = SoFar()
     checked: tuple[GuardChecked, ...] = ()
+
+
+class Switch(IdempotentCommand):
+    """Hand the session over to this image, at the end of the turn under way if there is one."""
+
+    session_id: str
+    image_id: str
+    image_revision: int
+    history: History
 
 
 class Run(_RuledRequest):
@@ -120,13 +131,14 @@ class PassAnswer(FrozenByName):
 
 
 class Report(_Ruled):
-    """A tool has answered a call."""
+    """A tool has answered a call; perhaps it was one that asks for a hand-over."""
 
     turn_id: str
     call_id: str
     result: Json
     is_error: bool
     at: int
+    handover: HandoverRequested | None = None
 
 
 class Compress(FrozenByName):
@@ -248,6 +260,7 @@ class GiveUpChildren(_Ruled):
 SessionCommand: TypeAlias = (
     CreateSession
     | BranchSession
+    | Switch
     | Run
     | Receive
     | Finish

@@ -15,6 +15,8 @@ from reenact.domain.agent import (
     AgentStopped,
     AnswerRecorded,
     ContextCompressed,
+    HandoverRequested,
+    ImageChanged,
     MessageAccepted,
     OutputAccepted,
     OutputRejected,
@@ -52,7 +54,7 @@ from reenact.domain.output import correction
 from reenact.domain.policy.rules import call_digest
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 
-SNAPSHOT_VERSION = 1
+SNAPSHOT_VERSION = 2
 """To be raised when what a snapshot keeps has another form, or means something else: earlier ones are skipped then."""
 
 REFUSAL = "refusal"
@@ -75,7 +77,7 @@ class BranchPoint(FrozenByName):
 
 
 class SessionInfo(FrozenByName):
-    """A session as callers see it; it keeps the image's revision that it was created with.
+    """A session as callers see it, on its present image: the one it was created with, until it is handed over.
 
     `origin` is where it branches off from another session, None if it has begun by itself. `parent` is the session
     that has called it, None unless it is a child session.
@@ -134,16 +136,23 @@ LoopFact: TypeAlias = (
     | ContextCompressed
     | RulesRecorded
     | GuardChecked
+    | HandoverRequested
+    | ImageChanged
     | LimitWarning
     | RoundEvent
 )
 
 
 class Summary(Frozen):
-    """What the model is given in place of the first `replaced` messages of the conversation."""
+    """What the model is given in place of the first `replaced` messages of the conversation.
+
+    If nothing `since` a hand-over had been given before, it sums up only what came then; `before` it stands another.
+    """
 
     text: str
     replaced: int
+    since: int = 0
+    before: Summary | None = None
 
 
 class Ended(Frozen):
@@ -163,7 +172,9 @@ class Session(Frozen, gc=True):
     approved, and `question` is the message of the last turn that was taken up: its id and when it was accepted.
     `context_tokens` is how long the conversation was for the model when it answered last, and `warned` whether it has
     been said that the cost limit is exceeded. `waited` is the last turn, if it ended so that a person could decide:
-    the limits count on from there. `rules` are those recorded last.
+    the limits count on from there. `rules` are those recorded last. `handover` is what is to be done at the end of the
+    turn. The model is given nothing of what was said before the message `since`; it is given a summary of all that has
+    been said, as soon as there is one, if `summarise`.
 
     `children` are all that it has started, and `interrupted` says that those it waits for are interrupted. A session
     with a `parent` is a child itself: `ended` is how it has done its part, None until then, and `seconds` is how long
@@ -196,6 +207,9 @@ class Session(Frozen, gc=True):
     budget: Budget | None = None
     ended: Ended | None = None
     seconds: float = 0.0
+    handover: HandoverRequested | None = None
+    since: int = 0
+    summarise: bool = False
 
 
 def evolve(session: Session, event: SessionEvent) -> Session:
@@ -252,6 +266,10 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
             return _compress(session, event)
         case RulesRecorded():
             return msgspec.structs.replace(session, rules=event)
+        case HandoverRequested():
+            return msgspec.structs.replace(session, handover=event)
+        case ImageChanged():
+            return _change_image(session, event)
         case LimitWarning():
             return msgspec.structs.replace(session, warned=True)
         case GuardChecked():
@@ -293,9 +311,18 @@ def calls_of(content: Sequence[Block]) -> tuple[Call, ...]:
 
 def for_model(session: Session) -> Sequence[Said]:
     """Return what the model is given of the conversation: the summary, if there is one, and what came after it."""
-    if session.summary is None:
-        return session.conversation
-    return (introduced(session.summary.text), *session.conversation[session.summary.replaced :])
+    said = session.conversation
+    if session.summary is None and not session.since:
+        return said
+    return _given(said, session.summary, session.since, len(said))
+
+
+def _given(said: Conversation, summary: Summary | None, since: int, until: int) -> Sequence[Said]:
+    """Return what is given of these messages: what has a summary, by that."""
+    if summary is None or summary.replaced <= since:
+        return said[since:until]
+    before = _given(said, summary.before, since, summary.since) if summary.since > since else ()
+    return (*before, introduced(summary.text), *said[summary.replaced : until])
 
 
 def _branch_off(session: Session, event: SessionBranched) -> Session:
@@ -315,6 +342,7 @@ def _branch_off(session: Session, event: SessionBranched) -> Session:
         budget=None,
         ended=None,
         seconds=0.0,
+        handover=None,
     )
 
 
@@ -400,12 +428,29 @@ def _compress(session: Session, event: ContextCompressed) -> Session:
         turn = msgspec.structs.replace(
             turn, usage=sum_of(turn.usage, event.usage), cost=plus_cost(turn.cost, event.cost)
         )
+    before = session.summary if session.since else None
+    while before is not None and before.replaced > session.since:
+        before = before.before
     return msgspec.structs.replace(
         session,
         turn=turn,
-        summary=Summary(event.summary, event.replaced),
+        summary=Summary(event.summary, event.replaced, session.since, before),
         ledger=session.ledger.with_model(event.model or "", event.usage, event.cost),
         context_tokens=0,
+        summarise=False,
+    )
+
+
+def _change_image(session: Session, event: ImageChanged) -> Session:
+    is_cut = event.history == "none"
+    return msgspec.structs.replace(
+        session,
+        image_id=event.image_id,
+        image_revision=event.image_revision,
+        handover=None,
+        since=len(session.conversation) if is_cut else 0,
+        summarise=event.history == "summary",
+        context_tokens=0 if is_cut else session.context_tokens,
     )
 
 

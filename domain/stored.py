@@ -29,6 +29,8 @@ STORED: dict[str, type[msgspec.Struct]] = {
     "turn-continued": agent.TurnContinued,
     "context-compressed": agent.ContextCompressed,
     "rules-recorded": agent.RulesRecorded,
+    "handover-requested": agent.HandoverRequested,
+    "image-changed": agent.ImageChanged,
     "human-approve-required": loop.HumanApproveRequired,
     "human-prompt-required": loop.HumanPromptRequired,
     "human-select-required": loop.HumanSelectRequired,

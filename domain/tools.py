@@ -65,12 +65,23 @@ def no_arguments() -> JsonObject:
     return {"type": "object", "properties": {}, "additionalProperties": False}
 
 
+History: TypeAlias = Literal["all", "summary", "none"]
+"""What an agent is given of what was said before a hand-over to it."""
+
+
+class Handover(FrozenByName):
+    """To which image a session goes over, in its newest revision, and with what of its history."""
+
+    image: str
+    history: History = "all"
+
+
 class ToolSpec(FrozenByName):
     """What is known of a tool without running it.
 
     `input_schema` is the JSON Schema of its arguments, an object. An `idempotent` tool may be run again when a crash
     has left open whether it ran. `timeout` is in seconds. `intervention` says when a person is asked. `cost` is that
-    of one call, in the currency of all prices.
+    of one call, in the currency of all prices. A call of a tool with a `handover` hands the session over: nothing runs.
     """
 
     name: str
@@ -80,6 +91,23 @@ class ToolSpec(FrozenByName):
     timeout: float | None = None
     intervention: Intervention | None = None
     cost: float | None = None
+    handover: Handover | None = None
+
+
+def handover_tool(
+    image: str, *, history: History = "all", name: str | None = None, description: str | None = None
+) -> ToolSpec:
+    """Return a tool by whose call a model hands its session over to another image, once its turn has ended.
+
+    Its name is `hand_over_to_` and the image's id, unless another is given. The `description` says when to call it.
+
+    Raises:
+        ConfigurationError: a model could not call it.
+    """
+    told = description or f"Hand this conversation over to {image}: it answers the messages that come after this turn."
+    called = name or _UNFIT.sub("_", f"hand_over_to_{image}")[:MAX_NAME]
+    handover = Handover(image=image, history=history)
+    return check_spec(ToolSpec(name=called, description=told, idempotent=True, handover=handover))
 
 
 def check_spec(spec: ToolSpec) -> ToolSpec:
@@ -97,6 +125,8 @@ def _faults_of_spec(spec: ToolSpec) -> Iterator[str]:
         yield f"`timeout` is a number of seconds above 0, or None, not {spec.timeout!r}"
     if spec.cost is not None and not is_amount(spec.cost):
         yield f"`cost` is an amount of 0 or more, or None, not {spec.cost!r}"
+    if spec.handover is not None and not is_sayable(spec.handover.image):
+        yield f"`handover` names an image by its id, not {spec.handover.image!r}"
     yield from faults_of_schema("`input_schema`", spec.input_schema)
 
 

@@ -17,6 +17,8 @@ from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
     Failure,
+    HandoverRequested,
+    ImageChanged,
     OutputAccepted,
     OutputRejected,
     ResultsRecorded,
@@ -59,6 +61,7 @@ from reenact.domain.session_commands import (
     Resume,
     Run,
     Stop,
+    Switch,
 )
 from reenact.domain.session_state import Session, SessionEvent, calls_of, evolve, plus_cost
 
@@ -122,13 +125,39 @@ def has_done_its_part(story: Story) -> bool:
 
 
 def take_up_next(story: Story, rules: Rules, at: int) -> None:
-    """Begin the turn of the message that has waited longest, if nothing keeps it waiting."""
+    """Begin the turn of the message that has waited longest, if nothing keeps it waiting.
+
+    The rules are not those of an image that the session goes over to first: its limits are looked at from its first
+    answer on.
+    """
     if story.session.parent is not None and has_done_its_part(story):
         return
+    has_changed = hand_over(story)
     while story.session.turn is None and story.session.round is None and story.session.queue:
         story.add(TurnStarted(story.session.queue[0].turn_id, at))
-        if not _over_cost(story, rules, at):
+        if has_changed or not _over_cost(story, rules, at):
             return
+
+
+def hand_over(story: Story) -> bool:
+    """Go over to the image that was asked for, if one was, and nothing of a turn is left; return whether that is so."""
+    asked = story.session.handover
+    if asked is None or story.session.turn is not None or story.session.round is not None or story.session.deleted:
+        return False
+    story.add(ImageChanged(asked.image_id, asked.image_revision, asked.history))
+    return True
+
+
+def switch(story: Story, command: Switch) -> None:
+    """Go over to the image, now if nothing of a turn is left; else that waits, also for calls that wait for people."""
+    session = story.session
+    asked = HandoverRequested(command.image_id, command.image_revision, command.history)
+    is_there = (session.image_id, session.image_revision) == (command.image_id, command.image_revision)
+    if session.turn is not None or session.round is not None:
+        if session.handover is None or msgspec.structs.replace(session.handover, call_id=None) != asked:
+            story.add(asked)
+    elif not is_there or session.since or command.history != "all":
+        story.add(ImageChanged(command.image_id, command.image_revision, command.history))
 
 
 def ask_again(story: Story, command: Run | ReportChild) -> None:
@@ -175,6 +204,8 @@ def report(story: Story, command: Report) -> None:
     if turn is None or turn.id != command.turn_id or call is None or call.stage != "running":
         return
     cost = command.rules.costs.get(call.name)
+    if command.handover is not None:
+        story.add(command.handover)
     story.add(ToolResult(id=call.id, name=call.name, result=command.result, is_error=command.is_error, cost=cost))
     go_on(story, command)
 
@@ -187,7 +218,7 @@ def compress(story: Story, command: Compress) -> None:
         isinstance(block, ToolResultBlock) for block in conversation[replaced].content
     ):
         replaced -= 1  # results stay with their calls
-    before = 0 if summary is None else summary.replaced
+    before = max(story.session.since, 0 if summary is None else summary.replaced)
     if turn is None or turn.id != command.turn_id or story.session.round is not None:
         return
     if not before < replaced <= len(conversation) or not command.summary.strip():

@@ -16,6 +16,7 @@ from reenact.domain import session as sessions
 from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
+    ImageChanged,
     ResultsRecorded,
     RulesRecorded,
     ToolsRequested,
@@ -139,6 +140,11 @@ class WhatIf:
         self._ended = ""
         """The turn that would have ended earlier than it did: what becomes of it later is not looked at."""
 
+    def hold(self, instead: Instead) -> None:
+        """Let this hold instead from here on: the session has gone over to another image."""
+        self._instead, self._says_limits = instead, instead.says_limits
+        self._limits = instead.limits(self._recorded)
+
     def take_in(self, event: SessionEvent) -> None:
         """Let the event happen, without judging anything."""
         self.session = evolve(self.session, event)
@@ -152,14 +158,16 @@ class WhatIf:
         """
         self._enforce(events[0])
         before, found = self.session, list[Otherwise]()
-        is_judged = False
+        is_judged = has_changed = False
         is_cut = any(isinstance(event, TurnCompleted) and event.outcome == "failed" for event in events)
         for place, event in enumerate(events):
             self.take_in(event)
             match event:
                 case TurnInterrupted() | SessionBranched():
                     is_cut = True  # what is left of the turn in this step is given up, and no limit is looked at
-                case TurnStarted():
+                case ImageChanged():
+                    has_changed = True  # no limit is looked at until the first answer
+                case TurnStarted() if not has_changed:
                     found += self._limited(event, position + place)
                 case ToolsRequested() if not is_cut:
                     found += self._limited(event, position + place)

@@ -89,6 +89,7 @@ Feature: Requests
         | image_register_request     | {"image": {"id": "chat", "name": "Chat"}}                        |
         | session_create_request     | {"container_id": "lab", "image_id": "chat", "session_id": "ses"} |
         | session_branch_request     | {"session_id": "ses", "new_session_id": "twig"}                  |
+        | session_switch_request     | {"session_id": "twig", "image": "chat", "history": "none"}       |
         | session_run_request        | {"session_id": "ses"}                                            |
         | container_get_request      | {"container_id": "lab"}                                          |
         | container_list_request     | {}                                                               |

@@ -322,6 +322,14 @@ class Observable(ABC, Generic[R_co]):
     @overload
     def on(
         self,
+        type: Literal["image_changed"],
+        handler: On[events.ImageChanged, Literal["image_changed"]],
+        *,
+        session_id: Id = None,
+    ) -> R_co: ...
+    @overload
+    def on(
+        self,
         type: Literal["session_deleted"],
         handler: On[events.SessionDeleted, Literal["session_deleted"]],
         *,

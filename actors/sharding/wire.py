@@ -21,6 +21,7 @@ from reenact.domain.session_commands import (
     Reject,
     Respond,
     Run,
+    Switch,
 )
 
 Reply: TypeAlias = str | int | SessionInfo | None
@@ -32,6 +33,7 @@ _REPLIES: Final[dict[type[IdempotentCommand], object]] = {
     RegisterImage: int,
     CreateSession: SessionInfo,
     BranchSession: SessionInfo,
+    Switch: bool,
     Run: str,
     Receive: str,
     Approve: str | None,

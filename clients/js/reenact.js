@@ -43,6 +43,7 @@ const OPERATIONS = {
   sessions: {
     create: "session_create_request",
     branch: "session_branch_request",
+    switch: "session_switch_request",
     get: "session_get_request",
     listByContainer: "session_list_request",
     list: "session_page_request",

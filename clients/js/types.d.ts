@@ -114,6 +114,7 @@ export interface Notifications {
   container_created: ContainerCreated;
   image_registered: ImageRegistered;
   session_created: SessionCreated;
+  image_changed: ImageChanged;
   session_deleted: SessionDeleted;
   deltas_compacted: DeltasCompacted;
   agent_started: AgentStarted;
@@ -133,6 +134,7 @@ export interface Requests {
   image_list_request: ImageListRequest;
   session_create_request: SessionCreateRequest;
   session_branch_request: SessionBranchRequest;
+  session_switch_request: SessionSwitchRequest;
   session_get_request: SessionGetRequest;
   session_list_request: SessionListRequest;
   session_page_request: SessionPageRequest;
@@ -164,6 +166,7 @@ export interface Results {
   image_list_request: Array<ImageInfo>;
   session_create_request: SessionInfo;
   session_branch_request: SessionInfo;
+  session_switch_request: boolean;
   session_get_request: SessionInfo | null;
   session_list_request: Array<SessionInfo>;
   session_page_request: Array<SessionInfo>;
@@ -208,6 +211,8 @@ export interface Operations {
     create(data: Requests["session_create_request"], options?: RequestOptions): Promise<Results["session_create_request"]>;
     /** Create a session that goes on with the history of another one, up to a position of the log. `edit` is text, or content blocks as in the Messages API, in place of the last message that was accepted up to there. `image_id` goes with neither `model` nor `system_prompt`. */
     branch(data: Requests["session_branch_request"], options?: RequestOptions): Promise<Results["session_branch_request"]>;
+    /** Hand a session over to another image, at the end of the turn under way if there is one. */
+    switch(data: Requests["session_switch_request"], options?: RequestOptions): Promise<Results["session_switch_request"]>;
     /** Return a session, or nothing. */
     get(data: Requests["session_get_request"], options?: RequestOptions): Promise<Results["session_get_request"]>;
     /** Return the sessions of a container. */
@@ -611,6 +616,14 @@ export interface ImageBlock {
   source: Base64Source | UrlSource | FileSource;
 }
 
+/** The session went over from the image `previous` to another one, and its agent knows this much of its history. */
+export interface ImageChanged {
+  image_id: string;
+  image_revision: number;
+  previous: string;
+  history: "all" | "none" | "summary";
+}
+
 /** An image as it travels. No function does: `tools` are names of those that the runtime was opened with, specs of others as mappings, mappings with an `image_id` for agents that are called as tools, and with a `type` for tools that the API runs. `policies` and `guards` are in their plain form. */
 export interface ImageContent {
   id?: string | null;
@@ -875,7 +888,7 @@ export interface SessionGetRequest {
   session_id: string;
 }
 
-/** A session as callers see it; it keeps the image's revision that it was created with.
+/** A session as callers see it, on its present image: the one it was created with, until it is handed over.
 
     `origin` is where it branches off from another session, None if it has begun by itself. `parent` is the session
     that has called it, None unless it is a child session. */
@@ -911,6 +924,13 @@ export interface SessionPageRequest {
 /** Run a session. */
 export interface SessionRunRequest {
   session_id: string;
+}
+
+/** Hand a session over to another image, at the end of the turn under way if there is one. */
+export interface SessionSwitchRequest {
+  session_id: string;
+  image: string;
+  history?: "all" | "none" | "summary";
 }
 
 /** Return the calls of tools in a session. */

@@ -13,6 +13,7 @@ from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.output import OutputSpec
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.rules import Verdict
+from reenact.domain.tools import Handover
 
 MAX_STEPS = 100
 MAX_REPEATS = 3
@@ -44,12 +45,14 @@ class Rules(Held, frozen=True, kw_only=True, dict=True):
     run again. `cost_limit` is for the whole session. `idempotent` are the names, sorted, of the tools that may be run
     again after a crash, `costs` what a call of a tool costs. Calls of `agents` start child sessions. `output` is what
     answers must be, unless the message says something else. Beyond `compress_at` tokens the conversation is summarised
-    before the model is asked again. `runs_tools` is whether the environment runs tools at all; an answer that asks for
+    before the model is asked again. `handovers` are what calls of tools that hand the session over ask for, by name.
+    `runs_tools` is whether the environment runs tools at all; an answer that asks for
     some ends the turn if it does not. The policies judge paths from `cwd` and `home`, absolute paths, and follow links
     by `resolve`, as `judge` says. `guards` are asked before a command is decided. Change no mapping.
     """
 
     compress_at: int | None = None
+    handovers: Mapping[str, Handover] = {}
     runs_tools: bool = True
     cwd: str | None = None
     home: str | None = None

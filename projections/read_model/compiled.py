@@ -419,6 +419,7 @@ ADD_DECISIONS = """
     ?, ?, ?, ?, ?)
 """
 DELETE_SESSIONS = "UPDATE sessions SET deleted_at=? WHERE sessions.position = ?"
+SWITCH_SESSIONS = "UPDATE sessions SET image_id=?, image_revision=? WHERE sessions.position = ?"
 PUT_IMAGES = """
     INSERT INTO images (position, id, revision, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO
     UPDATE SET revision = excluded.revision
@@ -439,9 +440,9 @@ PUT_USAGE = """
 PUT_AGENTS = """
     INSERT INTO agents (position, id, session, session_id, container_id, image_id, started_at,
     stopped_at, turn_id, activity, failed, waits, queued) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-    ON CONFLICT (position) DO UPDATE SET stopped_at = excluded.stopped_at, turn_id = excluded.turn_id,
-    activity = excluded.activity, failed = excluded.failed, waits = excluded.waits, queued =
-    excluded.queued
+    ON CONFLICT (position) DO UPDATE SET image_id = excluded.image_id, stopped_at = excluded.stopped_at,
+    turn_id = excluded.turn_id, activity = excluded.activity, failed = excluded.failed, waits =
+    excluded.waits, queued = excluded.queued
 """
 PUT_TURNS = """
     INSERT INTO turns (position, session, id, asked, accepted_at, started_at, ended_at, ended, outcome,

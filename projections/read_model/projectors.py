@@ -13,6 +13,8 @@ from reenact.domain.agent import (
     AgentStopped,
     AnswerRecorded,
     ContextCompressed,
+    HandoverRequested,
+    ImageChanged,
     MessageAccepted,
     OutputAccepted,
     OutputRejected,
@@ -199,19 +201,13 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
             _put_down(changes, session, row, event)
         case StepStarted():
             _step(changes, session, event)
-        case AgentStarted():
-            of = session.position, session.id, session.container_id, session.image_id
-            session.agent = AgentRow(row.position, event.agent_id, *of, row.recorded_at)
-        case AgentStopped():
-            if session.agent is not None:
-                session.agent.stopped_at = row.recorded_at
-                changes.agents[session.agent.position] = session.agent, session
-                session.agent = None
+        case AgentStarted() | AgentStopped() | ImageChanged():
+            _run(changes, session, row, event)
         case TurnContinued():
             _continue(changes, session, row, event)
         case ContextCompressed():
             use_model_in(changes, session, session.turns[event.turn_id], row, event)
-        case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded() | GuardChecked():
+        case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded() | GuardChecked() | HandoverRequested():
             pass  # what follows from it comes next, and says so
         case OutputAccepted() | OutputRejected():
             pass  # what follows from it comes next, and says so
@@ -219,6 +215,25 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
             _move_calls(changes, session, row, event)
     if session.agent is not None:
         changes.agents[session.agent.position] = session.agent, session
+
+
+def _run(changes: Changes, session: Conversing, row: Row, event: AgentStarted | AgentStopped | ImageChanged) -> None:
+    agent = session.agent
+    match event:
+        case AgentStarted():
+            of = session.position, session.id, session.container_id, session.image_id
+            session.agent = AgentRow(row.position, event.agent_id, *of, row.recorded_at)
+        case AgentStopped() if agent is not None:
+            agent.stopped_at = row.recorded_at
+            changes.agents[agent.position] = agent, session
+            session.agent = None
+        case ImageChanged():
+            session.image_id = event.image_id
+            changes.switched.append((event.image_id, event.image_revision, session.position))
+            if agent is not None:
+                agent.image_id = event.image_id
+        case _:
+            pass
 
 
 def _accept(changes: Changes, session: Conversing, row: Row, event: MessageAccepted) -> None:

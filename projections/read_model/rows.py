@@ -314,6 +314,7 @@ class Changes(msgspec.Struct, gc=False):
     revisions: list[RevisionRow] = []
     sessions: list[SessionRow] = []
     deleted: list[tuple[int, int]] = []
+    switched: list[tuple[str, int, int]] = []
     messages: list[MessageRow] = []
     answers: list[AnswerRow] = []
     turn_ends: list[TurnEndRow] = []
@@ -543,6 +544,7 @@ def write(connection: Connection, changes: Changes) -> None:
         (compiled.ADD_SESSIONS, map(astuple, changes.sessions)),
         (compiled.PUT_ACTIVITY, (astuple(session.activity) for session in changes.activity.values())),
         (compiled.DELETE_SESSIONS, changes.deleted),
+        (compiled.SWITCH_SESSIONS, changes.switched),
         (compiled.PUT_AGENTS, (astuple(agent) for agent, _ in changes.agents.values())),
         (compiled.PUT_TURNS, (astuple(turn)[:-1] for turn in changes.turns.values())),
         (compiled.ADD_MESSAGES, map(astuple, changes.messages)),

@@ -412,6 +412,11 @@ DELETE_SESSIONS = (
     .where(SESSIONS.c.position == bindparam("at_position"))
     .values(deleted_at=bindparam("new_deleted_at"))
 )
+SWITCH_SESSIONS = (
+    update(SESSIONS)
+    .where(SESSIONS.c.position == bindparam("at_position"))
+    .values(image_id=bindparam("new_image_id"), image_revision=bindparam("new_image_revision"))
+)
 
 
 def _put(table: Table, keys: Sequence[str], moving: Sequence[str]) -> Insert:
@@ -423,7 +428,7 @@ def _put(table: Table, keys: Sequence[str], moving: Sequence[str]) -> Insert:
 PUT_IMAGES = _put(IMAGES, ["id"], ["revision"])
 PUT_ACTIVITY = _put(ACTIVITY, ["session"], ACTIVITY.c.keys()[1:])
 PUT_USAGE = _put(USAGE, ["session", "kind", "name"], ["calls", "usage", "cost", "unpriced"])
-PUT_AGENTS = _put(AGENTS, ["position"], AGENTS.c.keys()[7:])
+PUT_AGENTS = _put(AGENTS, ["position"], ["image_id", *AGENTS.c.keys()[7:]])
 PUT_TURNS = _put(TURNS, ["position", "session"], TURNS.c.keys()[5:])
 PUT_CALLS = _put(CALLS, ["position", "number", "session"], CALLS.c.keys()[5:])
 

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 
+from reenact.domain.agent import HandoverRequested, ImageChanged
 from reenact.domain.chain import BEGINNING, DIGEST_SIZE, GENESIS, Row, Timer
 from reenact.domain.chain import End as StreamEnd
 from reenact.domain.children import ChildStarted
@@ -236,17 +237,20 @@ def _needed(log: RawLog, forms: Forms, sessions: Sequence[str], family: bool) ->
         if stream in needed:
             continue
         with closing(log.rows([stream])) as rows:
-            first = next((row for row in rows if row.count), None)
-        if first is None:
+            stored = [one for row in rows for one in events_of(row)]
+        if not stored:
             if session_id in kin:
                 continue
             raise SessionNotFoundError(session_id)
         needed[stream] = None
-        _, event = forms.decode(*events_of(first)[0])
-        if isinstance(event, SessionCreated | SessionBranched):
-            needed[f"container/{event.container_id}"] = needed[f"image/{event.image_id}"] = None
-        if isinstance(event, SessionBranched):
-            waiting.append(event.origin)
+        for one in (stored[0], *(one for one in stored[1:] if one[0].startswith(_OF_OTHER_IMAGES))):
+            _, event = forms.decode(*one)
+            if isinstance(event, SessionCreated | SessionBranched):
+                needed[f"container/{event.container_id}"] = None
+            if isinstance(event, SessionCreated | SessionBranched | HandoverRequested | ImageChanged):
+                needed[f"image/{event.image_id}"] = None
+            if isinstance(event, SessionBranched):
+                waiting.append(event.origin)
         if family:
             found = list(_kin(log, forms, stream))
             kin.update(found)
@@ -267,3 +271,7 @@ def _kin(log: RawLog, forms: Forms, stream: str) -> Iterator[str]:
                             yield child_id
                         case _:
                             pass
+
+
+_OF_OTHER_IMAGES = ("handover-requested:", "image-changed:")
+"""What the topics begin with of events that name images beside the one that a session begins on."""

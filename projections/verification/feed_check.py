@@ -12,6 +12,7 @@ import msgspec
 from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
+    HandoverRequested,
     MessageAccepted,
     RulesRecorded,
     StepStarted,
@@ -181,7 +182,7 @@ _KINDS = {
 """The events that streams hold, by the first part of their names."""
 
 _BEGIN = (TurnStarted, StepStarted)
-_GO_ON = (MessageAccepted, ContextCompressed, RulesRecorded, GuardChecked, LimitWarning)
+_GO_ON = (MessageAccepted, ContextCompressed, RulesRecorded, GuardChecked, LimitWarning, HandoverRequested)
 """Events behind which an answer begins to come in, and those that it goes on behind; any other ends it."""
 
 

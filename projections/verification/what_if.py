@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from reenact.domain.agent import ImageChanged
 from reenact.domain.decision_replay import Divergence, failed
 from reenact.domain.errors import ConfigurationError, LogUnusableError, reading
 from reenact.domain.image import (
@@ -147,6 +148,9 @@ class _Judged(Follower):
             with reading(f"the step of {rows[0].stream!r} that begins with event {rows[0].version}"):
                 history = self._history = self._history or self._begun(events[0])
                 self.otherwise += history.follow(rows[0].cause, rows[0].position, events)
+                for event in events:
+                    if isinstance(event, ImageChanged):
+                        history.hold(self._images.instead(event.image_id, event.image_revision))
         except LogUnusableError as error:
             return failed([row.event for row in rows], None, error)
         self.steps += 1

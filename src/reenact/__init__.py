@@ -129,7 +129,7 @@ if TYPE_CHECKING:
     from reenact.domain.policy.judge import Policies
     from reenact.domain.policy.rules import Policy, Rule
     from reenact.domain.session import BranchPoint, SessionInfo
-    from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec
+    from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec, handover_tool
     from reenact.loop import AgentRuntime, AgentState, StepResult, ToolCall
     from reenact.projections.errors import (
         ProjectionFailedError,
@@ -297,6 +297,7 @@ __all__ = [
     "ask_user",
     "by_type",
     "guard",
+    "handover_tool",
     "on",
     "tool",
     "waiting",
@@ -351,7 +352,7 @@ __getattr__, __dir__ = lazy_names(
         "reenact.domain.policy.judge": "Policies",
         "reenact.domain.policy.rules": "Policy Rule",
         "reenact.domain.session": "BranchPoint SessionInfo",
-        "reenact.domain.tools": "InvalidArgumentsError MCPServer ToolSpec",
+        "reenact.domain.tools": "InvalidArgumentsError MCPServer ToolSpec handover_tool",
         "reenact.loop": "AgentRuntime AgentState StepResult ToolCall",
         "reenact.projections.errors": (
             "ProjectionFailedError ProjectionMistakeError ProjectionNotFoundError ProjectionNotReadyError "

@@ -130,6 +130,7 @@ class AsyncSessions(Twin):
 
     create = awaited(Sessions.create)
     branch = awaited(Sessions.branch)
+    switch = awaited(Sessions.switch)
     get = awaited(Sessions.get)
     list_by_container = awaited(Sessions.list_by_container)
     delete = awaited(Sessions.delete)

@@ -123,6 +123,9 @@ class Grammar:
                 self._started(event, where)
             case "turn_completed":
                 self._completed(event, where)
+            case "image_changed":
+                assert self.current is None, where
+                assert not self.calls.open, where
             case "session_deleted":
                 assert self.state is None, where
                 assert not self.waiting, where

@@ -14,6 +14,8 @@ from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
     Failure,
+    HandoverRequested,
+    ImageChanged,
     MessageAccepted,
     ResultsRecorded,
     RulesRecorded,
@@ -403,7 +405,9 @@ def check(events: Sequence[SessionEvent], place: int, causes: Sequence[SessionEv
         case TurnStarted():
             asked = [one for one in before if isinstance(one, MessageAccepted) and one.turn_id == event.turn_id]
             assert causes[:1] == asked
-            assert all(isinstance(one, TurnCompleted | AgentStarted | ResultsRecorded) for one in causes[1:])
+            assert all(
+                isinstance(one, TurnCompleted | AgentStarted | ResultsRecorded | ImageChanged) for one in causes[1:]
+            )
         case AnswerRecorded() | ContextCompressed():
             asking = [one for one in before if isinstance(one, TurnStarted | StepStarted)]
             assert causes[0] is asking[-1]
@@ -424,6 +428,14 @@ def check(events: Sequence[SessionEvent], place: int, causes: Sequence[SessionEv
             assert any(isinstance(one, ToolPending) for one in causes)
         case SessionCreated() | AgentStarted():
             assert not causes
+        case HandoverRequested(call_id=str() as call_id):
+            (started,) = causes
+            assert isinstance(started, ToolStarted)
+            assert started.id == call_id
+        case ImageChanged() if causes:
+            assert isinstance(causes[0], HandoverRequested)
+            assert causes[0].image_id == event.image_id
+            assert all(isinstance(one, TurnCompleted | ResultsRecorded) for one in causes[1:])
         case MessageAccepted():
             assert all(isinstance(one, SessionBranched) for one in causes)
         case SessionBranched():

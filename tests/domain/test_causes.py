@@ -245,11 +245,12 @@ FIELDS = {
         "session_id container_id image_id image_revision origin version digest position at left_at edit ids "
         "results_id once"
     ),
+    "switch:1": "session_id image_id image_revision history once",
     "run:1": "session_id agent_id at turn_id results_id once runs_tools",
     "receive:1": "agent_id turn_id message_id content at request_id output once runs_tools",
     "finish:1": f"turn_id at results_id runs_tools {ANSWER}",
     "pass-answer:1": "turn_id at",
-    "report:1": "turn_id call_id result is_error at results_id runs_tools",
+    "report:1": "turn_id call_id result is_error at handover results_id runs_tools",
     "compress:1": "turn_id summary kept usage model at runs_tools",
     "approve:1": "call_id turn_id at arguments digest by results_id once runs_tools",
     "reject:1": "call_id turn_id at reason resume by results_id once runs_tools",

@@ -25,6 +25,7 @@ PAIRS = [
     "image_list",
     "session_create",
     "session_branch",
+    "session_switch",
     "session_get",
     "session_list",
     "session_page",

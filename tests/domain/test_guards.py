@@ -183,6 +183,13 @@ def test_each_guard_of_messages_is_asked_about_a_message_once() -> None:
     assert of(IDLE, received(on_message())) == []
 
 
+def test_a_message_is_asked_about_again_by_other_guards_that_an_image_has_by_then() -> None:
+    other = Guards(message=("short", "kind"))
+
+    assert names(of(IDLE, received(on_message()), other)) == ["kind"]
+    assert of(IDLE, received(on_message("refused")), other) == []
+
+
 def test_no_guard_is_asked_about_a_message_to_an_agent_that_is_not_there() -> None:
     assert of(after(IDLE, interrupt()), Receive(agent_id="b", turn_id="t", message_id="m", content=HELLO, at=AT)) == []
 

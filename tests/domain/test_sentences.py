@@ -10,6 +10,8 @@ from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
     Failure,
+    HandoverRequested,
+    ImageChanged,
     MessageAccepted,
     OutputAccepted,
     OutputRejected,
@@ -58,6 +60,18 @@ SENTENCES: list[tuple[AnyEvent, str]] = [
     (SessionDeleted("s"), "The session was deleted."),
     (AgentStarted("a"), "Agent a was started."),
     (AgentStopped("a", "crash"), "Agent a was stopped: crash."),
+    (
+        HandoverRequested("chat", 2, "all"),
+        "A caller asked for a hand-over to image chat, revision 2.",
+    ),
+    (
+        HandoverRequested("chat", 2, "all", "c1"),
+        "Call c1 asked for a hand-over to image chat, revision 2.",
+    ),
+    (
+        ImageChanged("chat", 2, "none"),
+        "The session went over to image chat, revision 2; its agent is given nothing of what was said before.",
+    ),
     (RulesRecorded(), "From here on other rules held: policies, prices, costs or limits."),
     (MessageAccepted("t", "m", (TextBlock("Hello\n you"),), 1), 'A message came in: "Hello you".'),
     (AnswerRecorded("t", "m", (TextBlock("Hi"),), "end_turn", not PARTLY, {}, None, 1), 'The model answered: "Hi".'),

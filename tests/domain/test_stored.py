@@ -14,6 +14,8 @@ NAMES = {
     "image-registered": "ImageRegistered",
     "session-created": "SessionCreated",
     "session-branched": "SessionBranched",
+    "handover-requested": "HandoverRequested",
+    "image-changed": "ImageChanged",
     "session-deleted": "SessionDeleted",
     "agent-started": "AgentStarted",
     "agent-stopped": "AgentStopped",

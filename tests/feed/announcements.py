@@ -15,6 +15,8 @@ from reenact.actors.envelopes import flat
 from reenact.domain.agent import (
     AgentStarted,
     AnswerRecorded,
+    HandoverRequested,
+    ImageChanged,
     OutputAccepted,
     OutputRejected,
     SoFar,
@@ -78,7 +80,7 @@ def goldens(chosen: list[Step]) -> Iterator[tuple[set[str], Golden]]:
 
 
 def by_hand() -> Iterator[Golden]:
-    """Yield steps of child sessions, of answers that must be something, and of guards that were asked."""
+    """Yield steps of child sessions, of answers that must be something, of guards, and of hand-overs."""
     forms, turn = codec(), (CREATED, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))
     answer = AnswerRecorded("t1", "m1", (TextBlock('{"a": 1}'),), "end_turn", False, {}, None, 2)  # noqa: FBT003
     over = TurnCompleted("t1", "completed", "end_turn", {}, 0.0, "responding")
@@ -95,6 +97,8 @@ def by_hand() -> Iterator[Golden]:
         (turn[:2], (GuardChecked("message", "short", "passed", "", "t1", "m-t1"), *turn[2:])),
         (turn[:2], (GuardChecked("message", "short", "refused", "too long", "t1", "m-t1"),)),
         (turn, (GuardChecked("answer", "true", "passed", "", "t1", "m1"),)),
+        (turn, (HandoverRequested("j", 2, "none"),)),
+        ((*turn, HandoverRequested("j", 2, "none")), (answer, over, ImageChanged("j", 2, "none"))),
     ):
         needs = needed(reduce(evolve, before, Session()), events)
         stored = [(topic, blob.hex()) for topic, blob in (forms.encode(event, 0) for event in events)]

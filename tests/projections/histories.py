@@ -11,7 +11,7 @@ import msgspec
 from hypothesis import strategies as st
 
 from reenact.domain import container, image
-from reenact.domain.agent import Failure, SoFar
+from reenact.domain.agent import Failure, HandoverRequested, SoFar
 from reenact.domain.branching import before_last_message, waiting
 from reenact.domain.causes import cause_of
 from reenact.domain.errors import ReenactError
@@ -41,9 +41,11 @@ from reenact.domain.session import (
     SessionCommand,
     SessionEvent,
     Stop,
+    Switch,
     decide,
     evolve,
 )
+from reenact.domain.tools import History
 
 START = 1_700_000_000_000_000
 
@@ -223,6 +225,11 @@ class World:
         self.sessions[new_id] = origin
         return self.tell(new_id, command)
 
+    def switch(self, session_id: str, image_id: str, history: History = "all") -> int:
+        """Hand the session over."""
+        switch = Switch(session_id=session_id, image_id=image_id, image_revision=1, history=history)
+        return self.tell(session_id, switch)
+
     def run(self, session_id: str) -> int:
         """Run the session."""
         command = Run(
@@ -265,11 +272,21 @@ class World:
         so_far = SoFar(message_id="asks", content=calls, stop_reason="tool_use", usage=usage or {}, model="small")
         return self.answer(session_id, so_far)
 
-    def report(self, session_id: str, call_id: str = "", result: Json = "found", *, is_error: bool = False) -> int:
+    def report(
+        self,
+        session_id: str,
+        call_id: str = "",
+        result: Json = "found",
+        *,
+        is_error: bool = False,
+        hands_over_to: str | None = None,
+    ) -> int:
         """Have a tool answer a call, by default the first that runs."""
+        id_ = call_id or self.call(session_id, "running")
         report = Report(
+            handover=None if hands_over_to is None else HandoverRequested(hands_over_to, 1, "summary", id_),
             turn_id=self._turn(session_id),
-            call_id=call_id or self.call(session_id, "running"),
+            call_id=id_,
             result=result,
             is_error=is_error,
             at=self._now(),
@@ -442,11 +459,11 @@ asking = st.builds(
     first_delta=_first_deltas,
 )
 _commands = ["create", "run", "run", "say", "say", "say", "answer", "interrupt", "stop", "delete"]
-_of_calls = ["report", "fail", "resume", "compress", "rules"]
+_of_calls = ["report", "hand over", "fail", "resume", "compress", "rules"]
 _of_people = ["approve", "edit", "reject", "give up", "respond"]
 _fitting = ["go on"] * 30
 _branches = [f"branch {back}" for back in (0, 0, 1, 2, 3, 5, 8)] + ["edit 0", "edit 4"]
-_others = ["container", "image", "foreign"]
+_others = ["container", "image", "foreign", "switch all", "switch none"]
 _doings = st.sampled_from([*_commands, *_of_calls, *_of_people, *_fitting, *_branches, *_others])
 _sessions = st.sampled_from("aaabcdde")
 steps: st.SearchStrategy[list[Step]] = st.lists(
@@ -488,6 +505,10 @@ def play(chosen: Sequence[Step], world: World | None = None) -> World:
                 world.delete(session_id, so_far)
             case "container":
                 world.create_container(other, session_id if other == "x" else None)
+            case "switch all":
+                world.switch(session_id, other)
+            case "switch none":
+                world.switch(session_id, other, "none")
             case "image":
                 world.register_image(other, image.Definition(session_id, system_prompt="Be kind"))
             case _:
@@ -511,6 +532,8 @@ def _do_to_calls(world: World, doing: str, session_id: str, other: str, so_far: 
             _go_on(world, session_id, other, so_far)
         case "report":
             world.report(session_id, result={"found": other})
+        case "hand over":
+            world.report(session_id, hands_over_to=other)
         case "fail":
             world.report(session_id, result="broken", is_error=True)
         case "resume":

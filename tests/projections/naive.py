@@ -14,6 +14,7 @@ from reenact.domain.agent import (
     AgentStopped,
     AnswerRecorded,
     ContextCompressed,
+    ImageChanged,
     MessageAccepted,
     ResultsRecorded,
     StepStarted,
@@ -106,14 +107,22 @@ def sessions(rows: Rows) -> list[SessionInfo]:
         SessionInfo(
             id=event.session_id,
             container_id=event.container_id,
-            image_id=event.image_id,
-            image_revision=event.image_revision,
+            image_id=_on(rows, row, event).image_id,
+            image_revision=_on(rows, row, event).image_revision,
             created_at=instant(row.recorded_at),
             origin=_branch_point(rows, event),
         )
         for row, event in _begun(rows)
         if event.session_id not in deleted
     ]
+
+
+def _on(
+    rows: Rows, begun: Recorded, event: SessionCreated | SessionBranched
+) -> SessionCreated | SessionBranched | ImageChanged:
+    """Return what says on which image the session is now."""
+    changes = [changed for row, changed in of(rows, ImageChanged) if row.stream == begun.stream]
+    return changes[-1] if changes else event
 
 
 def _begun(rows: Rows) -> list[tuple[Recorded, SessionCreated | SessionBranched]]:
@@ -134,7 +143,7 @@ def agents(rows: Rows) -> list[AgentInfo]:
 
 
 def _agent(rows: Rows, start: Recorded, event: AgentStarted) -> AgentInfo:
-    session = next(begun for row, begun in _begun(rows) if row.stream == start.stream)
+    first, session = next((row, begun) for row, begun in _begun(rows) if row.stream == start.stream)
     mine = [row for row in rows if row.stream == start.stream]
     since = [row for row in mine if row.position > start.position]
     over = {done.turn_id for _, done in of(mine, TurnCompleted)}
@@ -144,7 +153,7 @@ def _agent(rows: Rows, start: Recorded, event: AgentStarted) -> AgentInfo:
         id=event.agent_id,
         session_id=session.session_id,
         container_id=session.container_id,
-        image_id=session.image_id,
+        image_id=_on(rows, first, session).image_id,
         state=_activity(since) if under_way else _rest(rows, session.session_id, since),
         turn_id=under_way[0] if under_way else None,
         queued=sum(accepted.turn_id not in begun | over for _, accepted in of(mine, MessageAccepted)),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
+    HandoverRequested,
     MessageAccepted,
     RulesRecorded,
     StepStarted,
@@ -29,7 +30,7 @@ from reenact.domain.events import (
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.messages import TextBlock, ThinkingBlock, ToolUseBlock
 
-GOES_ON = (TurnStarted, StepStarted, MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning)
+GOES_ON = (TurnStarted, StepStarted, MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning, HandoverRequested)
 """Events behind which an answer begins to come in, or goes on doing so."""
 
 

@@ -94,6 +94,24 @@ def test_the_agent_of_a_child_stops_when_it_has_nothing_more_to_do_and_can_be_as
     check(runtime)
 
 
+def test_a_child_that_is_handed_over_does_its_part_first(runtime: Runtime, mock: GatedFactory) -> None:
+    runtime.images.register(Image(id="other"))
+    agent, ears = runtime.sessions.run("root"), Ears(runtime)
+    turn = runtime.agents.receive(agent, json.dumps([[("agent", [HELD])], "done"]))
+    hold(ears)
+    (child,) = children(runtime)
+
+    assert not runtime.sessions.switch(child.id, "other")
+    mock.gate.open()
+
+    assert runtime.turns.wait(turn, 60).text == "done"
+    assert results(runtime) == [("answered", "so far, held", False)]
+    assert [one.image_id for one in children(runtime)] == ["other"]
+    assert runtime.ask("why?", session=child.id, timeout=60).text == "heard: why?"
+    assert [event.data["image_id"] for event in ears.of("image_changed")] == ["other"]
+    check(runtime)
+
+
 def test_what_a_child_has_used_counts_for_its_parent_and_stands_in_its_own_rows(runtime: Runtime) -> None:
     ask(runtime, [[("agent", [[("agent", ["deep"])], "middle"])], "top"])
 

@@ -266,6 +266,99 @@ def test_a_branch_begins_with_no_message_that_the_guards_of_its_image_refuse(
     check(runtime)
 
 
+@pytest.mark.parametrize("image_id", ["free", "strict"])
+def test_a_message_is_for_the_guards_of_the_image_that_the_session_is_on_when_it_is_accepted(
+    opened: Open,
+    factory: MockEnvironmentFactory,
+    keeper: Doorkeeper,
+    apart: Callable[..., Future[str]],
+    image_id: str,
+) -> None:
+    runtime = opened(environment=factory, guards=[keeper, guard(lambda _: "not here", name="strict")])
+    agent = on(runtime, MESSAGE)
+    runtime.images.register(Image(id="free"))
+    runtime.images.register(Image(id="strict", guards=Guards(message=("strict",))))
+    asked = apart(lambda: runtime.agents.receive(agent, "Hello"))
+    keeper.wait("message")
+
+    assert runtime.sessions.switch("s", image_id)
+    keeper.say()
+
+    if image_id == "free":
+        runtime.turns.wait(asked.result(PATIENCE))
+    else:
+        with pytest.raises(MessageRefusedError, match="not here"):
+            asked.result(PATIENCE)
+    assert [one.text for one in runtime.sessions.messages("s")] == (
+        ["Hello", "All is well"] if image_id == "free" else []
+    )
+    check(runtime)
+
+
+def test_a_message_that_is_refused_after_a_hand_over_is_not_recorded_either(
+    opened: Open, factory: MockEnvironmentFactory, keeper: Doorkeeper, apart: Callable[..., Future[str]]
+) -> None:
+    runtime = opened(environment=factory, guards=[keeper])
+    agent = on(runtime, MESSAGE)
+    runtime.images.register(Image(id="free"))
+    asked = apart(lambda: runtime.agents.receive(agent, "Good morning"))
+    keeper.wait("message")
+
+    runtime.sessions.switch("s", "free")
+    keeper.say("not now")
+
+    with pytest.raises(MessageRefusedError, match="not now"):
+        asked.result(PATIENCE)
+    assert b"Good morning" not in b"".join(row.cause or b"" for row in journal_of(runtime).read("session/s"))
+    check(runtime)
+
+
+# A hand-over.
+
+
+def test_a_session_that_is_handed_over_obeys_the_guards_of_the_image_that_it_is_on(
+    opened: Open, factory: MockEnvironmentFactory
+) -> None:
+    def short(about: GuardInput) -> str | None:
+        return "it is too long" if len(about.text) > 12 else None
+
+    runtime = opened(environment=factory, guards=[short])
+    on(runtime, Guards())
+    runtime.images.register(Image(id="strict", guards=Guards(message=("short",), answer=("short",), hold=True)))
+    told_freely = ["message_start", "text_delta", "text_delta", "message_delta", "message_stop", "assistant_message"]
+
+    runtime.ask("Good morning, all", session="s")
+    assert runtime.sessions.switch("s", "strict")
+    with pytest.raises(MessageRefusedError):
+        runtime.ask("Good morning, all", session="s")
+    runtime.ask("Hello", session="s")
+    assert runtime.sessions.switch("s", "i")
+    runtime.ask("Good morning, all", session="s")
+
+    free, held = [*told_freely, "turn_completed"], ["guard_checked", *told_freely, "turn_completed"]
+    assert told(runtime) == [*free, "guard_checked", "guard_checked", *held, *free]
+    assert [verdict for _, _, verdict in verdicts(runtime)] == ["refused", "passed", "passed"]
+    check(runtime)
+
+
+def test_the_answer_of_a_turn_is_for_the_guards_of_the_image_that_it_began_on(
+    opened: Open, factory: MockEnvironmentFactory, keeper: Doorkeeper, apart: Callable[..., Future[Answer]]
+) -> None:
+    runtime = opened(environment=factory, guards=[keeper])
+    on(runtime, HELD)
+    runtime.images.register(Image(id="free"))
+    asked = apart(lambda: runtime.ask("Hello", session="s"))
+    keeper.wait("answer")
+
+    assert not runtime.sessions.switch("s", "free")
+    keeper.say("not so")
+
+    assert asked.result(PATIENCE).outcome == "failed"
+    assert runtime.ask("Again", session="s").text == "All is well"
+    assert verdicts(runtime) == [("answer", "keeper", "refused")]
+    check(runtime)
+
+
 # A call.
 
 

@@ -74,6 +74,11 @@ CASES = {
     "a branch with another question": Case(
         "session_branch_request", {"session_id": "s", "edit": "Now", "model": "m"}, "SessionBranched", ("Hi",)
     ),
+    "a hand-over": Case("session_switch_request", {"session_id": "s", "image": "j"}, "ImageChanged"),
+    "a hand-over to come": Case(
+        "session_switch_request", {"session_id": "s", "image": "j"}, "HandoverRequested", (SEARCH,)
+    ),
+    "a hand-over to where it is": Case("session_switch_request", {"session_id": "s", "image": "i"}, "nothing"),
     "the end of a session": Case("session_delete_request", {"session_id": "s"}, "SessionDeleted"),
     "a run": Case("session_run_request", {"session_id": "s"}, "AgentStarted"),
     "a run of what runs": Case("session_run_request", {"session_id": "s"}, "nothing", ("Hi",)),
@@ -108,6 +113,7 @@ def case(request: pytest.FixtureRequest) -> Case:
 def prepared(runtime: Runtime, desk: Desk, case: Case) -> Callable[[], Envelope]:
     """Bring about what the request needs, and return what sends it."""
     furnish(runtime)
+    runtime.images.register(Image(id="j"))
     runtime.sessions.create("c", "i", session_id="s")
     data = {**case.data, "request_id": "r"}
     if case.answers:
@@ -280,7 +286,12 @@ def check_crash(opened: Open, log: str, desk: Desk, case: Case, first: Envelope)
         if done:
             assert said(again) == said(first)
             assert after == before
-        elif case.effect not in {"nothing", "TurnInterrupted", "AgentStopped"}:  # its agent ended with the crash
+        elif case.effect not in {
+            "nothing",
+            "TurnInterrupted",
+            "AgentStopped",
+            "HandoverRequested",
+        }:  # its agent ended with the crash
             assert Counter(after)[case.effect] == Counter(before)[case.effect] + 1
         check(runtime)
         return done

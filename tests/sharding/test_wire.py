@@ -25,6 +25,7 @@ from reenact.domain.session_commands import (
     Respond,
     Run,
     Stop,
+    Switch,
 )
 
 KEY = IdempotencyKey("req_1", b"\x00digest")
@@ -56,6 +57,7 @@ COMMANDS: tuple[IdempotentCommand, ...] = (
     Interrupt(agent_id="a", reason="user", at=1, once=KEY),
     Stop(agent_id="a", reason="destroyed", at=1, once=KEY),
     Delete(session_id="s", at=1, once=KEY),
+    Switch(session_id="s", image_id="j", image_revision=2, history="none", once=KEY),
 )
 
 
@@ -81,6 +83,7 @@ def test_a_command_arrives_as_it_was_sent(command: IdempotentCommand) -> None:
         (COMMANDS[4], "a"),
         (RECEIVE, "t"),
         (COMMANDS[6], None),
+        (COMMANDS[12], False),
     ],
 )
 def test_a_reply_arrives_as_it_was_given(command: IdempotentCommand, reply: object) -> None:

@@ -75,7 +75,8 @@ class Toolbox:
 
     def check_tool(self, name: str) -> None:
         """Raise `ToolUnavailableError` if only the spec of the tool is there, and not its function."""
-        if isinstance(self.get(name), _Absent):
+        found = self.get(name)
+        if isinstance(found, _Absent) and found.spec.handover is None:
             raise ToolUnavailableError(name)
 
     async def connect(self) -> dict[str, ReenactError]:

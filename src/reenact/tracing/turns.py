@@ -11,6 +11,7 @@ from reenact.domain.agent import (
     AgentStarted,
     AnswerRecorded,
     ContextCompressed,
+    ImageChanged,
     MessageAccepted,
     ResultsRecorded,
     StepStarted,
@@ -200,6 +201,8 @@ class SessionTurns:
                 self._session_id, self._image = event.session_id, (event.image_id, event.image_revision)
             case SessionBranched():
                 self._branch(event)
+            case ImageChanged():
+                self._image = event.image_id, event.image_revision
             case AgentStarted():
                 self._agent_id = event.agent_id
             case MessageAccepted():

@@ -229,6 +229,8 @@ _WORDS: Final[Mapping[str, Callable[[Fields], str]]] = {
     "tools-requested": _nothing,
     "results-recorded": lambda data: f"{_count(data['content'])} for the model",
     "step-started": lambda data: f"request {data['step']} to the model",
+    "handover-requested": lambda data: f"to image {data['image_id']}",
+    "image-changed": lambda data: f"to {data['image_id']}, with {data['history']} of what was said",
     "context-compressed": lambda data: f"{data['replaced']} messages summarised: {data['summary']}",
     "human-approve-required": lambda data: _calls(data["calls"]),
     "human-prompt-required": _the("prompt"),

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import stat
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -17,12 +18,13 @@ from reenact._runtime import SharedRuntime, codec
 from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.parsing.options import BranchOptions, SessionsOptions
+from reenact.cli.parsing.options import BranchOptions, HandedOver, SessionsOptions, SwitchOptions
 from reenact.cli.render.control_characters import strip_controls
 from reenact.cli.settings.environment import database_of, default_database, given
 from reenact.domain.errors import ConfigurationError, LogUnusableError, SessionNotFoundError
 from reenact.domain.messages import Message
 from reenact.domain.session import SessionInfo
+from reenact.domain.tools import History
 from reenact.projections.log import OnProgress, Progress
 from reenact.projections.read_model.queries import ReadModel
 
@@ -137,6 +139,30 @@ def branch(options: BranchOptions, console: Console) -> int:
     return ExitCode.SUCCESS
 
 
+def switch(options: SwitchOptions, console: Console) -> int:
+    """Hand the session over, and print its id.
+
+    Raises:
+        ReenactError: as `Sessions.switch` does.
+    """
+    with reading(options.database, console) as log:
+        if log is None:
+            raise SessionNotFoundError(options.session)
+    with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
+        if not runtime.sessions.switch(options.session, options.image, _HISTORIES[options.history]):
+            console.say("calls of its last turn wait for a person; it goes over when that turn has ended")
+        session = runtime.sessions.get(options.session)
+    if session is None:
+        raise SessionNotFoundError(options.session)
+    console.show(session, options.output_format, session.id)
+    return ExitCode.SUCCESS
+
+
+_HISTORIES: Final[Mapping[HandedOver, History]] = {
+    HandedOver.ALL: "all",
+    HandedOver.SUMMARY: "summary",
+    HandedOver.NONE: "none",
+}
 _PAUSE = 0.1
 """Seconds between two changes of the line."""
 

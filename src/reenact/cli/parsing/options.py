@@ -495,6 +495,30 @@ class BranchOptions(Paged, frozen=True, kw_only=True):
     new_id: Annotated[str | None, option("The id of the new session.", "NEW", "--id")] = None
 
 
+class HandedOver(StrEnum):
+    """What the agent that a session is handed over to is given of what was said."""
+
+    ALL = "all"
+    SUMMARY = "summary"
+    NONE = "none"
+
+
+class SwitchOptions(Paged, frozen=True, kw_only=True):
+    """Hand a session over to another image of the log: the same conversation, another agent.
+
+    Prints the session's id. No agent of it may run in another process.
+
+    $ reenact switch ses_1 billing
+    $ reenact switch ses_1 billing --history none
+    """
+
+    session: Annotated[str, argument("SESSION", "The session.")]
+    image: Annotated[str, argument("IMAGE", "The image that it goes over to.")]
+    history: Annotated[HandedOver, option("What its agent is given of what was said.", "all|summary|none")] = (
+        HandedOver.ALL
+    )
+
+
 class DiffOptions(Paged, frozen=True, kw_only=True):
     """Say what changed in a session between two positions of the log, or what is different in two sessions.
 
@@ -798,6 +822,7 @@ class HelpOptions(Options, frozen=True):
 COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
     "sessions": (SessionsOptions, "commands.sessions:sessions"),
     "branch": (BranchOptions, "commands.sessions:branch"),
+    "switch": (SwitchOptions, "commands.sessions:switch"),
     "checkpoint": (CheckpointOptions, "commands.audit:checkpoint"),
     "diff": (DiffOptions, "commands.audit:diff"),
     "export": (ExportOptions, "commands.transfer:export"),

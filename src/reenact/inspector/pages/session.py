@@ -10,6 +10,8 @@ import msgspec
 from reenact.domain.agent import (
     AgentStarted,
     AgentStopped,
+    HandoverRequested,
+    ImageChanged,
     MessageAccepted,
     ResultsRecorded,
     RulesRecorded,
@@ -41,7 +43,10 @@ _WHERE: Final[tuple[Where, ...]] = ("until", "from", "at")
 _CURSOR = """
     SELECT cursor + heard - 1 FROM steps WHERE stream = ? AND count > 0 AND version <= ? ORDER BY version DESC LIMIT 1
 """
-_BESIDE = (SessionCreated, SessionBranched, AgentStarted, AgentStopped, MessageAccepted, RulesRecorded)
+_BESIDE = (
+    *(SessionCreated, SessionBranched, AgentStarted, AgentStopped, MessageAccepted, RulesRecorded),
+    *(HandoverRequested, ImageChanged),
+)
 """Events that say nothing of whether the session is at work."""
 
 
