@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Literal, Protocol, TypeVar, overload
 
 from reenact.actors.feed.consumers import check_cursor
@@ -24,6 +25,7 @@ from reenact.domain.image_travel import requested
 from reenact.domain.messages import Message, check_text
 from reenact.domain.people import PendingCall
 from reenact.domain.plain import Json, JsonObject, made
+from reenact.domain.schedules import Schedule
 from reenact.domain.session import SessionInfo
 from reenact.domain.tools import History
 
@@ -395,6 +397,56 @@ class Agents(_Facade):
         return self._do(
             commands.AgentRespondRequest(call_id=id_, value=value, session_id=where, agent_id=agent_id, by=by)
         )
+
+    def schedule(
+        self,
+        session_id: str,
+        content: Content,
+        *,
+        at: datetime | None = None,
+        every: float | None = None,
+        until: datetime | None = None,
+    ) -> Schedule:
+        """Have a message come to a session at a time, or again and again, and return the schedule.
+
+        It is in the log when this returns, and survives restarts. When its time has come it is accepted as any message
+        is, and an agent is started if the session has none. Times that are missed while nothing runs come once, marked
+        as `late` in the event `schedule_fired`.
+
+        Args:
+            session_id: the session.
+            content: the message: text or content blocks, as for `receive`.
+            at: when it comes, with a time zone; one that has passed comes at once.
+            every: seconds between two messages, 1 or more. The first comes `at`, or after so many seconds.
+            until: none comes after this time.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            InvalidMessageError: as for `receive`.
+            InvalidInputError: neither `at` nor `every` is given, a time has no time zone, or `until` is too early.
+        """
+        return self._do(
+            made(
+                commands.AgentScheduleRequest,
+                session_id=session_id,
+                content=plain_content(content),
+                at=at,
+                every=every,
+                until=until,
+            )
+        )
+
+    def schedules(self, session_id: str | None = None) -> list[Schedule]:
+        """Return the messages that are to come, those first that come first: to all sessions, or to one.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+        """
+        return self._do(commands.AgentSchedulesRequest(session_id=session_id))
+
+    def cancel_schedule(self, schedule_id: str) -> bool:
+        """Have no message of the schedule come any more; False if there is no such schedule, or none is to come."""
+        return self._do(commands.AgentCancelScheduleRequest(schedule_id=schedule_id))
 
     def list(self) -> list[AgentInfo]:
         """Return the live agents in the order in which they started."""

@@ -43,13 +43,16 @@ from reenact.domain.image import Definition, ImageInfo, RegisterImage, check_pol
 from reenact.domain.image_travel import image_of
 from reenact.domain.messages import Message, check_text
 from reenact.domain.plain import is_sayable
+from reenact.domain.schedules import Schedule, times_of
 from reenact.domain.session import (
     BranchSession,
+    CancelSchedule,
     CreateSession,
     Delete,
     Interrupt,
     Receive,
     Run,
+    ScheduleMessage,
     SessionInfo,
     Stop,
     Switch,
@@ -352,6 +355,35 @@ class RuntimeOperations:
         if cursor is None:
             return None
         return TurnLocation(turn_id=request.turn_id, session_id=session_id, cursor=cursor)
+
+    def agent_schedule(self, request: commands.AgentScheduleRequest, attempt: Attempt) -> Schedule:
+        """See `Agents.schedule`."""
+        due, every, until = times_of(self.now(), request.at, request.every, request.until)
+        self.must_exist(request.session_id)
+        command = ScheduleMessage(
+            session_id=request.session_id,
+            schedule_id=self.new_id("sch"),
+            content=check_content(request.content),
+            due=due,
+            every=every,
+            until=until,
+        )
+        scheduled: Schedule = attempt.ask(self.actor_of(request.session_id), command)
+        return scheduled
+
+    def agent_schedules(self, request: commands.AgentSchedulesRequest) -> list[Schedule]:
+        """See `Agents.schedules`."""
+        if request.session_id is not None:
+            self.must_exist(request.session_id)
+        return self.read().schedules(request.session_id)
+
+    def agent_cancel_schedule(self, request: commands.AgentCancelScheduleRequest, attempt: Attempt) -> bool:
+        """See `Agents.cancel_schedule`."""
+        found = next((one for one in self.read().schedules() if one.id == request.schedule_id), None)
+        if found is None:
+            return False
+        is_cancelled: bool = attempt.ask(self.actor_of(found.session_id), CancelSchedule(schedule_id=found.id))
+        return is_cancelled
 
     def agent_get(self, request: commands.AgentGetRequest) -> AgentInfo | None:
         """See `Agents.get`."""

@@ -10,6 +10,7 @@ from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.image import Definition, ImageInfo
 from reenact.domain.messages import Message
 from reenact.domain.people import PendingCall
+from reenact.domain.schedules import Schedule
 from reenact.domain.session import SessionInfo
 
 
@@ -47,6 +48,10 @@ class ReadModel(Protocol):
 
     def images(self) -> list[ImageInfo]:
         """Return the newest revision of every image, the oldest image first."""
+        ...
+
+    def schedules(self, session_id: str | None = None) -> list[Schedule]:
+        """Return the messages that are to come, those first that come first: to all sessions, or to one."""
         ...
 
     def image_revision(self, image_id: str, revision: int) -> Definition | None:

@@ -150,6 +150,8 @@ class _Ports:
             max_live=MOST_LIVE,
             event_loop=self.outside,
             may_start=None if node is None else node.region.may_start,
+            # A chat beside others is to do what its person wants, and nothing that waits in the other sessions.
+            wakes=locks is None and settings.environment is not None,
         )
         self.operations: RuntimeOperations | None = None
         self.requests: Requests | None = None
@@ -340,9 +342,6 @@ class LocalRuntime(Asking):
         self._node = node
         ports = self._ports = _Ports(settings, journal, locks, node)
         self._system = ports.system
-        self._system.register(SessionActor, lambda context: SessionActor(context, ports))
-        self._system.register(ContainerActor, ContainerActor)
-        self._system.register(ImageActor, ImageActor)
         self._do = RuntimeOperations(
             system=self._system,
             journal=journal,
@@ -356,6 +355,9 @@ class LocalRuntime(Asking):
         )
         self._requests = Requests(self._do, feed)
         ports.operations, ports.requests = self._do, self._requests
+        self._system.register(ContainerActor, ContainerActor)
+        self._system.register(ImageActor, ImageActor)
+        self._system.register(SessionActor, lambda context: SessionActor(context, ports))  # from here timers wake it
         self._sweeper = Sweeper(
             feed, self._system.timetable, retention, ports.now, None if node is None else node.region.may_start
         )

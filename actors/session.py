@@ -32,15 +32,18 @@ from reenact.domain.guards import GuardChecked, Guards, of_point, refusal_in
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said, instant, is_blank
+from reenact.domain.schedules import SECOND, Schedule
 from reenact.domain.session import (
     Approve,
     BeginChild,
     BranchPoint,
     BranchSession,
+    CancelSchedule,
     Compress,
     CreateSession,
     Delete,
     Finish,
+    FireSchedule,
     GiveUpChildren,
     Interrupt,
     PassAnswer,
@@ -51,6 +54,7 @@ from reenact.domain.session import (
     Respond,
     Resume,
     Run,
+    ScheduleMessage,
     Session,
     SessionBranched,
     SessionCommand,
@@ -67,7 +71,7 @@ from reenact.domain.turns import BUDGET, TOOL_USE, Decided, output_of
 logger = logging.getLogger("reenact.session")
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
 Recovery: TypeAlias = Literal["close", "resume"]
-Reply: TypeAlias = str | bool | SessionInfo | Segment | ReportChild | None
+Reply: TypeAlias = str | bool | SessionInfo | Schedule | Segment | ReportChild | None
 
 
 class Nodes(Protocol):
@@ -175,7 +179,18 @@ def _origin(begins: SessionCommand | SessionEvent) -> Origin | None:
 
 
 def timers(session: Session) -> tuple[Timer[SessionCommand], ...]:
-    """Return what a session waits for: the end of children that were interrupted, or of its budget's seconds."""
+    """Return what a session waits for: messages that are to come, and what `_of_family` says."""
+    waits = _of_family(session)
+    if not session.schedules:
+        return waits
+    to_come: tuple[Timer[SessionCommand], ...] = tuple(
+        Timer(one.due, FireSchedule(schedule_id=one.id, due=one.due)) for one in session.schedules
+    )
+    return (*waits, *to_come)
+
+
+def _of_family(session: Session) -> tuple[Timer[SessionCommand], ...]:
+    """Return the end of children that were interrupted, or of the budget's seconds."""
     if session.interrupted is not None:
         until = session.interrupted.at + family.patience(session)
         return (Timer(until, GiveUpChildren(at=until)),)
@@ -272,7 +287,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def prepare(self, command: SessionCommand) -> SessionCommand:
         """Add what only the actor knows: the rules of the loop, and what has come in of the answer that would end."""
         match command:
-            case CreateSession() | Switch():
+            case CreateSession() | Switch() | ScheduleMessage() | CancelSchedule():
                 return command
             case BeginChild():
                 self._make_child(command)
@@ -281,6 +296,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 command = family.received(self.state, command, self._ports.new_id)
                 if command.agent_id and self._made is None:
                     self._made = self._ports.make_environment(self.state, command.agent_id)
+            case FireSchedule():
+                command = self._fired(command)
             case BranchSession():
                 new_id = self._ports.new_id
                 ids = tuple((new_id("trn"), new_id("msg")) for _ in waiting(self.state, command.edit))
@@ -442,7 +459,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         before, new_id, at = self.version - len(events), self._ports.new_id, self._ports.now()
         for letter in family.letters(self.state, events, before, new_id=new_id, mark=self._mark, at=at):
             self._ports.tell_kin(*letter)
-        if isinstance(command, Run):
+        if isinstance(command, Run | FireSchedule):
             self._ask_family()
 
     def _ask_family(self) -> None:
@@ -473,6 +490,25 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         """Leave memory once nothing waits here, so that another process may have the session."""
         if self._ports.locks is not None:
             self.ask_to_leave()
+
+    def _fired(self, command: FireSchedule) -> FireSchedule:
+        """Return the command with an agent if one is to be started, and can be; else the message waits for one."""
+        new_id, agent_id = self._ports.new_id, None
+        if self.state.agent is None:
+            agent_id = new_id("agt")
+            try:
+                self._made = self._made or self._ports.make_environment(self.state, agent_id)
+            except Exception:
+                logger.exception("no agent can be started for a message that is due in session %s", self.context.id)
+                agent_id = None
+        return msgspec.structs.replace(
+            command,
+            at=self._ports.now(),
+            agent_id=agent_id,
+            turn_id=new_id("trn"),
+            message_turn_id=new_id("trn"),
+            message_id=new_id("msg"),
+        )
 
     def _ends_turn(self, command: Interrupt | Stop | Delete) -> bool:
         """Return whether `decide` will end the turn under way, so that its answer must not grow any more."""
@@ -754,6 +790,18 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         match command:
             case Switch():
                 return (after.image_id, after.image_revision) == (command.image_id, command.image_revision)
+            case ScheduleMessage():
+                return Schedule(
+                    id=command.schedule_id,
+                    session_id=command.session_id,
+                    content=command.content,
+                    at=instant(command.due),
+                    every=None if command.every is None else command.every / SECOND,
+                    until=None if command.until is None else instant(command.until),
+                    created_at=instant(at),
+                )
+            case CancelSchedule():
+                return bool(events)
             case Run():
                 return None if after.agent is None else after.agent.id
             case Approve() | Reject(resume=True) | Respond():

@@ -31,6 +31,7 @@ from bench import (
     replay,
     report,
     scale,
+    scheduling,
     terminal,
     tooling,
 )
@@ -59,7 +60,8 @@ def workloads(*, quick: bool) -> dict[str, tuple[Sync, str, Figure]]:
 
 def product(*, quick: bool) -> Sequence[Workload]:
     """Return what is measured of the product."""
-    return [workload(name, *what) for name, what in workloads(quick=quick).items()]
+    turns = [workload(name, *what) for name, what in workloads(quick=quick).items()]
+    return [*turns, *scheduling.workloads(quick=quick)]
 
 
 def audit(*, quick: bool) -> Sequence[Workload]:

@@ -225,6 +225,35 @@ class HandoverRequested(Fact):
     call_id: str | None = None
 
 
+class MessageScheduled(Fact):
+    """A message is to come at a time, and then every so often, up to a time: microseconds, since 1970-01-01 UTC."""
+
+    schedule_id: str
+    content: tuple[Block, ...]
+    due: int
+    every: int | None
+    until: int | None
+
+
+class ScheduleCancelled(Fact):
+    """No message of the schedule comes any more."""
+
+    schedule_id: str
+
+
+class ScheduleFired(Fact):
+    """The message that was to come at the time `due` comes, in this turn; `late` if that time was missed.
+
+    `then` is when the next one is to come, None if that was the last.
+    """
+
+    schedule_id: str
+    turn_id: str
+    due: int
+    late: bool
+    then: int | None
+
+
 class ImageChanged(Fact):
     """From here on the session is on this image; its agent is given this much of what was said before."""
 
@@ -253,6 +282,9 @@ AgentEvent: TypeAlias = (
     | GuardChecked
     | HandoverRequested
     | ImageChanged
+    | MessageScheduled
+    | ScheduleCancelled
+    | ScheduleFired
     | RoundEvent
     | LimitWarning
 )
@@ -266,6 +298,16 @@ class Queued(Frozen):
     content: tuple[Block, ...]
     at: int
     output: OutputSpec | None = None
+
+
+class Scheduled(Frozen):
+    """A message that is to come; times are microseconds."""
+
+    id: str
+    content: tuple[Block, ...]
+    due: int
+    every: int | None
+    until: int | None
 
 
 class Turn(Frozen):

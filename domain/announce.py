@@ -7,7 +7,7 @@ The log stores no announcement, but the version of `announce` and the needs of e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, assert_never
 
 import msgspec
 
@@ -20,10 +20,13 @@ from reenact.domain.agent import (
     HandoverRequested,
     ImageChanged,
     MessageAccepted,
+    MessageScheduled,
     OutputAccepted,
     OutputRejected,
     ResultsRecorded,
     RulesRecorded,
+    ScheduleCancelled,
+    ScheduleFired,
     StepStarted,
     ToolsRequested,
     Turn,
@@ -270,16 +273,9 @@ class _Step:
                 self._in_round, self._activity = True, event.from_state
             case RulesRecorded() | ChildrenInterrupted() | HandoverRequested():
                 pass
-            case ImageChanged():  # between two turns
-                previous = self._about.image_id or ""
-                self._be_about(image_id=event.image_id)
-                changed = heard.ImageChanged(
-                    image_id=event.image_id,
-                    image_revision=event.image_revision,
-                    previous=previous,
-                    history=event.history,
-                )
-                yield self._about, changed
+            case ImageChanged() | MessageScheduled() | ScheduleCancelled() | ScheduleFired():
+                arranged = self._arranged(event)
+                yield self._about, arranged
             case OutputAccepted():
                 accepted = heard.OutputAccepted(
                     turn_id=event.turn_id, message_id=event.message_id, output=_output(self._answer)
@@ -320,6 +316,15 @@ class _Step:
                 if isinstance(event, loop.ToolEdited):
                     self._arguments[event.id] = event.edited
                 yield self._context, _like(event, _ALIKE[type(event)])
+
+    def _arranged(self, event: ImageChanged | MessageScheduled | ScheduleCancelled | ScheduleFired) -> heard.EventData:
+        if not isinstance(event, ImageChanged):
+            return _of_schedule(event)
+        previous = self._about.image_id or ""  # it comes between two turns
+        self._be_about(image_id=event.image_id)
+        return heard.ImageChanged(
+            image_id=event.image_id, image_revision=event.image_revision, previous=previous, history=event.history
+        )
 
     @property
     def _state(self) -> heard.AgentState:
@@ -416,6 +421,29 @@ def _turn_of(events: Sequence[SessionEvent]) -> str:
 
 def _like(said: msgspec.Struct, kind: type[heard.EventData]) -> heard.EventData:
     return msgspec.convert(said, kind, from_attributes=True)
+
+
+def _of_schedule(event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> heard.EventData:
+    match event:
+        case MessageScheduled(schedule_id=id_, every=every, until=until):
+            return heard.MessageScheduled(
+                schedule_id=id_,
+                at=instant(event.due),
+                every=None if every is None else every / 1_000_000,
+                until=None if until is None else instant(until),
+            )
+        case ScheduleCancelled(schedule_id=id_):
+            return heard.ScheduleCancelled(schedule_id=id_)
+        case ScheduleFired(schedule_id=id_, then=then):
+            return heard.ScheduleFired(
+                schedule_id=id_,
+                turn_id=event.turn_id,
+                at=instant(event.due),
+                late=event.late,
+                then=None if then is None else instant(then),
+            )
+        case _:
+            assert_never(event)
 
 
 def results(event: ResultsRecorded) -> Message:

@@ -23,7 +23,10 @@ from reenact.domain.agent import (
     HandoverRequested,
     ImageChanged,
     MessageAccepted,
+    MessageScheduled,
     ResultsRecorded,
+    ScheduleCancelled,
+    ScheduleFired,
     SoFar,
     StepStarted,
     ToolsRequested,
@@ -45,10 +48,12 @@ from reenact.domain.session_commands import (
     Approve,
     BeginChild,
     BranchSession,
+    CancelSchedule,
     Compress,
     CreateSession,
     Delete,
     Finish,
+    FireSchedule,
     GiveUpChildren,
     Interrupt,
     PassAnswer,
@@ -59,6 +64,7 @@ from reenact.domain.session_commands import (
     Respond,
     Resume,
     Run,
+    ScheduleMessage,
     SessionCommand,
     Stop,
     Switch,
@@ -158,6 +164,21 @@ FORMS: Final[Mapping[str, tuple[type[AnyCommand], _Places]]] = {
         {
             field: (Reference(HandoverRequested, field), Reference(ImageChanged, field))
             for field in ("image_id", "image_revision", "history")
+        },
+    ),
+    "schedule-message:1": (
+        ScheduleMessage,
+        _same(MessageScheduled, "schedule_id", "content", "due", "every", "until"),
+    ),
+    "cancel-schedule:1": (CancelSchedule, _same(ScheduleCancelled, "schedule_id")),
+    "fire-schedule:1": (
+        FireSchedule,
+        {
+            **_GOES_ON,
+            **_same(ScheduleFired, "schedule_id", "due"),
+            **_same(AgentStarted, "agent_id"),
+            **_same(MessageAccepted, "message_id", "at"),
+            "message_turn_id": (Reference(ScheduleFired, "turn_id"),),
         },
     ),
     "run:1": (Run, {**_GOES_ON, "agent_id": (Reference(AgentStarted, "agent_id"),)}),

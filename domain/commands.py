@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from types import NoneType
 from typing import ClassVar, Generic, Literal, NamedTuple, TypeAlias, TypeVar, get_args
 
@@ -22,6 +23,7 @@ from reenact.domain.messages import Message
 from reenact.domain.output import OutputSpec
 from reenact.domain.people import PendingCall
 from reenact.domain.plain import Encodable, Json, JsonObject
+from reenact.domain.schedules import Schedule
 from reenact.domain.session_state import SessionInfo
 from reenact.domain.structs import FrozenByName
 from reenact.domain.tools import History, MCPServer
@@ -378,6 +380,38 @@ class AgentRespondRequest(Request[str | None], kw_only=True):
     by: str | None = None
 
 
+class AgentScheduleRequest(Request[Schedule], kw_only=True):
+    """Have a message come to a session: once `at` a time, or `every` so many seconds, perhaps `until` a time.
+
+    `content` is text, or content blocks as in the Messages API.
+    """
+
+    event_type = "agent_schedule_request"
+    route = Route("POST", "/v1/sessions/{session_id}/schedules", 201)
+    session_id: str
+    content: str | tuple[JsonObject, ...]
+    at: datetime | None = None
+    every: float | None = None
+    until: datetime | None = None
+
+
+class AgentSchedulesRequest(Request[list[Schedule]], kw_only=True):
+    """Return the messages that are to come: to all sessions, or to one."""
+
+    event_type = "agent_schedules_request"
+    route = Route("GET", "/v1/schedules")
+    session_id: str | None = None
+
+
+class AgentCancelScheduleRequest(Request[bool], kw_only=True):
+    """Have no message of a schedule come any more."""
+
+    event_type = "agent_cancel_schedule_request"
+    route = Route("DELETE", "/v1/schedules/{schedule_id}")
+    absent = False
+    schedule_id: str
+
+
 class Sent(FrozenByName):
     """Where a message went, and the turn that answers it."""
 
@@ -457,6 +491,9 @@ NotificationType: TypeAlias = Literal[
     "image_registered",
     "session_created",
     "image_changed",
+    "message_scheduled",
+    "schedule_cancelled",
+    "schedule_fired",
     "session_deleted",
     "deltas_compacted",
     "agent_started",
@@ -490,6 +527,9 @@ RequestType: TypeAlias = Literal[
     "agent_approve_request",
     "agent_reject_request",
     "agent_respond_request",
+    "agent_schedule_request",
+    "agent_schedules_request",
+    "agent_cancel_schedule_request",
     "message_send_request",
 ]
 ResponseType: TypeAlias = Literal[
@@ -520,6 +560,9 @@ ResponseType: TypeAlias = Literal[
     "agent_approve_response",
     "agent_reject_response",
     "agent_respond_response",
+    "agent_schedule_response",
+    "agent_schedules_response",
+    "agent_cancel_schedule_response",
     "message_send_response",
 ]
 EventType: TypeAlias = NotificationType | RequestType | ResponseType
@@ -564,6 +607,9 @@ RuntimeEvent: TypeAlias = (
     | Envelope[events.ImageRegistered, Literal["image_registered"]]
     | Envelope[events.SessionCreated, Literal["session_created"]]
     | Envelope[events.ImageChanged, Literal["image_changed"]]
+    | Envelope[events.MessageScheduled, Literal["message_scheduled"]]
+    | Envelope[events.ScheduleCancelled, Literal["schedule_cancelled"]]
+    | Envelope[events.ScheduleFired, Literal["schedule_fired"]]
     | Envelope[events.SessionDeleted, Literal["session_deleted"]]
     | Envelope[events.DeltasCompacted, Literal["deltas_compacted"]]
     | Envelope[events.AgentStarted, Literal["agent_started"]]

@@ -515,6 +515,40 @@ class ImageChanged(LifecycleData):
     history: History
 
 
+class MessageScheduled(LifecycleData):
+    """A message is to come: the first at the time `at`, and then every so many seconds until another time."""
+
+    event_type = "message_scheduled"
+    source = "session"
+    schedule_id: str
+    at: datetime
+    every: float | None = None
+    until: datetime | None = None
+
+
+class ScheduleCancelled(LifecycleData):
+    """No message of the schedule comes any more."""
+
+    event_type = "schedule_cancelled"
+    source = "session"
+    schedule_id: str
+
+
+class ScheduleFired(LifecycleData):
+    """The message that was to come `at` this time comes now; it is `late` if that time was missed.
+
+    `then` is when the next one is to come, nothing if that was the last.
+    """
+
+    event_type = "schedule_fired"
+    source = "session"
+    schedule_id: str
+    turn_id: str
+    at: datetime
+    late: bool
+    then: datetime | None = None
+
+
 class SessionDeleted(LifecycleData):
     """A session was deleted."""
 

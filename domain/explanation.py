@@ -18,10 +18,13 @@ from reenact.domain.agent import (
     HandoverRequested,
     ImageChanged,
     MessageAccepted,
+    MessageScheduled,
     OutputAccepted,
     OutputRejected,
     ResultsRecorded,
     RulesRecorded,
+    ScheduleCancelled,
+    ScheduleFired,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -50,13 +53,14 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import RoundEvent
-from reenact.domain.messages import Block, ToolUseBlock, text_of
+from reenact.domain.messages import Block, ToolUseBlock, instant, text_of
 from reenact.domain.output import INVALID
 from reenact.domain.session_commands import (
     BeginChild,
     BranchSession,
     Delete,
     Finish,
+    FireSchedule,
     Interrupt,
     Reject,
     ReportChild,
@@ -75,6 +79,7 @@ OutsideKind: TypeAlias = Literal[
 
 _Kind: TypeAlias = type[AnyCommand] | None
 _EXCERPT = 60
+_RUNNING = (Run, FireSchedule)
 _ENDING = (Interrupt, Stop, Delete)
 _Decided: TypeAlias = ToolEdited | ToolApproved | ToolRejected | HumanResponded
 
@@ -132,6 +137,8 @@ class _Tracing:
         self._interrupted: int | None = None
         self._failed: int | None = None
         self._handover: int | None = None
+        self._scheduled: dict[str, int] = {}
+        self._fired: int | None = None
         self._results: int | None = None
         self._born: int | None = None
         """Where the session began as a child."""
@@ -182,13 +189,17 @@ class _Tracing:
                 return self._complete(place, event)
             case HandoverRequested() | ImageChanged():
                 return self._hand_over(place, event)
+            case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
+                return self._schedule(place, event)
             case _:
                 return self._go_on(place, event)
 
     def _brought(self, place: int) -> Cause | None:
-        """Return what an event follows from that the beginning or end of a child session has brought about."""
+        """Return what an event follows from that a schedule, or a child session, has brought about."""
         if self.kind is BeginChild:
             return _cause(self._born)
+        if self.kind is FireSchedule:
+            return _cause(self._fired)
         return _cause(self._told) if self.kind is ReportChild else None
 
     def _trace_child(self, place: int, event: ChildEvent) -> Cause:
@@ -205,6 +216,14 @@ class _Tracing:
                 return _cause(self._begun, outside=self._ender(event.reason))
             case _:
                 assert_never(event)
+
+    def _schedule(self, place: int, event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> Cause:
+        scheduled = self._scheduled.get(event.schedule_id)
+        if isinstance(event, ScheduleFired):
+            self._fired = place
+            return _cause(scheduled)
+        self._scheduled[event.schedule_id] = place
+        return _cause(scheduled, outside=Outside("caller"))
 
     def _hand_over(self, place: int, event: HandoverRequested | ImageChanged) -> Cause:
         asked, self._handover = self._handover, None
@@ -387,7 +406,7 @@ class _Round:
         self._questions |= dict.fromkeys(ids, place)
         if lost:  # the process ended under them, and they may not run again without a person
             return _cause(*lost, outside=Outside("crash"))
-        if kind is Run:  # the policies are others now
+        if kind in _RUNNING:  # the policies are others now
             return _cause(agent, *before)
         return _cause(*(before or (self._requested,)))
 
@@ -426,7 +445,7 @@ class _Round:
             return _cause(decided)
         if cut is not None:
             return _cause(asked, cut)
-        if kind is Run:
+        if kind in _RUNNING:
             return _cause(asked, agent)
         if kind is Reject:
             return _cause(asked, self.rejected)
@@ -469,6 +488,8 @@ def sentence(event: AnyEvent) -> str:
             return _of_model(event)
         case LimitWarning() | GuardChecked():
             return _of_check(event)
+        case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
+            return _of_schedule(event)
         case (
             TurnStarted()
             | TurnContinued()
@@ -504,6 +525,24 @@ def _of_model(
             return "From here on other rules held: policies, prices, costs or limits."
         case _:
             assert_never(event)
+
+
+def _of_schedule(event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> str:
+    match event:
+        case MessageScheduled():
+            times = "once" if event.every is None else f"every {event.every / 1_000_000:g} s"
+            return f"A message is to come at {_utc(event.due)}, {times}: {_said(event.content)}."
+        case ScheduleCancelled():
+            return f"Schedule {event.schedule_id} was cancelled."
+        case ScheduleFired():
+            late = ", late" if event.late else ""
+            return f"Schedule {event.schedule_id} was due at {_utc(event.due)}: its message comes{late}."
+        case _:
+            assert_never(event)
+
+
+def _utc(at: int) -> str:
+    return f"{instant(at):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def told(outside: Outside) -> str:

@@ -14,6 +14,7 @@ from reenact.domain.commands import (
     AgentPendingRequest,
     AgentRejectRequest,
     AgentRespondRequest,
+    AgentScheduleRequest,
     ContainerCreateRequest,
     MessageSendRequest,
     Request,
@@ -37,6 +38,7 @@ from reenact.domain.messages import check_text
 from reenact.domain.output import check_output
 from reenact.domain.people import check_arguments, check_json, check_reason
 from reenact.domain.plain import check_page, is_sayable
+from reenact.domain.schedules import check_times
 from reenact.domain.tools import History
 
 Q = TypeVar("Q", bound=Request[object])
@@ -94,6 +96,9 @@ def _with_checked_values(request: Q) -> Q:
             check_page(request.waiting, request.limit)
             if request.container_id is not None and request.parent is not None:
                 raise InvalidInputError("give container_id or parent, not both")
+        case AgentScheduleRequest():
+            check_times(request.at, request.every, request.until)
+            check_content(request.content)
         case MessageSendRequest():
             _check_receiver(request)
             check_content(request.content)

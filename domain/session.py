@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from reenact.domain import branching, child_turns, turns
+from reenact.domain import branching, child_turns, schedules, turns
 from reenact.domain.agent import (
     AgentStarted,
     AgentStopped,
@@ -26,10 +26,12 @@ from reenact.domain.session_commands import (
     Approve,
     BeginChild,
     BranchSession,
+    CancelSchedule,
     Compress,
     CreateSession,
     Delete,
     Finish,
+    FireSchedule,
     GiveUpChildren,
     Interrupt,
     PassAnswer,
@@ -40,6 +42,7 @@ from reenact.domain.session_commands import (
     Respond,
     Resume,
     Run,
+    ScheduleMessage,
     SessionCommand,
     Stop,
     Switch,
@@ -61,10 +64,12 @@ __all__ = [
     "BeginChild",
     "BranchPoint",
     "BranchSession",
+    "CancelSchedule",
     "Compress",
     "CreateSession",
     "Delete",
     "Finish",
+    "FireSchedule",
     "GiveUpChildren",
     "Interrupt",
     "PassAnswer",
@@ -75,6 +80,7 @@ __all__ = [
     "Respond",
     "Resume",
     "Run",
+    "ScheduleMessage",
     "Session",
     "SessionBranched",
     "SessionCommand",
@@ -110,9 +116,8 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
             _create(story, command)
         case BranchSession():
             branching.branch(story, command)
-        case Switch():
-            _must_exist(session, command.session_id)
-            turns.switch(story, command)
+        case Switch() | ScheduleMessage() | CancelSchedule() | FireSchedule():
+            _arrange(story, command)
         case Run():
             _run(story, command)
         case Receive():
@@ -162,7 +167,9 @@ def _with_rules(
 ) -> tuple[SessionEvent, ...]:
     """Return the events, behind the rules that they were decided by if these are not those recorded last."""
     match command:
-        case CreateSession() | BranchSession() | BeginChild() | PassAnswer() | Switch():
+        case CreateSession() | BranchSession() | BeginChild() | PassAnswer():
+            return events
+        case Switch() | ScheduleMessage() | CancelSchedule():
             return events
         case Interrupt() | Stop() | Delete() if session.turn is None and session.round is None:
             return events  # nothing that rules are about has ended
@@ -180,7 +187,7 @@ def _judges(command: SessionCommand, events: tuple[SessionEvent, ...]) -> bool:
         case Finish():
             asks = command.so_far.stop_reason == turns.TOOL_USE
             return asks and any(isinstance(event, ToolsRequested) for event in events)
-        case Run():
+        case Run() | FireSchedule():
             return any(isinstance(event, RoundEvent) for event in events)
         case Approve() | Resume():
             return True
@@ -192,6 +199,22 @@ def _create(story: Story, command: CreateSession) -> None:
     if story.session.id is not None:
         raise AlreadyExistsError("session", story.session.id)
     story.add(SessionCreated(command.session_id, command.container_id, command.image_id, command.image_revision))
+
+
+def _arrange(story: Story, command: Switch | ScheduleMessage | CancelSchedule | FireSchedule) -> None:
+    match command:
+        case Switch():
+            _must_exist(story.session, command.session_id)
+            turns.switch(story, command)
+        case ScheduleMessage():
+            _must_exist(story.session, command.session_id)
+            schedules.schedule(story, command)
+        case CancelSchedule():
+            schedules.cancel(story, command)
+        case FireSchedule():
+            schedules.fire(story, command)
+        case _:
+            assert_never(command)
 
 
 def _run(story: Story, command: Run) -> None:

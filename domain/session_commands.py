@@ -87,6 +87,39 @@ class Switch(IdempotentCommand):
     history: History
 
 
+class ScheduleMessage(IdempotentCommand):
+    """Have this message come at a time, and every so often up to another one: microseconds, since 1970-01-01 UTC."""
+
+    session_id: str
+    schedule_id: str
+    content: tuple[Block, ...]
+    due: int
+    every: int | None = None
+    until: int | None = None
+
+
+class CancelSchedule(IdempotentCommand):
+    """Have no message of the schedule come any more."""
+
+    schedule_id: str
+
+
+class FireSchedule(_Ruled):
+    """The time `due` of a schedule has come; its message is accepted, in a turn of the id `message_turn_id`.
+
+    An agent is started under the id `agent_id`, if one is given and none is live. `turn_id` is for a turn that goes on
+    with calls.
+    """
+
+    schedule_id: str
+    due: int
+    at: int = 0
+    agent_id: str | None = None
+    turn_id: str = ""
+    message_turn_id: str = ""
+    message_id: str = ""
+
+
 class Run(_RuledRequest):
     """Start an agent under this id, unless one is live; it takes up what waits.
 
@@ -261,6 +294,9 @@ SessionCommand: TypeAlias = (
     CreateSession
     | BranchSession
     | Switch
+    | ScheduleMessage
+    | CancelSchedule
+    | FireSchedule
     | Run
     | Receive
     | Finish

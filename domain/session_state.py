@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TypeAlias, assert_never
 
@@ -18,11 +18,15 @@ from reenact.domain.agent import (
     HandoverRequested,
     ImageChanged,
     MessageAccepted,
+    MessageScheduled,
     OutputAccepted,
     OutputRejected,
     Queued,
     ResultsRecorded,
     RulesRecorded,
+    ScheduleCancelled,
+    Scheduled,
+    ScheduleFired,
     StepStarted,
     ToolsRequested,
     Turn,
@@ -138,6 +142,9 @@ LoopFact: TypeAlias = (
     | GuardChecked
     | HandoverRequested
     | ImageChanged
+    | MessageScheduled
+    | ScheduleCancelled
+    | ScheduleFired
     | LimitWarning
     | RoundEvent
 )
@@ -174,7 +181,7 @@ class Session(Frozen, gc=True):
     been said that the cost limit is exceeded. `waited` is the last turn, if it ended so that a person could decide:
     the limits count on from there. `rules` are those recorded last. `handover` is what is to be done at the end of the
     turn. The model is given nothing of what was said before the message `since`; it is given a summary of all that has
-    been said, as soon as there is one, if `summarise`.
+    been said, as soon as there is one, if `summarise`. `schedules` are the messages that are to come.
 
     `children` are all that it has started, and `interrupted` says that those it waits for are interrupted. A session
     with a `parent` is a child itself: `ended` is how it has done its part, None until then, and `seconds` is how long
@@ -210,6 +217,7 @@ class Session(Frozen, gc=True):
     handover: HandoverRequested | None = None
     since: int = 0
     summarise: bool = False
+    schedules: tuple[Scheduled, ...] = ()
 
 
 def evolve(session: Session, event: SessionEvent) -> Session:
@@ -239,7 +247,7 @@ def evolve(session: Session, event: SessionEvent) -> Session:
         case SessionBranched():
             return _branch_off(session, event)
         case SessionDeleted():
-            return msgspec.structs.replace(session, deleted=True, queue=(), round=None)
+            return msgspec.structs.replace(session, deleted=True, queue=(), round=None, schedules=())
         case ChildStarted() | ChildEnded() | ChildrenInterrupted():
             return _evolve_children(session, event)
         case _:
@@ -270,6 +278,8 @@ def _evolve_loop(session: Session, event: LoopFact) -> Session:
             return msgspec.structs.replace(session, handover=event)
         case ImageChanged():
             return _change_image(session, event)
+        case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
+            return msgspec.structs.replace(session, schedules=tuple(_schedules(session.schedules, event)))
         case LimitWarning():
             return msgspec.structs.replace(session, warned=True)
         case GuardChecked():
@@ -343,6 +353,7 @@ def _branch_off(session: Session, event: SessionBranched) -> Session:
         ended=None,
         seconds=0.0,
         handover=None,
+        schedules=(),
     )
 
 
@@ -439,6 +450,18 @@ def _compress(session: Session, event: ContextCompressed) -> Session:
         context_tokens=0,
         summarise=False,
     )
+
+
+def _schedules(
+    before: tuple[Scheduled, ...], event: MessageScheduled | ScheduleCancelled | ScheduleFired
+) -> Iterator[Scheduled]:
+    for one in before:
+        if one.id != event.schedule_id:
+            yield one
+        elif isinstance(event, ScheduleFired) and event.then is not None:
+            yield msgspec.structs.replace(one, due=event.then)
+    if isinstance(event, MessageScheduled):
+        yield Scheduled(event.schedule_id, event.content, event.due, event.every, event.until)
 
 
 def _change_image(session: Session, event: ImageChanged) -> Session:

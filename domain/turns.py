@@ -51,6 +51,7 @@ from reenact.domain.session_commands import (
     Compress,
     Delete,
     Finish,
+    FireSchedule,
     GiveUpChildren,
     Interrupt,
     PassAnswer,
@@ -80,7 +81,7 @@ NO_TOOLS = Failure(
 _SAID: Final = frozenset({REJECTED, BUDGET})
 """Reasons of interrupts that are stop reasons, too."""
 
-GoesOn: TypeAlias = Run | Finish | Report | Resume | Approve | Reject | Respond | ReportChild
+GoesOn: TypeAlias = Run | FireSchedule | Finish | Report | Resume | Approve | Reject | Respond | ReportChild
 _Waits: TypeAlias = GoesOn | GiveUpChildren
 _Ends: TypeAlias = Interrupt | Stop | Delete | BranchSession
 
@@ -160,7 +161,7 @@ def switch(story: Story, command: Switch) -> None:
         story.add(ImageChanged(command.image_id, command.image_revision, command.history))
 
 
-def ask_again(story: Story, command: Run | ReportChild) -> None:
+def ask_again(story: Story, command: Run | FireSchedule | ReportChild) -> None:
     """Ask people anew about the calls that wait for approval, if the policies have changed since."""
     round_, rules = story.session.round, command.rules
     if round_ is not None and round_.revision not in ("", rules.policies.revision):

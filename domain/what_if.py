@@ -45,7 +45,7 @@ from reenact.domain.marks import is_marked
 from reenact.domain.plain import JsonObject
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import call_digest
-from reenact.domain.session_commands import Approve, Resume, Run
+from reenact.domain.session_commands import Approve, FireSchedule, Resume, Run
 from reenact.domain.session_state import Session, SessionBranched, SessionEvent, calls_of, evolve
 from reenact.domain.structs import FrozenByName
 from reenact.domain.turns import COST_LIMIT, Reached, exceeded, overspent, reached_before_calls, reached_steps
@@ -281,7 +281,7 @@ def _difference(event: SessionEvent, instead: Instead) -> float:
 
 def _judges_again(session: Session, cause: bytes | None) -> bool:
     """Return whether the command may judge calls that were judged before."""
-    return session.round is not None and cause is not None and read_cause(cause).kind in (Run, Resume)
+    return session.round is not None and cause is not None and read_cause(cause).kind in (Run, FireSchedule, Resume)
 
 
 def _outcomes(events: Iterable[SessionEvent]) -> dict[str, tuple[int, OfCall]]:

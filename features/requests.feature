@@ -91,6 +91,9 @@ Feature: Requests
         | session_branch_request     | {"session_id": "ses", "new_session_id": "twig"}                  |
         | session_switch_request     | {"session_id": "twig", "image": "chat", "history": "none"}       |
         | session_run_request        | {"session_id": "ses"}                                            |
+        | agent_schedule_request     | {"session_id": "ses", "content": "Hello", "every": 3600}         |
+        | agent_schedules_request    | {"session_id": "ses"}                                            |
+        | agent_cancel_schedule_request | {"schedule_id": "sch_gone"}                                   |
         | container_get_request      | {"container_id": "lab"}                                          |
         | container_list_request     | {}                                                               |
         | image_get_request          | {"image_id": "chat"}                                             |

@@ -37,7 +37,19 @@ Feature: Several machines
       When I ask "Hello" at each node
       Then each session should be on its own node
 
+    Scenario: A session of one node is arranged from the other
+      Given a session on node "B"
+      When I hand the session over and plan messages through node "A"
+      Then both nodes should say on which image it is, and what is to come
+
   Rule: Sessions move when a node goes
+
+    Scenario: A message that is to come comes at the next node
+      Given a session on node "B"
+      And a message is to come soon, and another one in an hour
+      When node "B" is closed
+      Then node "A" should have a conversation of 2 messages in the end
+      And one message should be to come at node "A"
 
     Scenario: An agent lives on when its node is closed
       Given a session on node "B"

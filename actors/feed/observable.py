@@ -330,6 +330,30 @@ class Observable(ABC, Generic[R_co]):
     @overload
     def on(
         self,
+        type: Literal["message_scheduled"],
+        handler: On[events.MessageScheduled, Literal["message_scheduled"]],
+        *,
+        session_id: Id = None,
+    ) -> R_co: ...
+    @overload
+    def on(
+        self,
+        type: Literal["schedule_cancelled"],
+        handler: On[events.ScheduleCancelled, Literal["schedule_cancelled"]],
+        *,
+        session_id: Id = None,
+    ) -> R_co: ...
+    @overload
+    def on(
+        self,
+        type: Literal["schedule_fired"],
+        handler: On[events.ScheduleFired, Literal["schedule_fired"]],
+        *,
+        session_id: Id = None,
+    ) -> R_co: ...
+    @overload
+    def on(
+        self,
         type: Literal["session_deleted"],
         handler: On[events.SessionDeleted, Literal["session_deleted"]],
         *,

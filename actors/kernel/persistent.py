@@ -103,7 +103,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
             self._recover()
             opening: list[Envelope] = [First(command) for command in self.on_recovered()]
             if self._waiting is not None:
-                opening += self._waiting.first(self.state)
+                opening += self._waiting.first(self.state, is_new=not self.version)
             if opening:
                 self._opening = deque(opening)
         except Exception as error:  # noqa: BLE001 - whoever waits is told

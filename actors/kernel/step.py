@@ -154,8 +154,9 @@ def step_of(
     next_due = None
     if waiting is not None:
         timers = tuple(waiting.timers(state))
-        fired = tuple(timer for timer in waiting.after(envelope) if timer in timers)
-        next_due = earliest(timer for timer in timers if timer not in fired)
+        if timers:
+            fired = tuple(timer for timer in waiting.after(envelope) if timer in timers)
+            next_due = earliest(timer for timer in timers if timer not in fired)
         if next_due != waiting.due:
             due = next_due
     snapshot, reached = None, version + len(events)

@@ -78,6 +78,7 @@ class ActorSystem:
         max_live: int | None = None,
         event_loop: EventLoopThread | None = None,
         may_start: Callable[[str], bool] | None = None,
+        wakes: bool = True,
     ) -> None:
         """Stand on a journal that somebody else closes afterwards.
 
@@ -92,6 +93,7 @@ class ActorSystem:
             event_loop: where actors run that wait, instead of an event loop of their own; somebody else closes it.
             may_start: tells, given the name of its stream, whether an actor that is not in memory may come there, for
                 the log has other nodes. If not, whoever sends to it gets a `ShardMovedError`. None: all may.
+            wakes: whether a timer that is due brings its actor into memory. If not, it waits until somebody else does.
 
         Raises:
             ValueError: a number is out of range.
@@ -107,6 +109,7 @@ class ActorSystem:
         self.letters = DeadLetters()
         self.alarms = Alarms(journal, self.timetable, clock, self._wake)
         self._may_start = may_start
+        self._wakes = wakes
         self._classes = ActorClasses(codec)
         self._cells: dict[Key, Cell] = {}
         self._family = Family()
@@ -545,8 +548,11 @@ class ActorSystem:
         key = self._key_of(stream)
         if key is None:
             return None
-        if self._may_start is not None and key not in self._cells and not self._may_start(stream):
-            return None  # another node wakes it
+        if key not in self._cells:
+            if not self._wakes:
+                return None
+            if self._may_start is not None and not self._may_start(stream):
+                return None  # another node wakes it
         future: PooledFuture[None] = PooledFuture()
         self._deliver(key, Envelope(DUE, future))
         return future

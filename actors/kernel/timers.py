@@ -74,13 +74,14 @@ class Waiting(Generic[State, Command]):
             self._context.dead_letter(timer.command, error)
         return True
 
-    def first(self, state: State) -> list[First]:
-        """Return what the timers have to say when the actor has recovered."""
+    def first(self, state: State, *, is_new: bool = False) -> list[First]:
+        """Return what the timers have to say when the actor has recovered; of a new one the log says no time."""
         ripe = self.ripe(state)
         if ripe:
             return [First(timer.command, None, timer) for timer in ripe]
         due = earliest(self.left(state))
         if due is None:
+            self.due = None if is_new else msgspec.UNSET
             return []
         # The class may wait for something else than it did when the last event was recorded.
         context = self._context

@@ -12,19 +12,22 @@ from reenact.domain.errors import ReenactError, ShardMovedError, from_wire
 from reenact.domain.events import Context
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.image import RegisterImage
+from reenact.domain.schedules import Schedule
 from reenact.domain.session import SessionInfo
 from reenact.domain.session_commands import (
     Approve,
     BranchSession,
+    CancelSchedule,
     CreateSession,
     Receive,
     Reject,
     Respond,
     Run,
+    ScheduleMessage,
     Switch,
 )
 
-Reply: TypeAlias = str | int | SessionInfo | None
+Reply: TypeAlias = str | int | SessionInfo | Schedule | None
 """What the actor of an entity replies to a command that is passed on."""
 
 _FORMS: Final = {name: kind for name, (kind, _) in FORMS.items() if issubclass(kind, IdempotentCommand)}
@@ -34,6 +37,8 @@ _REPLIES: Final[dict[type[IdempotentCommand], object]] = {
     CreateSession: SessionInfo,
     BranchSession: SessionInfo,
     Switch: bool,
+    ScheduleMessage: Schedule,
+    CancelSchedule: bool,
     Run: str,
     Receive: str,
     Approve: str | None,

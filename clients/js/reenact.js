@@ -66,6 +66,9 @@ const OPERATIONS = {
     approve: "agent_approve_request",
     reject: "agent_reject_request",
     respond: "agent_respond_request",
+    schedule: "agent_schedule_request",
+    schedules: "agent_schedules_request",
+    cancelSchedule: "agent_cancel_schedule_request",
     receive: "message_send_request",
   },
   // /operations

@@ -115,6 +115,9 @@ export interface Notifications {
   image_registered: ImageRegistered;
   session_created: SessionCreated;
   image_changed: ImageChanged;
+  message_scheduled: MessageScheduled;
+  schedule_cancelled: ScheduleCancelled;
+  schedule_fired: ScheduleFired;
   session_deleted: SessionDeleted;
   deltas_compacted: DeltasCompacted;
   agent_started: AgentStarted;
@@ -153,6 +156,9 @@ export interface Requests {
   agent_approve_request: AgentApproveRequest;
   agent_reject_request: AgentRejectRequest;
   agent_respond_request: AgentRespondRequest;
+  agent_schedule_request: AgentScheduleRequest;
+  agent_schedules_request: AgentSchedulesRequest;
+  agent_cancel_schedule_request: AgentCancelScheduleRequest;
   message_send_request: MessageSendRequest;
 }
 
@@ -185,6 +191,9 @@ export interface Results {
   agent_approve_request: string | null;
   agent_reject_request: string | null;
   agent_respond_request: string | null;
+  agent_schedule_request: Schedule;
+  agent_schedules_request: Array<Schedule>;
+  agent_cancel_schedule_request: boolean;
   message_send_request: Sent;
 }
 
@@ -253,6 +262,12 @@ export interface Operations {
     reject(data: Requests["agent_reject_request"], options?: RequestOptions): Promise<Results["agent_reject_request"]>;
     /** Answer the question that a call asks. */
     respond(data: Requests["agent_respond_request"], options?: RequestOptions): Promise<Results["agent_respond_request"]>;
+    /** Have a message come to a session: once `at` a time, or `every` so many seconds, perhaps `until` a time. `content` is text, or content blocks as in the Messages API. */
+    schedule(data: Requests["agent_schedule_request"], options?: RequestOptions): Promise<Results["agent_schedule_request"]>;
+    /** Return the messages that are to come: to all sessions, or to one. */
+    schedules(data?: Requests["agent_schedules_request"], options?: RequestOptions): Promise<Results["agent_schedules_request"]>;
+    /** Have no message of a schedule come any more. */
+    cancelSchedule(data: Requests["agent_cancel_schedule_request"], options?: RequestOptions): Promise<Results["agent_cancel_schedule_request"]>;
     /** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. `output` is what the answer must be, if not what the image says. */
     receive(data: Requests["message_send_request"], options?: RequestOptions): Promise<Results["message_send_request"]>;
   };
@@ -280,6 +295,11 @@ export interface AgentApproveRequest {
   arguments?: Record<string, unknown> | null;
   digest?: string | null;
   by?: string | null;
+}
+
+/** Have no message of a schedule come any more. */
+export interface AgentCancelScheduleRequest {
+  schedule_id: string;
 }
 
 /** Destroy an agent. */
@@ -336,6 +356,20 @@ export interface AgentRespondRequest {
   session_id?: string | null;
   agent_id?: string | null;
   by?: string | null;
+}
+
+/** Have a message come to a session: once `at` a time, or `every` so many seconds, perhaps `until` a time. `content` is text, or content blocks as in the Messages API. */
+export interface AgentScheduleRequest {
+  session_id: string;
+  content: string | Array<Record<string, unknown>>;
+  at?: string | null;
+  every?: number | null;
+  until?: string | null;
+}
+
+/** Return the messages that are to come: to all sessions, or to one. */
+export interface AgentSchedulesRequest {
+  session_id?: string | null;
 }
 
 /** A session is running. */
@@ -730,6 +764,14 @@ export interface MessageDelta {
   usage: Record<string, unknown>;
 }
 
+/** A message is to come: the first at the time `at`, and then every so many seconds until another time. */
+export interface MessageScheduled {
+  schedule_id: string;
+  at: string;
+  every?: number | null;
+  until?: string | null;
+}
+
 /** Send a message to an agent, to a session, or to an image's default session in a container. Exactly one of `agent_id`, `session_id` and `image_id` is given; `container_id` goes with `image_id`. `content` is text, or content blocks as in the Messages API. `output` is what the answer must be, if not what the image says. */
 export interface MessageSendRequest {
   content: string | Array<Record<string, unknown>>;
@@ -837,6 +879,31 @@ export interface Refused {
   id?: string | null;
   code: string;
   message: string;
+}
+
+/** A message to come, as callers see it: `at` is when the next one comes, `every` seconds between two of them. */
+export interface Schedule {
+  id: string;
+  session_id: string;
+  content: Array<TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ImageBlock | DocumentBlock | OpaqueBlock>;
+  at: string;
+  every: number | null;
+  until: string | null;
+  created_at: string;
+}
+
+/** No message of the schedule comes any more. */
+export interface ScheduleCancelled {
+  schedule_id: string;
+}
+
+/** The message that was to come `at` this time comes now; it is `late` if that time was missed. `then` is when the next one is to come, nothing if that was the last. */
+export interface ScheduleFired {
+  schedule_id: string;
+  turn_id: string;
+  at: string;
+  late: boolean;
+  then?: string | null;
 }
 
 /** Where a message went, and the turn that answers it. */

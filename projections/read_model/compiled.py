@@ -5,7 +5,7 @@ Made from `tables`; `python -m tests.projections.compiled` writes it anew.
 
 from __future__ import annotations
 
-VERSION = 8
+VERSION = 9
 TABLES = (
     """
         CREATE TABLE activity ( session INTEGER NOT NULL, position INTEGER NOT NULL, events INTEGER NOT
@@ -77,6 +77,15 @@ TABLES = (
         NULL, definition BLOB NOT NULL, PRIMARY KEY (position) )
     """,
     "CREATE UNIQUE INDEX revisions_of_image ON revisions (image_id, revision)",
+    """
+        CREATE TABLE schedules ( position INTEGER NOT NULL, session INTEGER NOT NULL, id TEXT NOT NULL,
+        content BLOB NOT NULL, due INTEGER, every INTEGER, until INTEGER, created_at INTEGER NOT NULL,
+        PRIMARY KEY (position) )
+    """,
+    "CREATE INDEX schedules_due ON schedules (due, position) WHERE due IS NOT NULL",
+    """
+        CREATE INDEX schedules_of_session ON schedules (session, due, position) WHERE due IS NOT NULL
+    """,
     """
         CREATE TABLE sessions ( position INTEGER NOT NULL, stream TEXT NOT NULL, id TEXT NOT NULL,
         container_id TEXT NOT NULL, image_id TEXT NOT NULL, image_revision INTEGER NOT NULL, created_at
@@ -151,6 +160,18 @@ SESSIONS_OF_CONTAINER = """
     sessions.deleted_at IS NULL AND sessions.container_id = :id AND sessions.position > coalesce((SELECT
     sessions.position FROM sessions WHERE sessions.id = :after LIMIT 1 OFFSET 0), 0) ORDER BY
     sessions.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+"""
+SCHEDULES_DUE = """
+    SELECT schedules.id, schedules.content, schedules.due, schedules.every, schedules.until,
+    schedules.created_at, sessions.id AS session_id FROM schedules JOIN sessions ON sessions.position =
+    schedules.session WHERE sessions.deleted_at IS NULL AND schedules.due IS NOT NULL ORDER BY
+    schedules.due, schedules.position
+"""
+SCHEDULES_OF_SESSION = """
+    SELECT schedules.id, schedules.content, schedules.due, schedules.every, schedules.until,
+    schedules.created_at, sessions.id AS session_id FROM schedules JOIN sessions ON sessions.position =
+    schedules.session WHERE sessions.deleted_at IS NULL AND schedules.due IS NOT NULL AND sessions.id =
+    :id ORDER BY schedules.due, schedules.position
 """
 NEWEST_SESSIONS: dict[tuple[str, bool | None], str] = {
     ("all", None): """
@@ -398,6 +419,10 @@ ADD_SESSIONS = """
     deleted_at, origin, shared_until, shared_version, shared_asked, parent, parent_version, parent_call,
     root, depth) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
+ADD_SCHEDULES = """
+    INSERT INTO schedules (position, session, id, content, due, every, until, created_at) VALUES (?, ?,
+    ?, ?, ?, ?, ?, ?)
+"""
 ADD_MESSAGES = """
     INSERT INTO messages (position, session, asked, id, role, content, created_at, turn_id, stop_reason,
     partial, usage, stop_sequence, stop_details) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -419,6 +444,7 @@ ADD_DECISIONS = """
     ?, ?, ?, ?, ?)
 """
 DELETE_SESSIONS = "UPDATE sessions SET deleted_at=? WHERE sessions.position = ?"
+RESCHEDULE = "UPDATE schedules SET due=? WHERE schedules.session = ? AND schedules.id = ?"
 SWITCH_SESSIONS = "UPDATE sessions SET image_id=?, image_revision=? WHERE sessions.position = ?"
 PUT_IMAGES = """
     INSERT INTO images (position, id, revision, created_at) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO

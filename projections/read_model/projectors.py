@@ -16,10 +16,13 @@ from reenact.domain.agent import (
     HandoverRequested,
     ImageChanged,
     MessageAccepted,
+    MessageScheduled,
     OutputAccepted,
     OutputRejected,
     ResultsRecorded,
     RulesRecorded,
+    ScheduleCancelled,
+    ScheduleFired,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -63,6 +66,7 @@ from reenact.projections.read_model.rows import (
     ImageRow,
     MessageRow,
     RevisionRow,
+    ScheduleRow,
     SessionRow,
     TurnEndRow,
     TurnRow,
@@ -207,6 +211,8 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
             _continue(changes, session, row, event)
         case ContextCompressed():
             use_model_in(changes, session, session.turns[event.turn_id], row, event)
+        case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
+            _schedule(changes, session, row, event)
         case TurnInterrupted() | TurnFailed() | LimitWarning() | RulesRecorded() | GuardChecked() | HandoverRequested():
             pass  # what follows from it comes next, and says so
         case OutputAccepted() | OutputRejected():
@@ -234,6 +240,17 @@ def _run(changes: Changes, session: Conversing, row: Row, event: AgentStarted | 
                 agent.image_id = event.image_id
         case _:
             pass
+
+
+def _schedule(
+    changes: Changes, session: Conversing, row: Row, event: MessageScheduled | ScheduleCancelled | ScheduleFired
+) -> None:
+    if isinstance(event, MessageScheduled):
+        of = row.position, session.position, event.schedule_id, encode(event.content)
+        changes.schedules.append(ScheduleRow(*of, event.due, event.every, event.until, row.recorded_at))
+    else:
+        then = event.then if isinstance(event, ScheduleFired) else None
+        changes.rescheduled.append((then, session.position, event.schedule_id))
 
 
 def _accept(changes: Changes, session: Conversing, row: Row, event: MessageAccepted) -> None:

@@ -22,6 +22,7 @@ from reenact.domain.loop.asking import Question
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import EPOCH, Block, Message, StopDetails, instant
 from reenact.domain.people import Caller, PendingCall
+from reenact.domain.schedules import SECOND, Schedule
 from reenact.domain.session import BranchPoint, SessionInfo
 from reenact.projections.generations import NAME, Place
 from reenact.projections.log import Log
@@ -156,6 +157,11 @@ class ReadModel:
         of = "parent" if parent is not None else "all" if container_id is None else "container"
         query = compiled.NEWEST_SESSIONS[of, waiting]
         return self._list(_session, query, id=parent or container_id, after=after, limit=limit)
+
+    def schedules(self, session_id: str | None = None) -> list[Schedule]:
+        """Return the messages that are to come, those first that come first: to all sessions, or to one."""
+        query = compiled.SCHEDULES_DUE if session_id is None else compiled.SCHEDULES_OF_SESSION
+        return self._list(_schedule, query, id=session_id)
 
     def agent(self, agent_id: str) -> AgentInfo | None:
         """Return the agent, or None if it is not live."""
@@ -301,6 +307,16 @@ def _session(
     if parent is not None:
         of = Parent(session_id=parent, version=parent_version, call_id=parent_call, root=root, depth=depth)
     return made(SessionInfo, origin=begins, parent=of, **columns)
+
+
+def _schedule(*, due: int, every: int | None, until: int | None, **columns: object) -> Schedule:
+    return made(
+        Schedule,
+        at=instant(due),
+        every=None if every is None else every / SECOND,
+        until=None if until is None else instant(until),
+        **columns,
+    )
 
 
 def _agent(*, activity: AgentState | None, waits: int, failed: int, **columns: object) -> AgentInfo:

@@ -218,6 +218,19 @@ class DecisionRow(msgspec.Struct, gc=False):
     waited: float  # seconds
 
 
+class ScheduleRow(msgspec.Struct, gc=False):
+    """A schedule of messages."""
+
+    position: int
+    session: int
+    id: str
+    content: bytes
+    due: int | None  # when the next message comes; none if no more do
+    every: int | None  # microseconds
+    until: int | None
+    created_at: int
+
+
 class AgentRow(msgspec.Struct, gc=False):
     """An agent that is live, or has stopped in this batch: the columns of its row."""
 
@@ -315,6 +328,8 @@ class Changes(msgspec.Struct, gc=False):
     sessions: list[SessionRow] = []
     deleted: list[tuple[int, int]] = []
     switched: list[tuple[str, int, int]] = []
+    schedules: list[ScheduleRow] = []
+    rescheduled: list[tuple[int | None, int, str]] = []
     messages: list[MessageRow] = []
     answers: list[AnswerRow] = []
     turn_ends: list[TurnEndRow] = []
@@ -545,6 +560,8 @@ def write(connection: Connection, changes: Changes) -> None:
         (compiled.PUT_ACTIVITY, (astuple(session.activity) for session in changes.activity.values())),
         (compiled.DELETE_SESSIONS, changes.deleted),
         (compiled.SWITCH_SESSIONS, changes.switched),
+        (compiled.ADD_SCHEDULES, map(astuple, changes.schedules)),
+        (compiled.RESCHEDULE, changes.rescheduled),
         (compiled.PUT_AGENTS, (astuple(agent) for agent, _ in changes.agents.values())),
         (compiled.PUT_TURNS, (astuple(turn)[:-1] for turn in changes.turns.values())),
         (compiled.ADD_MESSAGES, map(astuple, changes.messages)),

@@ -56,13 +56,14 @@ from reenact.projections.read_model.rows import (
     MessageRow,
     ProgressRow,
     RevisionRow,
+    ScheduleRow,
     SessionRow,
     TurnEndRow,
     TurnRow,
     UsageRow,
 )
 
-VERSION = 8
+VERSION = 9
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
 
 METADATA = MetaData()
@@ -124,6 +125,7 @@ IMAGES = _table("images", ImageRow, "position", unique=["id"])
 REVISIONS = _table("revisions", RevisionRow, "position")
 SESSIONS = _table("sessions", SessionRow, "position", unique=["stream", "id"])
 ACTIVITY = _table("activity", ActivityRow, "session")
+SCHEDULES = _table("schedules", ScheduleRow, "position")
 AGENTS = _table("agents", AgentRow, "position", index=["id"])
 MESSAGES = _table("messages", MessageRow, "position")
 ANSWERS = _table("answers", AnswerRow, "position")
@@ -165,6 +167,12 @@ _partial("sessions_listed", SESSIONS.c.position, where=_listed)
 _partial("sessions_of_container", SESSIONS.c.container_id, SESSIONS.c.position, where=_listed)
 _partial("sessions_branched", SESSIONS.c.origin, SESSIONS.c.position, where=SESSIONS.c.origin.is_not(None))
 _partial("sessions_called", SESSIONS.c.parent, SESSIONS.c.position, where=SESSIONS.c.parent.is_not(None))
+_partial("schedules_due", SCHEDULES.c.due, SCHEDULES.c.position, where=SCHEDULES.c.due.is_not(None))
+_partial(
+    "schedules_of_session",
+    *SCHEDULES.c["session", "due", "position"],
+    where=SCHEDULES.c.due.is_not(None),
+)
 _partial("agents_live", AGENTS.c.session, AGENTS.c.position, where=_live)
 _partial("agents_started", AGENTS.c.position, where=_live)
 Index("messages_in_order", MESSAGES.c.session, *_in_order)
@@ -227,6 +235,13 @@ _sessions = (
 )
 SESSION = _sessions.where(SESSIONS.c.id == _id)
 SESSIONS_OF_CONTAINER = _page(_sessions.where(SESSIONS.c.container_id == _id), SESSIONS)
+SCHEDULES_DUE = (
+    select(*_but(SCHEDULES, "position", "session"), SESSIONS.c.id.label("session_id"))
+    .join_from(SCHEDULES, SESSIONS, SESSIONS.c.position == SCHEDULES.c.session)
+    .where(_listed, SCHEDULES.c.due.is_not(None))
+    .order_by(SCHEDULES.c.due, SCHEDULES.c.position)
+)
+SCHEDULES_OF_SESSION = SCHEDULES_DUE.where(SESSIONS.c.id == _id)
 _waits = SESSIONS.c.position.in_(select(CALLS.c.session).where(_waiting))
 _of: Final[dict[str, list[ColumnElement[bool]]]] = {
     "all": [],
@@ -402,6 +417,7 @@ MOVE = (
 ADD_CONTAINERS = insert(CONTAINERS)
 ADD_REVISIONS = insert(REVISIONS)
 ADD_SESSIONS = insert(SESSIONS)
+ADD_SCHEDULES = insert(SCHEDULES)
 ADD_MESSAGES = insert(MESSAGES)
 ADD_ANSWERS = insert(ANSWERS)
 ADD_TURN_ENDS = insert(TURN_ENDS)
@@ -411,6 +427,11 @@ DELETE_SESSIONS = (
     update(SESSIONS)
     .where(SESSIONS.c.position == bindparam("at_position"))
     .values(deleted_at=bindparam("new_deleted_at"))
+)
+RESCHEDULE = (
+    update(SCHEDULES)
+    .where(SCHEDULES.c.session == bindparam("of_session"), SCHEDULES.c.id == bindparam("of_id"))
+    .values(due=bindparam("new_due"))
 )
 SWITCH_SESSIONS = (
     update(SESSIONS)

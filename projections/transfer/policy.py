@@ -94,6 +94,7 @@ NEEDS = "@needs"
 
 # Each group is one content. Where the second is false, the copy has another form inside, and goes as a whole.
 _GROUPS = (
+    (("message-scheduled.content", True), ("message-accepted.content", True)),
     (("turn-interrupted.reason", True), ("tool-result.result", False)),
     (("turn-failed.failure.message", True), ("turn-completed.failure.message", True), ("@error.message", True)),
     (("turn-failed.failure.type", True), ("turn-completed.failure.type", True), ("@error.type", True)),

@@ -9,12 +9,16 @@ from typing import Literal, Protocol, TypeAlias, TypeGuard
 
 import msgspec
 
+from reenact.domain import child_turns
 from reenact.domain.agent import (
     AnswerRecorded,
     ContextCompressed,
     HandoverRequested,
     MessageAccepted,
+    MessageScheduled,
     RulesRecorded,
+    ScheduleCancelled,
+    ScheduleFired,
     StepStarted,
     TurnCompleted,
     TurnFailed,
@@ -182,8 +186,19 @@ _KINDS = {
 """The events that streams hold, by the first part of their names."""
 
 _BEGIN = (TurnStarted, StepStarted)
-_GO_ON = (MessageAccepted, ContextCompressed, RulesRecorded, GuardChecked, LimitWarning, HandoverRequested)
+_SCHEDULING = (MessageScheduled, ScheduleCancelled, ScheduleFired)
+_CHECKING = (RulesRecorded, GuardChecked, LimitWarning)
+_GO_ON = (MessageAccepted, ContextCompressed, *_CHECKING, HandoverRequested, *_SCHEDULING)
 """Events behind which an answer begins to come in, and those that it goes on behind; any other ends it."""
+
+
+def _times_of(session: Session) -> tuple[int | None, ...]:
+    """Return at which times the session may be to be woken: for a message, or also for children that do not end."""
+    to_come = [one.due for one in session.schedules]
+    deadline = None if session.budget is None else child_turns.deadline(session)
+    if session.interrupted is not None:
+        deadline = session.interrupted.at + child_turns.patience(session)
+    return min(to_come, default=None), min((*to_come, *(() if deadline is None else (deadline,))), default=None)
 
 
 class Snapshot(Protocol):
@@ -239,20 +254,23 @@ class Conversations:
         """Yield what does not follow from the events of the stream.
 
         The feed holds what is announced of each event, in their order, from some event on, and between it what the
-        environment has said while an answer came in, which is that answer. Sessions have no timers.
+        environment has said while an answer came in, which is that answer. A session is woken for the next of the
+        messages that are to come.
         """
         kept = {snapshot.version: snapshot for snapshot in snapshots}
         wrong: dict[int, str] = {}
         if not stream.startswith("session/"):
             wrong = dict.fromkeys(kept, "nothing of this kind takes snapshots")
+        times: tuple[int | None, ...] = (due,)
         try:
-            self._compare(stream, rows, kept, wrong)
+            times = _times_of(self._compare(stream, rows, kept, wrong))
         except DeviatesError as error:
             yield error.deviation
         for version, problem in wrong.items():
             yield "snapshot", version, problem, None
-        if due is not None:
-            yield "timer", due, "nothing of this kind is woken", None
+        if due not in times:
+            problem = "nothing is to come" if times[0] is None else f"a message is to come at {times[0]}"
+            yield "timer", due or 0, problem, None
 
     def _compare(
         self,
@@ -260,7 +278,8 @@ class Conversations:
         rows: Iterator[Passed[InspectedRow]],
         snapshots: Mapping[int, Snapshot],
         wrong: dict[int, str],
-    ) -> None:
+    ) -> Session:
+        """Hold the stream to its events; return the session that they come to."""
         answers, state, begins_later = IncomingAnswers(), Session(), False
         links = Links(self._records)
         kinds = _KINDS.get(stream.partition("/")[0], frozenset())
@@ -286,6 +305,7 @@ class Conversations:
             state = states[-1]
         self.begun_later += begins_later
         self.kin_missing += links.missing
+        return state
 
     def _hold(self, answers: IncomingAnswers, state: Session, row: Row) -> None:
         """Hold what the environment has said to what the event says; `state` is as it was before."""

@@ -128,6 +128,7 @@ if TYPE_CHECKING:
     from reenact.domain.people import Caller, PendingCall
     from reenact.domain.policy.judge import Policies
     from reenact.domain.policy.rules import Policy, Rule
+    from reenact.domain.schedules import Schedule
     from reenact.domain.session import BranchPoint, SessionInfo
     from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec, handover_tool
     from reenact.loop import AgentRuntime, AgentState, StepResult, ToolCall
@@ -255,6 +256,7 @@ __all__ = [
     "Runtime",
     "RuntimeClosedError",
     "Said",
+    "Schedule",
     "Segment",
     "ServerUnreachableError",
     "SessionInfo",
@@ -351,6 +353,7 @@ __getattr__, __dir__ = lazy_names(
         "reenact.domain.people": "Caller PendingCall",
         "reenact.domain.policy.judge": "Policies",
         "reenact.domain.policy.rules": "Policy Rule",
+        "reenact.domain.schedules": "Schedule",
         "reenact.domain.session": "BranchPoint SessionInfo",
         "reenact.domain.tools": "InvalidArgumentsError MCPServer ToolSpec handover_tool",
         "reenact.loop": "AgentRuntime AgentState StepResult ToolCall",

@@ -79,6 +79,8 @@ class Grammar:
         self.warned = False
         self.branched = False
         self.has_run = False
+        self.schedules: set[str] = set()
+        self._due: str | None = None
         self._last: Heard | None = None
         self._resumed = resumed
 
@@ -123,6 +125,8 @@ class Grammar:
                 self._started(event, where)
             case "turn_completed":
                 self._completed(event, where)
+            case "message_scheduled" | "schedule_cancelled" | "schedule_fired":
+                self._scheduled(event, where)
             case "image_changed":
                 assert self.current is None, where
                 assert not self.calls.open, where
@@ -154,9 +158,21 @@ class Grammar:
         assert event.turn_id not in self.turns, where
         # What waits where a branch begins is accepted there anew, before it is run.
         is_told = bool(self.calls.children)  # how a detached child has ended
-        assert self.state is not None or is_told or (self.branched and not self.has_run), where
+        is_due = event.turn_id == self._due
+        assert self.state is not None or is_told or is_due or (self.branched and not self.has_run), where
         self.turns[event.turn_id] = TurnSoFar(event.turn_id)
         self.waiting.append(event.turn_id)
+
+    def _scheduled(self, event: Heard, where: str) -> None:
+        assert event.turn_id is None, where
+        schedule_id = event.data["schedule_id"]
+        assert (schedule_id in self.schedules) == (event.type != "message_scheduled"), where
+        if event.type == "message_scheduled" or event.data.get("then") is not None:
+            self.schedules.add(schedule_id)
+        else:
+            self.schedules.remove(schedule_id)
+        if event.type == "schedule_fired":
+            self._due = event.data["turn_id"]
 
     def _checked(self, event: Heard, where: str) -> None:
         match event.data["point"]:

@@ -17,8 +17,11 @@ from reenact.domain.agent import (
     HandoverRequested,
     ImageChanged,
     MessageAccepted,
+    MessageScheduled,
     ResultsRecorded,
     RulesRecorded,
+    ScheduleCancelled,
+    ScheduleFired,
     SoFar,
     StepStarted,
     ToolsRequested,
@@ -426,8 +429,24 @@ def check(events: Sequence[SessionEvent], place: int, causes: Sequence[SessionEv
             assert isinstance(causes[0], TurnStarted | ResultsRecorded)
         case TurnCompleted(outcome="waiting"):
             assert any(isinstance(one, ToolPending) for one in causes)
-        case SessionCreated() | AgentStarted():
+        case MessageAccepted():
+            assert all(isinstance(one, SessionBranched | ScheduleFired) for one in causes)
+        case SessionBranched():
+            assert causes == [before[-1]]
+        case _:
+            check_other(event, causes, outside)
+
+
+def check_other(event: SessionEvent, causes: Sequence[SessionEvent], outside: Outside | None) -> None:
+    match event:
+        case SessionCreated() | MessageScheduled():
             assert not causes
+        case AgentStarted():
+            assert all(isinstance(one, ScheduleFired) for one in causes)
+        case ScheduleCancelled() | ScheduleFired():
+            (scheduled,) = causes
+            assert isinstance(scheduled, MessageScheduled)
+            assert scheduled.schedule_id == event.schedule_id
         case HandoverRequested(call_id=str() as call_id):
             (started,) = causes
             assert isinstance(started, ToolStarted)
@@ -436,10 +455,6 @@ def check(events: Sequence[SessionEvent], place: int, causes: Sequence[SessionEv
             assert isinstance(causes[0], HandoverRequested)
             assert causes[0].image_id == event.image_id
             assert all(isinstance(one, TurnCompleted | ResultsRecorded) for one in causes[1:])
-        case MessageAccepted():
-            assert all(isinstance(one, SessionBranched) for one in causes)
-        case SessionBranched():
-            assert causes == [before[-1]]
         case _:
             check_call(event, causes, outside)
 

@@ -246,6 +246,9 @@ FIELDS = {
         "results_id once"
     ),
     "switch:1": "session_id image_id image_revision history once",
+    "schedule-message:1": "session_id schedule_id content due every until once",
+    "cancel-schedule:1": "schedule_id once",
+    "fire-schedule:1": ("schedule_id due at agent_id turn_id message_turn_id message_id results_id runs_tools"),
     "run:1": "session_id agent_id at turn_id results_id once runs_tools",
     "receive:1": "agent_id turn_id message_id content at request_id output once runs_tools",
     "finish:1": f"turn_id at results_id runs_tools {ANSWER}",

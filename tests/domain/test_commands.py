@@ -44,6 +44,9 @@ PAIRS = [
     "agent_approve",
     "agent_reject",
     "agent_respond",
+    "agent_schedule",
+    "agent_schedules",
+    "agent_cancel_schedule",
     "message_send",
 ]
 MESSAGE = Message(id="m", role="assistant", content=(ThinkingBlock("hm", "s"), TextBlock("Hi")), created_at=instant(1))

@@ -13,10 +13,13 @@ from reenact.domain.agent import (
     HandoverRequested,
     ImageChanged,
     MessageAccepted,
+    MessageScheduled,
     OutputAccepted,
     OutputRejected,
     ResultsRecorded,
     RulesRecorded,
+    ScheduleCancelled,
+    ScheduleFired,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -71,6 +74,23 @@ SENTENCES: list[tuple[AnyEvent, str]] = [
     (
         ImageChanged("chat", 2, "none"),
         "The session went over to image chat, revision 2; its agent is given nothing of what was said before.",
+    ),
+    (
+        MessageScheduled("q", (TextBlock("Hello"),), 1_000_000, None, None),
+        'A message is to come at 1970-01-01 00:00:01 UTC, once: "Hello".',
+    ),
+    (
+        MessageScheduled("q", (TextBlock("Hello"),), 0, 90_500_000, None),
+        'A message is to come at 1970-01-01 00:00:00 UTC, every 90.5 s: "Hello".',
+    ),
+    (ScheduleCancelled("q"), "Schedule q was cancelled."),
+    (
+        ScheduleFired("q", "t", 0, late=False, then=None),
+        "Schedule q was due at 1970-01-01 00:00:00 UTC: its message comes.",
+    ),
+    (
+        ScheduleFired("q", "t", 0, late=True, then=None),
+        "Schedule q was due at 1970-01-01 00:00:00 UTC: its message comes, late.",
     ),
     (RulesRecorded(), "From here on other rules held: policies, prices, costs or limits."),
     (MessageAccepted("t", "m", (TextBlock("Hello\n you"),), 1), 'A message came in: "Hello you".'),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any
 
@@ -127,6 +128,42 @@ def i_request(cluster: Cluster, request_id: str, text: str, name: str) -> None:
     turn = msgspec.convert(response.data.result, Sent).turn_id
     cluster.answers.append(turn)
     assert cluster.nodes[name].turns.wait(turn, timeout=PATIENCE).outcome == "completed"
+
+
+@when('I hand the session over and plan messages through node "A"')
+def i_arrange(cluster: Cluster) -> None:
+    node = cluster.nodes["A"]
+    node.images.register(Image(id="other"))
+    assert node.sessions.switch(cluster.session, "other")
+    first, second = (node.agents.schedule(cluster.session, "Later", every=3600) for _ in range(2))
+    assert node.agents.cancel_schedule(first.id)
+    cluster.answers.append(second)
+
+
+@then("both nodes should say on which image it is, and what is to come")
+def both_say(cluster: Cluster) -> None:
+    for node in cluster.nodes.values():
+        session = node.sessions.get(cluster.session)
+        assert session is not None
+        assert session.image_id == "other"
+        assert node.agents.schedules(cluster.session) == cluster.answers
+
+
+@given("a message is to come soon, and another one in an hour")
+def one_is_to_come(cluster: Cluster) -> None:
+    agents, now = cluster.nodes["B"].agents, datetime.now(UTC)
+    agents.schedule(cluster.session, "In an hour", at=now + timedelta(hours=1))
+    agents.schedule(cluster.session, "Soon", at=now + timedelta(seconds=1))
+
+
+@then(parsers.parse('node "{name}" should have a conversation of {length:d} messages in the end'))
+def a_node_has_it_in_the_end(cluster: Cluster, name: str, length: int) -> None:
+    eventually(lambda: len(cluster.nodes[name].sessions.messages(cluster.session)) == length)
+
+
+@then(parsers.parse('one message should be to come at node "{name}"'))
+def one_comes_later(cluster: Cluster, name: str) -> None:
+    assert len(cluster.nodes[name].agents.schedules(cluster.session)) == 1
 
 
 @when(parsers.parse('node "{name}" is closed'))

@@ -17,8 +17,11 @@ from reenact.domain.agent import (
     AnswerRecorded,
     HandoverRequested,
     ImageChanged,
+    MessageScheduled,
     OutputAccepted,
     OutputRejected,
+    ScheduleCancelled,
+    ScheduleFired,
     SoFar,
     StepStarted,
     TurnCompleted,
@@ -35,6 +38,8 @@ from tests.domain.test_children import BORN, CALLING, ended
 from tests.projections.histories import Step, lineage, play, steps, steps_of
 
 DATA: Final = Path(__file__).parent / "data"
+PLANNED: Final = MessageScheduled("q", (TextBlock("Hello"),), 1_000_000, 60_000_000, 120_000_000)
+FIRED: Final = ScheduleFired("q", "t1", 1_000_000, late=True, then=61_000_000)
 _encode: Final = msgspec.json.Encoder(order="deterministic").encode
 
 
@@ -80,7 +85,7 @@ def goldens(chosen: list[Step]) -> Iterator[tuple[set[str], Golden]]:
 
 
 def by_hand() -> Iterator[Golden]:
-    """Yield steps of child sessions, of answers that must be something, of guards, and of hand-overs."""
+    """Yield steps of child sessions, of answers that must be something, of guards, hand-overs and schedules."""
     forms, turn = codec(), (CREATED, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))
     answer = AnswerRecorded("t1", "m1", (TextBlock('{"a": 1}'),), "end_turn", False, {}, None, 2)  # noqa: FBT003
     over = TurnCompleted("t1", "completed", "end_turn", {}, 0.0, "responding")
@@ -99,6 +104,9 @@ def by_hand() -> Iterator[Golden]:
         (turn, (GuardChecked("answer", "true", "passed", "", "t1", "m1"),)),
         (turn, (HandoverRequested("j", 2, "none"),)),
         ((*turn, HandoverRequested("j", 2, "none")), (answer, over, ImageChanged("j", 2, "none"))),
+        ((CREATED, AgentStarted("a")), (PLANNED,)),
+        ((CREATED, PLANNED), (FIRED, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))),
+        ((CREATED, AgentStarted("a"), PLANNED), (ScheduleCancelled("q"),)),
     ):
         needs = needed(reduce(evolve, before, Session()), events)
         stored = [(topic, blob.hex()) for topic, blob in (forms.encode(event, 0) for event in events)]

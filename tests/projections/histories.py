@@ -25,10 +25,12 @@ from reenact.domain.policy.rules import Policy
 from reenact.domain.session import (
     Approve,
     BranchSession,
+    CancelSchedule,
     Compress,
     CreateSession,
     Delete,
     Finish,
+    FireSchedule,
     Interrupt,
     Receive,
     Reject,
@@ -36,6 +38,7 @@ from reenact.domain.session import (
     Respond,
     Resume,
     Run,
+    ScheduleMessage,
     Session,
     SessionBranched,
     SessionCommand,
@@ -229,6 +232,43 @@ class World:
         """Hand the session over."""
         switch = Switch(session_id=session_id, image_id=image_id, image_revision=1, history=history)
         return self.tell(session_id, switch)
+
+    def schedule(self, session_id: str, every: int | None) -> int:
+        """Have a message come a little later, and perhaps again."""
+        now = self._now()
+        schedule = ScheduleMessage(
+            session_id=session_id,
+            schedule_id=f"sch_{self._next()}",
+            content=(TextBlock("Now"),),
+            due=now + 1000,
+            every=every,
+            until=None if every is None else now + 3 * every,
+        )
+        return self.tell(session_id, schedule)
+
+    def fire(self, session_id: str, *, starts: bool = True) -> int:
+        """Have the next message of the session come, early if need be, with an agent if one can be started."""
+        session = self.sessions.get(session_id, Session())
+        if not session.schedules:
+            return self.log.head()
+        one = min(session.schedules, key=lambda scheduled: scheduled.due)
+        fire = FireSchedule(
+            schedule_id=one.id,
+            due=one.due,
+            at=max(one.due, self._now()),
+            agent_id=f"agt_{self._next()}" if starts and session.agent is None else None,
+            turn_id=self._turn_id(),
+            message_turn_id=self._turn_id(),
+            message_id=f"msg_{self._next()}",
+            rules=self.rules,
+            results_id=self._results_id(),
+        )
+        return self.tell(session_id, fire)
+
+    def cancel(self, session_id: str) -> int:
+        """Cancel a schedule of the session, or none."""
+        scheduled = self.sessions.get(session_id, Session()).schedules
+        return self.tell(session_id, CancelSchedule(schedule_id=scheduled[0].id if scheduled else "none"))
 
     def run(self, session_id: str) -> int:
         """Run the session."""
@@ -464,7 +504,8 @@ _of_people = ["approve", "edit", "reject", "give up", "respond"]
 _fitting = ["go on"] * 30
 _branches = [f"branch {back}" for back in (0, 0, 1, 2, 3, 5, 8)] + ["edit 0", "edit 4"]
 _others = ["container", "image", "foreign", "switch all", "switch none"]
-_doings = st.sampled_from([*_commands, *_of_calls, *_of_people, *_fitting, *_branches, *_others])
+_scheduling = ["schedule", "schedule", "fire", "fire", "cancel"]
+_doings = st.sampled_from([*_commands, *_of_calls, *_of_people, *_fitting, *_branches, *_others, *_scheduling])
 _sessions = st.sampled_from("aaabcdde")
 steps: st.SearchStrategy[list[Step]] = st.lists(
     st.tuples(_doings, _sessions, st.sampled_from("xy"), st.one_of(so_fars, asking, asking)), min_size=15, max_size=60
@@ -488,6 +529,8 @@ def play(chosen: Sequence[Step], world: World | None = None) -> World:
     for doing, session_id, other, so_far in chosen:
         if _do_to_calls(world, doing, session_id, other, so_far) or _branch(world, doing, session_id):
             continue
+        if _arrange(world, doing, session_id, other):
+            continue
         match doing:
             case "create":
                 world.create(session_id, other)
@@ -505,10 +548,6 @@ def play(chosen: Sequence[Step], world: World | None = None) -> World:
                 world.delete(session_id, so_far)
             case "container":
                 world.create_container(other, session_id if other == "x" else None)
-            case "switch all":
-                world.switch(session_id, other)
-            case "switch none":
-                world.switch(session_id, other, "none")
             case "image":
                 world.register_image(other, image.Definition(session_id, system_prompt="Be kind"))
             case _:
@@ -523,6 +562,23 @@ def _branch(world: World, doing: str, session_id: str) -> bool:
         return False
     new_id = next((one for one in "defgh" if one not in world.sessions), "h")
     world.branch(session_id, new_id, world.log.head() - int(back), None if what == "branch" else "Instead")
+    return True
+
+
+def _arrange(world: World, doing: str, session_id: str, other: str) -> bool:
+    match doing:
+        case "switch all":
+            world.switch(session_id, other)
+        case "switch none":
+            world.switch(session_id, other, "none")
+        case "schedule":
+            world.schedule(session_id, None if other == "x" else 2_000_000)
+        case "fire":
+            world.fire(session_id, starts=other == "x")
+        case "cancel":
+            world.cancel(session_id)
+        case _:
+            return False
     return True
 
 

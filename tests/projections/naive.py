@@ -16,7 +16,10 @@ from reenact.domain.agent import (
     ContextCompressed,
     ImageChanged,
     MessageAccepted,
+    MessageScheduled,
     ResultsRecorded,
+    ScheduleCancelled,
+    ScheduleFired,
     StepStarted,
     ToolsRequested,
     TurnCompleted,
@@ -43,6 +46,7 @@ from reenact.domain.loop.events import (
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.loop.rounds import Stage
 from reenact.domain.messages import EPOCH, Message, StopDetails, ToolUseBlock, instant
+from reenact.domain.schedules import Schedule
 from reenact.domain.session import BranchPoint, SessionBranched, SessionCreated, SessionDeleted, SessionInfo
 from tests.projections.histories import Recorded, lineage, stream_of
 
@@ -135,6 +139,31 @@ def _branch_point(rows: Rows, event: SessionCreated | SessionBranched) -> Branch
         return None
     of_origin = [row for row in rows if row.stream == stream_of(event.origin)]
     return BranchPoint(session_id=event.origin, position=of_origin[event.version - 1].position, version=event.version)
+
+
+def schedules(rows: Rows, session_id: str | None = None) -> list[Schedule]:
+    """Return the messages that are to come: by their times, those of one time by their places in the log."""
+    found: list[Schedule] = []
+    for row, event in of(rows, MessageScheduled):
+        id_, mine = row.stream.removeprefix("session/"), [one for one in rows if one.stream == row.stream]
+        dues: list[int | None] = [event.due]
+        dues += [fired.then for _, fired in of(mine, ScheduleFired) if fired.schedule_id == event.schedule_id]
+        over = [one for _, one in of(mine, ScheduleCancelled) if one.schedule_id == event.schedule_id]
+        due, is_deleted = dues[-1], any(isinstance(one.event, SessionDeleted) for one in mine)
+        if due is None or over or is_deleted or session_id not in (None, id_):
+            continue
+        found.append(
+            Schedule(
+                id=event.schedule_id,
+                session_id=id_,
+                content=event.content,
+                at=instant(due),
+                every=None if event.every is None else event.every / 1_000_000,
+                until=None if event.until is None else instant(event.until),
+                created_at=instant(row.recorded_at),
+            )
+        )
+    return sorted(found, key=lambda one: one.at)
 
 
 def agents(rows: Rows) -> list[AgentInfo]:

@@ -9,7 +9,10 @@ from reenact.domain.agent import (
     ContextCompressed,
     HandoverRequested,
     MessageAccepted,
+    MessageScheduled,
     RulesRecorded,
+    ScheduleCancelled,
+    ScheduleFired,
     StepStarted,
     TurnCompleted,
     TurnStarted,
@@ -30,7 +33,17 @@ from reenact.domain.events import (
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.messages import TextBlock, ThinkingBlock, ToolUseBlock
 
-GOES_ON = (TurnStarted, StepStarted, MessageAccepted, ContextCompressed, RulesRecorded, LimitWarning, HandoverRequested)
+SCHEDULING = (MessageScheduled, ScheduleCancelled, ScheduleFired)
+GOES_ON = (
+    TurnStarted,
+    StepStarted,
+    MessageAccepted,
+    ContextCompressed,
+    RulesRecorded,
+    LimitWarning,
+    HandoverRequested,
+    *SCHEDULING,
+)
 """Events behind which an answer begins to come in, or goes on doing so."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from reenact.domain.children import MAX_CHILDREN, Budget, agent_tool
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.events import ChildEnded, ChildStarted
 from reenact.domain.history import Answer
+from reenact.domain.messages import instant
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
 from reenact.domain.session import SessionInfo
+from reenact.testing import ManualClock, wait_until
 from tests.examples import some
 from tests.logs import copy_log, log_at
 from tests.runtime.conftest import Open
@@ -402,6 +405,69 @@ def test_a_child_in_a_child_waits_through_a_restart(opened: Open) -> None:
 
     assert again.sessions.messages("root")[-1].text == "top"
     assert settled(again) == 4
+    check(again)
+
+
+def test_messages_come_to_a_child_at_their_times_and_its_parent_pays(opened: Open, mock: GatedFactory) -> None:
+    clock = ManualClock()
+    runtime = opened(prices=PRICES, clock=clock)
+    furnish(runtime)
+    agent, ears = runtime.sessions.run("root"), Ears(runtime)
+    turn = runtime.agents.receive(agent, json.dumps([[("agent", [HELD])], "done"]))
+    hold(ears)
+    (child,) = children(runtime)
+    busy, later = (
+        runtime.agents.schedule(child.id, text, at=instant(clock()) + timedelta(seconds=seconds))
+        for text, seconds in (("busy?", 1), ("more?", 60))
+    )
+
+    clock.advance(1)
+    ears.wait("schedule_fired")
+    mock.gate.open()
+    assert runtime.turns.wait(turn, 60).text == "done"
+    assert (results(runtime), runtime.sessions.turns(child.id)[-1].outcome) == (
+        [("answered", "so far, held", False)],
+        None,
+    )
+    assert [one.id for one in runtime.agents.schedules()] == [later.id]
+    clock.advance(60)
+    turns = [str(fired.data["turn_id"]) for fired in ears.wait("schedule_fired", count=2)]
+
+    assert [runtime.turns.wait(turn, 60).text for turn in turns] == ["heard: busy?", "heard: more?"]
+    wait_until(lambda: settled(runtime) == 3, what="the root has heard of it")
+    assert [one.session_id for one in runtime.agents.list()] == ["root"]
+    assert busy.session_id == later.session_id == child.id
+    check(runtime)
+
+
+def test_an_agent_that_starts_for_a_message_that_comes_asks_what_has_become_of_its_children(
+    opened: Open, mock: GatedFactory
+) -> None:
+    made, clock, broken = mock.create, ManualClock(), [False]
+
+    def create(config: EnvironmentConfig) -> ModelEnvironment:
+        if broken[0] and config.session_id == "root":
+            raise ConfigurationError("no model for the root")
+        return made(config)
+
+    mock.create = create  # type: ignore[method-assign]
+    first = opened(prices=PRICES, clock=clock)
+    furnish(first)
+    ask(first, [[("agent", SENDS)], "done"])
+    first.agents.schedule("root", "Well?", at=instant(clock()) + timedelta(seconds=60))
+    first.close()
+    again, broken[0] = opened(prices=PRICES, clock=clock), True
+    ears = Ears(again)
+    again.agents.reject(again.agents.pending()[0].id, "no")
+    wait_until(lambda: again.agents.list() == [], what="the child has done its part")
+    ears.wait("turn_completed")
+
+    broken[0] = False
+    clock.advance(60)
+
+    (fired,) = ears.wait("schedule_fired")
+    assert again.turns.wait(str(fired.data["turn_id"]), 60).text == "heard: Well?"
+    assert [message.text for message in again.sessions.messages("root")][-3:] == ["done", "Well?", "heard: Well?"]
     check(again)
 
 

@@ -31,8 +31,9 @@ from reenact.audit import verify_log
 from reenact.domain.agent import AnswerRecorded, MessageAccepted, TurnCompleted
 from reenact.domain.guards import GuardChecked
 from reenact.domain.loop.events import ToolStarted
+from reenact.domain.messages import instant
 from reenact.server import Server
-from reenact.testing import MockEnvironmentFactory, MockEvent
+from reenact.testing import ManualClock, MockEnvironmentFactory, MockEvent
 from tests.logs import copy_log
 from tests.runtime.conftest import Open
 from tests.runtime.gated import BLANK, BREAKING_OFF, STOP, text
@@ -310,6 +311,22 @@ def test_a_message_that_is_refused_after_a_hand_over_is_not_recorded_either(
     with pytest.raises(MessageRefusedError, match="not now"):
         asked.result(PATIENCE)
     assert b"Good morning" not in b"".join(row.cause or b"" for row in journal_of(runtime).read("session/s"))
+    check(runtime)
+
+
+def test_a_message_that_comes_at_a_time_is_not_asked_about_and_its_answer_is(
+    opened: Open, factory: MockEnvironmentFactory
+) -> None:
+    clock = ManualClock()
+    runtime = opened(environment=factory, guards=[guard(lambda _: "no", name="strict")], clock=clock)
+    on(runtime, Guards(message=("strict",), answer=("strict",)))
+    ears = Ears(runtime)
+    runtime.agents.schedule("s", "Hello", at=instant(clock()))
+    (fired,) = ears.wait("schedule_fired")
+
+    assert runtime.turns.wait(str(fired.data["turn_id"])).stop_reason == "answer_refused"
+    assert verdicts(runtime) == [("answer", "strict", "refused")]
+    assert [one.text for one in runtime.sessions.messages("s")] == ["Hello"]
     check(runtime)
 
 

@@ -40,7 +40,7 @@ from tests.runtime.deciding import RULES, Answer, Desk, agent_of, check
 from tests.runtime.gated import GatedFactory
 from tests.runtime.witness import Ears, before_it_is_told, journal_of
 
-READS = {"get", "list", "page", "messages", "turns", "tool", "usage", "locate"}
+READS = {"get", "list", "page", "messages", "turns", "tool", "usage", "locate", "schedules"}
 GETTERS = {type_ for type_ in REQUESTS if type_.split("_")[1] in READS}
 
 SEND: list[Any] = [("t1", "send_email", {"to": "ann"})]
@@ -79,6 +79,10 @@ CASES = {
         "session_switch_request", {"session_id": "s", "image": "j"}, "HandoverRequested", (SEARCH,)
     ),
     "a hand-over to where it is": Case("session_switch_request", {"session_id": "s", "image": "i"}, "nothing"),
+    "a schedule": Case(
+        "agent_schedule_request", {"session_id": "s", "content": "Hello", "every": 3600}, "MessageScheduled"
+    ),
+    "the end of a schedule": Case("agent_cancel_schedule_request", {"schedule_id": ""}, "ScheduleCancelled"),
     "the end of a session": Case("session_delete_request", {"session_id": "s"}, "SessionDeleted"),
     "a run": Case("session_run_request", {"session_id": "s"}, "AgentStarted"),
     "a run of what runs": Case("session_run_request", {"session_id": "s"}, "nothing", ("Hi",)),
@@ -115,6 +119,8 @@ def prepared(runtime: Runtime, desk: Desk, case: Case) -> Callable[[], Envelope]
     furnish(runtime)
     runtime.images.register(Image(id="j"))
     runtime.sessions.create("c", "i", session_id="s")
+    if "schedule_id" in case.data:  # which is known once it is there
+        case.data["schedule_id"] = runtime.agents.schedule("s", "Hello", every=3600).id
     data = {**case.data, "request_id": "r"}
     if case.answers:
         runtime.sessions.run("s")
@@ -385,7 +391,10 @@ def overlooked(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     return overlook
 
 
-@pytest.mark.parametrize("name", sorted(CASES.keys() - {"the end of a session"}))  # there is nothing left to delete
+ENDS = {"the end of a session", "the end of a schedule"}  # there is nothing left to end
+
+
+@pytest.mark.parametrize("name", sorted(CASES.keys() - ENDS))
 def test_who_comes_second_of_two_processes_gives_the_answer_of_the_first(
     opened: Open, name: str, overlooked: Callable[[], None]
 ) -> None:

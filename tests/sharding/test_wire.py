@@ -13,10 +13,12 @@ from reenact.domain.events import Context
 from reenact.domain.idempotency import IdempotencyKey, IdempotentCommand
 from reenact.domain.image import Definition, RegisterImage
 from reenact.domain.messages import TextBlock, instant
+from reenact.domain.schedules import Schedule
 from reenact.domain.session import SessionInfo
 from reenact.domain.session_commands import (
     Approve,
     BranchSession,
+    CancelSchedule,
     CreateSession,
     Delete,
     Interrupt,
@@ -24,6 +26,7 @@ from reenact.domain.session_commands import (
     Reject,
     Respond,
     Run,
+    ScheduleMessage,
     Stop,
     Switch,
 )
@@ -31,6 +34,9 @@ from reenact.domain.session_commands import (
 KEY = IdempotencyKey("req_1", b"\x00digest")
 INFO = SessionInfo(id="s", container_id="c", image_id="i", image_revision=1, created_at=instant(0), origin=None)
 RECEIVE = Receive(agent_id="a", turn_id="t", message_id="m", content=(TextBlock(text="Hé\0llo"),), at=3, once=KEY)
+PLANNED = Schedule(
+    id="q", session_id="s", content=(TextBlock(text="x"),), at=instant(1), every=60.0, until=None, created_at=instant(0)
+)
 COMMANDS: tuple[IdempotentCommand, ...] = (
     CreateContainer("c", None, once=KEY),
     RegisterImage("i", Definition(name="n"), once=KEY),
@@ -58,6 +64,8 @@ COMMANDS: tuple[IdempotentCommand, ...] = (
     Stop(agent_id="a", reason="destroyed", at=1, once=KEY),
     Delete(session_id="s", at=1, once=KEY),
     Switch(session_id="s", image_id="j", image_revision=2, history="none", once=KEY),
+    ScheduleMessage(session_id="s", schedule_id="q", content=(TextBlock(text="x"),), due=1, every=2, until=3, once=KEY),
+    CancelSchedule(schedule_id="q", once=KEY),
 )
 
 
@@ -84,6 +92,8 @@ def test_a_command_arrives_as_it_was_sent(command: IdempotentCommand) -> None:
         (RECEIVE, "t"),
         (COMMANDS[6], None),
         (COMMANDS[12], False),
+        (COMMANDS[13], PLANNED),
+        (COMMANDS[14], True),
     ],
 )
 def test_a_reply_arrives_as_it_was_given(command: IdempotentCommand, reply: object) -> None:

@@ -18,11 +18,12 @@ from reenact._runtime import SharedRuntime, codec
 from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.parsing.options import BranchOptions, HandedOver, SessionsOptions, SwitchOptions
+from reenact.cli.parsing.options import BranchOptions, HandedOver, SchedulesOptions, SessionsOptions, SwitchOptions
 from reenact.cli.render.control_characters import strip_controls
 from reenact.cli.settings.environment import database_of, default_database, given
-from reenact.domain.errors import ConfigurationError, LogUnusableError, SessionNotFoundError
-from reenact.domain.messages import Message
+from reenact.domain.errors import ConfigurationError, InvalidInputError, LogUnusableError, SessionNotFoundError
+from reenact.domain.messages import Message, text_of
+from reenact.domain.schedules import Schedule
 from reenact.domain.session import SessionInfo
 from reenact.domain.tools import History
 from reenact.projections.log import OnProgress, Progress
@@ -156,6 +157,43 @@ def switch(options: SwitchOptions, console: Console) -> int:
         raise SessionNotFoundError(options.session)
     console.show(session, options.output_format, session.id)
     return ExitCode.SUCCESS
+
+
+def schedules(options: SchedulesOptions, console: Console) -> int:
+    """Print the messages that are to come, or cancel schedules.
+
+    Raises:
+        InvalidInputError: there is no such schedule, or none of its messages is to come.
+        ReenactError: as `Agents.schedules` does.
+    """
+    with reading(options.database, console) as log:
+        if log is None:
+            return ExitCode.SUCCESS
+        with ReadModel.of(log) as model:
+            if options.session is not None and model.session(options.session) is None:
+                raise SessionNotFoundError(options.session)
+            to_come = model.schedules(options.session)
+    if not options.cancel:
+        for one in to_come:
+            if options.output_format is ListFormat.JSON:
+                console.write_json(one)
+            else:
+                console.write(f"{schedule_line(one)}\n")
+        return ExitCode.SUCCESS
+    with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
+        for schedule_id in options.cancel:
+            if not runtime.agents.cancel_schedule(schedule_id):
+                raise InvalidInputError(f"there is no schedule {schedule_id!r} with a message to come")
+            console.write(f"{schedule_id}\n")
+    return ExitCode.SUCCESS
+
+
+def schedule_line(schedule: Schedule) -> str:
+    """Return a line for people: its id, when the next message comes, how often, to which session, and what it says."""
+    at = schedule.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    every = "once" if schedule.every is None else f"every {schedule.every:g} s"
+    words = strip_controls(" ".join(text_of(schedule.content).split()))
+    return f"{schedule.id}  {at}  {every}  {schedule.session_id}  {words[:_FIRST_WORDS]}".rstrip()
 
 
 _HISTORIES: Final[Mapping[HandedOver, History]] = {

@@ -519,6 +519,18 @@ class SwitchOptions(Paged, frozen=True, kw_only=True):
     )
 
 
+class SchedulesOptions(Listing, frozen=True, kw_only=True):
+    """List the messages that are to come, the next first; or cancel some, and print their ids.
+
+    $ reenact schedules
+    $ reenact schedules ses_1 --output-format json
+    $ reenact schedules --cancel sch_1
+    """
+
+    session: Annotated[str | None, argument("[SESSION]", "Only those that come to this session.")] = None
+    cancel: Annotated[tuple[str, ...], option("Cancel this schedule. Repeatable.", "ID", "--cancel")] = ()
+
+
 class DiffOptions(Paged, frozen=True, kw_only=True):
     """Say what changed in a session between two positions of the log, or what is different in two sessions.
 
@@ -822,6 +834,7 @@ class HelpOptions(Options, frozen=True):
 COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
     "sessions": (SessionsOptions, "commands.sessions:sessions"),
     "branch": (BranchOptions, "commands.sessions:branch"),
+    "schedules": (SchedulesOptions, "commands.sessions:schedules"),
     "switch": (SwitchOptions, "commands.sessions:switch"),
     "checkpoint": (CheckpointOptions, "commands.audit:checkpoint"),
     "diff": (DiffOptions, "commands.audit:diff"),

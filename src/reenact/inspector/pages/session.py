@@ -13,8 +13,11 @@ from reenact.domain.agent import (
     HandoverRequested,
     ImageChanged,
     MessageAccepted,
+    MessageScheduled,
     ResultsRecorded,
     RulesRecorded,
+    ScheduleCancelled,
+    ScheduleFired,
     TurnCompleted,
 )
 from reenact.domain.errors import StorageError
@@ -45,7 +48,7 @@ _CURSOR = """
 """
 _BESIDE = (
     *(SessionCreated, SessionBranched, AgentStarted, AgentStopped, MessageAccepted, RulesRecorded),
-    *(HandoverRequested, ImageChanged),
+    *(HandoverRequested, ImageChanged, MessageScheduled, ScheduleCancelled, ScheduleFired),
 )
 """Events that say nothing of whether the session is at work."""
 
