@@ -20,6 +20,7 @@ from reenact.domain.commands import AgentScheduleRequest
 from reenact.domain.errors import InvalidInputError, InvalidMessageError, SessionNotFoundError
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import TextBlock
+from reenact.domain.plain import made
 from reenact.domain.request_checks import checked
 from reenact.domain.schedules import LATE, SECOND, times_of
 from reenact.domain.session import (
@@ -216,7 +217,7 @@ def test_an_end_before_the_beginning_is_refused() -> None:
     ],
 )
 def test_times_that_cannot_be_meant_are_refused(times: dict[str, object], problem: str) -> None:
-    request = AgentScheduleRequest(session_id="s", content="Hello", **times)  # type: ignore[arg-type]  # that is the point
+    request = made(AgentScheduleRequest, session_id="s", content="Hello", **times)
 
     with pytest.raises(InvalidInputError, match=problem):
         checked(request)

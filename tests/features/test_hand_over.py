@@ -20,7 +20,7 @@ from tests.logs import copy_log, log_at
 
 scenarios("hand_over.feature")
 
-CALLS = {
+CALLS: dict[str, tuple[str, dict[str, str]]] = {
     "Diagnose": ("diagnose", {"what": "all"}),
     "Connect me with billing": ("hand_over_to_billing", {}),
     "Connect me with nobody": ("hand_over_to_nobody", {}),

@@ -10,6 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
+import msgspec
 import pytest
 from pytest_bdd import given, parsers, scenarios, then, when
 
@@ -246,11 +247,7 @@ def none_to_come(story: Story) -> None:
 @then("one message should be to come")
 def one_to_come(story: Story) -> None:
     (one,) = story.runtime.agents.schedules("s")
-    assert one == story.scheduled[0].__class__(**{**_fields(story.scheduled[0]), "at": story.time(60)})
-
-
-def _fields(schedule: Schedule) -> dict[str, Any]:
-    return {name: getattr(schedule, name) for name in schedule.__struct_fields__}
+    assert one == msgspec.structs.replace(story.scheduled[0], at=story.time(60))
 
 
 @then("it should have come late")
