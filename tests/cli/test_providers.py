@@ -82,7 +82,7 @@ def a_provider(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     library = tmp_path / "library"
     library.mkdir()
     (library / "friends.py").write_text(FRIENDS)
-    monkeypatch.syspath_prepend(library)
+    monkeypatch.setattr(sys, "path", [str(library), *sys.path])
     monkeypatch.delitem(sys.modules, "friends", raising=False)
 
 

@@ -34,6 +34,7 @@ from reenact.domain.shards import shard_of
 from reenact.domain.turns import COST_LIMIT, MAX_STEPS, REPEATED
 from tests.domain.announced import announced
 from tests.domain.examples import CREATED, IDLE_SESSION, accepted, session
+from tests.jsons import array_at
 
 CALL: Final = ToolUseBlock("c1", "researcher", {"prompt": "Why?"})
 ASKS: Final = AnswerRecorded("t1", "m-1", (CALL,), "tool_use", partial=False, usage={}, model="m", at=2)
@@ -68,9 +69,10 @@ def test_the_model_is_told_of_an_ordinary_tool_with_a_prompt() -> None:
 def test_a_tool_that_is_an_image_travels() -> None:
     tool = agent_tool("ask", "researcher", description="Finds out.", detached=True, budget=Budget(steps=2))
 
-    sent = msgspec.json.decode(msgspec.json.encode(travelling(requested(Image(tools=(tool,))))), type=dict)
+    sent = msgspec.json.decode(msgspec.json.encode(travelling(requested(Image(tools=(tool,))))))
 
-    assert sent["tools"] == [
+    tools = array_at(sent, "tools")
+    assert tools == [
         {
             "name": "ask",
             "image_id": "researcher",
@@ -79,7 +81,7 @@ def test_a_tool_that_is_an_image_travels() -> None:
             "budget": {"steps": 2},
         }
     ]
-    content = requested(Image(tools=tuple(sent["tools"])))
+    content = requested(Image(tools=tuple(tools)))
     assert define(image_of(content), "i").agents == (tool,)
 
 

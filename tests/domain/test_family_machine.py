@@ -65,7 +65,7 @@ RULES: Final = Rules(
 )
 ROOT: Final = "root"
 numbers = st.integers(0, 7)
-calls: Final[st.SearchStrategy[list[str]]] = st.one_of(
+calls: Final[st.SearchStrategy[Sequence[str]]] = st.one_of(
     st.just([]), st.lists(st.sampled_from(TOOLS), min_size=1, max_size=3)
 )
 
@@ -160,7 +160,7 @@ class FamilyMachine(RuleBasedStateMachine):
     # What may happen, in any order.
 
     @rule(doings=st.lists(st.tuples(numbers, calls), min_size=1, max_size=8))
-    def work(self, doings: list[tuple[int, list[str]]]) -> None:
+    def work(self, doings: list[tuple[int, Sequence[str]]]) -> None:
         """Do some of what there is to do: answer a message or a call, ask for calls, deliver a letter, decide."""
         for number, asked in doings:
             possible = list(self.possible())
@@ -176,7 +176,7 @@ class FamilyMachine(RuleBasedStateMachine):
         yield from (("return", *call) for call in self.calls_at("running"))
         yield from (("decide", *call) for call in self.calls_at("waiting"))
 
-    def do(self, doing: str, what: Sequence[str], asked: list[str], number: int) -> None:
+    def do(self, doing: str, what: Sequence[str], asked: Sequence[str], number: int) -> None:
         match doing:
             case "deliver":
                 self.deliver(what[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import reduce
+from typing import TypeAlias
 
 import pytest
 
@@ -59,6 +60,8 @@ from tests.domain.loops import (
     says,
 )
 
+Guarded: TypeAlias = Receive | BranchSession | PassAnswer | Finish | Approve
+"""A command that carries what guards have said."""
 ALL = Guards(message=("short",), call=("cheap",), answer=("polite", "true"))
 WAITING = after(IDLE, receive("t1", CAREFUL), finish(asks(LOOK, PAY), CAREFUL), report("a", rules=CAREFUL))
 
@@ -389,16 +392,16 @@ def test_an_answer_passes_before_it_is_told_in_its_turn_alone() -> None:
     ],
 )
 def test_what_guards_have_said_is_decided_again_from_the_log_and_nobody_is_asked(
-    before: Session, command: SessionCommand
+    before: Session, command: Guarded
 ) -> None:
     events = decide_by_rules(before, command)
     cause = cause_of(command, events)
 
     assert b"checked" not in cause
-    rules = FREE if isinstance(command, PassAnswer | BranchSession) else command.rules  # type: ignore[union-attr]
+    rules = FREE if isinstance(command, PassAnswer | BranchSession) else command.rules
     read = read_cause(cause).command(events, rules)
     assert isinstance(read, type(command))
-    assert read.checked == command.checked  # type: ignore[union-attr]
+    assert read.checked == command.checked
     replay = DecisionReplay(before)
     assert replay.follow(cause, events) is None
     assert replay.undecided == 0

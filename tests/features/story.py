@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Condition
 from typing import Any, TypeGuard, TypeVar
 
-from reenact import EnvironmentFactory, Image, ReenactError, Runtime, Unsubscribe
+from reenact import Answer, EnvironmentFactory, Image, ReenactError, Runtime, Unsubscribe
 from reenact.domain.events import MessageData
 from reenact.domain.messages import Said
 from reenact.events import Envelope
@@ -237,6 +237,11 @@ def attentive(conversation: Sequence[Said]) -> Iterator[MockEvent]:
 def told(events: Iterable[Envelope]) -> list[list[str]]:
     """Return the type of each event, and what a reader wants to know of it."""
     return [[event.type, _detail(event)] for event in events]
+
+
+def is_answer(value: object) -> TypeGuard[Answer[object]]:
+    """Return whether it is an answer, of whatever type its value is."""
+    return isinstance(value, Answer)
 
 
 def _is_list(value: object) -> TypeGuard[list[object]]:

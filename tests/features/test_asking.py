@@ -12,7 +12,7 @@ from reenact import Answer, Image, TurnTimeoutError
 from reenact.domain.messages import Said
 from reenact.events import Envelope
 from reenact.testing import MockEvent
-from tests.features.story import Ears, Story
+from tests.features.story import Ears, Story, is_answer
 
 scenarios("asking.feature")
 
@@ -23,9 +23,10 @@ def echo(conversation: Sequence[Said]) -> Iterator[MockEvent]:
     yield MockEvent("message_stop")
 
 
-def answer_of(story: Story) -> Answer:
-    assert isinstance(story.answer, Answer)
-    return story.answer
+def answer_of(story: Story) -> Answer[object]:
+    answer = story.answer
+    assert is_answer(answer)
+    return answer
 
 
 @given(parsers.parse('scenario "{scenario}" is set'))
@@ -86,7 +87,7 @@ def i_lose_patience(story: Story, text: str, seconds: float) -> None:
 
 @when("I wait for the turn of before")
 def i_wait(story: Story) -> None:
-    before = [answer for answer in story.answers if isinstance(answer, Answer)][-1]
+    before = [answer for answer in story.answers if is_answer(answer)][-1]
     story.attempt(lambda: story.runtime.turns.wait(before.turn_id))
 
 

@@ -127,7 +127,7 @@ def i_ask_deep(story: Story) -> None:
 
 @when('I ask the agent, which calls "researcher" nine times')
 def i_ask_many(story: Story) -> None:
-    begin(story, [[("researcher", ["x"])] * 9, "done"])
+    begin(story, [[("researcher", ["x"]) for _ in range(9)], "done"])
 
 
 @when("I interrupt the agent")

@@ -58,7 +58,7 @@ class Gatehouse:
             self.searched.append(what)
             return "found"
 
-        guards = Guards(**{point: (name,)}, hold=hold)  # pyright: ignore[reportArgumentType]
+        guards = Guards(**{point: (name,)}, hold=hold)
         image = Image(id="guarded", guards=guards, tools=(tool(search, description="Search."),))
         self.runtime = Runtime.open(self.log, environment=self.mock, guards=self.guards, default_image=image)
         self.runtime.events.on_all(self.heard.append)

@@ -12,7 +12,7 @@ from pytest_bdd import given, parsers, scenarios, then, when
 from reenact import Answer, Audit, Image
 from reenact.domain.messages import Said
 from reenact.testing import MockEvent, wait_until
-from tests.features.story import FOR_EVER, Ears, Story
+from tests.features.story import FOR_EVER, Ears, Story, is_answer
 
 scenarios("structured_output.feature")
 
@@ -50,8 +50,9 @@ def model(story: Story) -> Model:
 
 
 def answer_of(story: Story) -> Answer[Any]:
-    assert isinstance(story.answer, Answer)
-    return story.answer
+    answer = story.answer
+    assert is_answer(answer)
+    return answer
 
 
 @given("the model answers:")

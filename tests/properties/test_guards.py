@@ -183,11 +183,29 @@ class Gate:
 
 
 Step: TypeAlias = Callable[[Gate], None]
+
+
+def sending(word: str) -> Step:
+    return lambda gate: gate.send(word)
+
+
+def approving(reason: str | None) -> Step:
+    return lambda gate: gate.go_on(reason, 1)
+
+
+def going_on(reason: str | None) -> Step:
+    return lambda gate: gate.go_on(reason, None)
+
+
+def disturbing(how: str) -> Step:
+    return lambda gate: gate.disturb(how)
+
+
 steps: st.SearchStrategy[Step] = st.one_of(
-    st.sampled_from(WORDS).map(lambda word: lambda gate: gate.send(word)),
-    st.sampled_from([None, None, "no"]).map(lambda reason: lambda gate: gate.go_on(reason, 1)),
-    st.sampled_from([None, "no"]).map(lambda reason: lambda gate: gate.go_on(reason, None)),
-    st.sampled_from(["interrupt", "destroy", "close", "resume"]).map(lambda how: lambda gate: gate.disturb(how)),
+    st.sampled_from(WORDS).map(sending),
+    st.sampled_from([None, None, "no"]).map(approving),
+    st.sampled_from([None, "no"]).map(going_on),
+    st.sampled_from(["interrupt", "destroy", "close", "resume"]).map(disturbing),
 )
 guards = st.tuples(st.sets(st.sampled_from(["message", "call", "answer"]), min_size=1), st.booleans()).map(
     lambda drawn: msgspec.convert(

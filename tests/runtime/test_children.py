@@ -20,7 +20,7 @@ from reenact.domain.history import Answer
 from reenact.domain.messages import instant
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
-from reenact.domain.session import SessionInfo
+from reenact.domain.session import SessionCommand, SessionInfo
 from reenact.testing import ManualClock, wait_until
 from tests.examples import some
 from tests.logs import copy_log, log_at
@@ -352,8 +352,12 @@ def test_a_silent_child_is_given_up(opened: Open, monkeypatch: pytest.MonkeyPatc
     agent, ears = running(runtime, [[("agent", [HELD])], "top"])
     ports = runtime._ports
     tell = ports.tell_kin
-    lost: list[Any] = []
-    monkeypatch.setattr(ports, "tell_kin", lambda *told: lost.append(told))
+    lost: list[tuple[str, SessionCommand, str]] = []
+
+    def lose(session_id: str, command: SessionCommand, back_to: str = "") -> None:
+        lost.append((session_id, command, back_to))
+
+    monkeypatch.setattr(ports, "tell_kin", lose)
 
     runtime.agents.interrupt(agent)
     (ended,) = ears.wait("child_ended")

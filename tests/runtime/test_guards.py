@@ -179,13 +179,21 @@ def test_a_loop_goes_on_while_a_guard_is_asked(log: str, factory: MockEnvironmen
     assert asyncio.run(main()) == ("All is well", ["Hello", "All is well"])
 
 
-@pytest.mark.parametrize("end", [lambda one, agent: one.agents.destroy(agent), lambda one, _: one.sessions.delete("s")])
+def destroy(runtime: Runtime, agent: str) -> None:
+    runtime.agents.destroy(agent)
+
+
+def delete(runtime: Runtime, _: str) -> None:
+    runtime.sessions.delete("s")
+
+
+@pytest.mark.parametrize("end", [destroy, delete])
 def test_a_message_is_for_nobody_when_the_agent_ends_while_guards_are_asked(
     opened: Open,
     factory: MockEnvironmentFactory,
     keeper: Doorkeeper,
     apart: Callable[..., Future[str]],
-    end: Callable[[Runtime, str], object],
+    end: Callable[[Runtime, str], None],
 ) -> None:
     runtime = opened(environment=factory, guards=[keeper])
     agent = on(runtime, MESSAGE)

@@ -198,8 +198,11 @@ def test_it_is_awaited_afar(runtime: Runtime) -> None:
 def test_many_ask_for_values_at_once(asker: Runtime | RemoteRuntime) -> None:
     questions = [f"{'!' * (number % 3)}{number}" for number in range(12)]
 
+    def ask(question: str) -> Number | None:
+        return asker.ask(question, image="i", output=Number).output
+
     with ThreadPoolExecutor(6) as threads:
-        answers = list(threads.map(lambda question: asker.ask(question, image="i", output=Number).output, questions))
+        answers = list(threads.map(ask, questions))
 
     assert answers == [Number(question.count("!"), question) for question in questions]
 

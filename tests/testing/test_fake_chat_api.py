@@ -219,14 +219,15 @@ def test_who_never_says_what_was_used_does_not_say_it_whole_either(chat: FakeCha
 def test_calls_come_in_pieces_that_their_index_tells_apart(chat: FakeChatAPI) -> None:
     chat.script([FakeChatReply(text=None, tools=TWO, calls_in=way) for way in ("pieces", "interleaved")])
 
-    for sent in (calls(post(chat, STREAM)) for _ in range(2)):
+    one_by_one, interleaved = (calls(post(chat, STREAM)) for _ in range(2))
+    for sent in (one_by_one, interleaved):
         arguments = {0: "", 1: ""}
         for piece in (piece for pieces in sent for piece in pieces):
             arguments[piece["index"]] += piece["function"]["arguments"]
         assert arguments == {0: '{"question": "What is new?"}', 1: "{}"}
         heads = [piece for pieces in sent for piece in pieces if "id" in piece]
         assert [head["function"]["name"] for head in heads] == ["search", "bash"]
-    assert [len(pieces) for pieces in sent] == [2, 2, 1, 1]
+    assert [len(pieces) for pieces in interleaved] == [2, 2, 1, 1]
 
 
 def test_a_reply_alone_numbers_its_calls() -> None:

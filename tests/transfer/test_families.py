@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TypedDict
 
 import pytest
 
@@ -12,6 +13,13 @@ from reenact.audit import Redaction, import_log
 from tests.runtime.families import Plan, factory, furnish
 
 PLAN: Plan = [[("agent", [[("agent", ["deep"])], "middle"]), ("agent", ["two"])], "top"]
+
+
+class Options(TypedDict, total=False):
+    """What an export may be told besides."""
+
+    feeds: bool
+    redaction: Redaction
 
 
 @pytest.fixture(scope="module")
@@ -31,13 +39,11 @@ def members(log: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("named", [0, -1])
-@pytest.mark.parametrize("options", [{}, {"feeds": False}, {"redaction": Redaction()}])
-def test_the_family_of_any_of_its_sessions_is_whole(
-    log: Path, tmp_path: Path, named: int, options: dict[str, Redaction]
-) -> None:
+@pytest.mark.parametrize("options", [Options(), Options(feeds=False), Options(redaction=Redaction())])
+def test_the_family_of_any_of_its_sessions_is_whole(log: Path, tmp_path: Path, named: int, options: Options) -> None:
     family = [one for one in members(log) if one != "other"]
     with Audit.open(log) as audit:
-        audit.export(tmp_path / "family.jsonl", sessions=[family[named]], family=True, **options)  # type: ignore[arg-type]
+        audit.export(tmp_path / "family.jsonl", sessions=[family[named]], family=True, **options)
 
     import_log(tmp_path / "family.jsonl", tmp_path / "family.db")
 

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 from msgspec.structs import replace
@@ -26,6 +26,8 @@ from tests.runtime.families import Plan, factory, furnish
 from tests.verification.forging import leave_out
 
 PLAN: Plan = [[("agent", [[("agent", ["deep"])], "middle"]), ("agent", ["two"])], "top"]
+Change: TypeAlias = Callable[[SessionEvent], SessionEvent]
+"""Makes of an event what is told instead."""
 
 
 @pytest.fixture(scope="module")
@@ -57,12 +59,13 @@ class Held:
     def digest_at(self, stream: str, version: int) -> bytes | None:
         return self._digests.get((stream, version))
 
-    def change(self, kind: type, change: Callable[[Any], SessionEvent]) -> None:
+    def change(self, kind: type[SessionEvent], change: Change) -> None:
         """Have the first event of the kind say something else."""
-        place = next(n for n, row in enumerate(self.rows) if isinstance(row.event, kind) and _is_linked(row.event))
+        events = ((n, row.event) for n, row in enumerate(self.rows) if isinstance(row.event, kind))
+        place, event = next((n, event) for n, event in events if _is_linked(event))
         row = self.rows[place]
         cells = row.stream, row.version, row.position, row.recorded_at
-        self.rows[place] = InMemoryRow(*cells, change(row.event), row.cause)
+        self.rows[place] = InMemoryRow(*cells, change(event), row.cause)
 
     def leave_out(self, stream: str) -> None:
         self.rows = [row for row in self.rows if row.stream != stream]
@@ -95,32 +98,42 @@ def test_a_family_that_was_not_touched_is_whole(log: Path) -> None:
     assert Held(log).problems() == ([], 0)
 
 
-def _adopted(created: SessionCreated, **changes: object) -> SessionCreated:
-    assert created.parent is not None
-    return replace(created, parent=replace(created.parent, **changes))
+def _adopted(**changes: object) -> Change:
+    """Say something else of the parent of a session that was created."""
+
+    def adopted(event: SessionEvent) -> SessionEvent:
+        assert isinstance(event, SessionCreated)
+        assert event.parent is not None
+        return replace(event, parent=replace(event.parent, **changes))
+
+    return adopted
+
+
+def _told(**changes: object) -> Change:
+    return lambda event: replace(event, **changes)
 
 
 @pytest.mark.parametrize(
     ("kind", "change", "problem"),
     [
-        (SessionCreated, lambda one: _adopted(one, version=1), "does not start this child session"),
-        (SessionCreated, lambda one: _adopted(one, version=9999), "does not start this child session"),
-        (SessionCreated, lambda one: _adopted(one, call_id="other"), "has called another session"),
-        (SessionCreated, lambda one: _adopted(one, root="other"), "does not begin with this call"),
-        (SessionCreated, lambda one: replace(one, parent=None), "does not begin with this call"),
-        (SessionCreated, lambda one: replace(one, image_revision=7), "has called another session"),
-        (ChildStarted, lambda one: replace(one, call_id="other"), "does not begin with this call"),
-        (ChildStarted, lambda one: replace(one, depth=2), "has called another session"),
-        (ChildEnded, lambda one: replace(one, outcome="failed"), "the child session has ended otherwise: completed"),
-        (ChildEnded, lambda one: replace(one, steps=7), "the child session has used"),
-        (ChildEnded, lambda one: replace(one, cost=0.5), "the child session has used"),
-        (ChildEnded, lambda one: replace(one, digest="ab"), "which is another one"),
-        (ChildEnded, lambda one: replace(one, version=999), "which is not there"),
-        (ChildEnded, lambda one: replace(one, version=4), "which is another one"),
+        (SessionCreated, _adopted(version=1), "does not start this child session"),
+        (SessionCreated, _adopted(version=9999), "does not start this child session"),
+        (SessionCreated, _adopted(call_id="other"), "has called another session"),
+        (SessionCreated, _adopted(root="other"), "does not begin with this call"),
+        (SessionCreated, _told(parent=None), "does not begin with this call"),
+        (SessionCreated, _told(image_revision=7), "has called another session"),
+        (ChildStarted, _told(call_id="other"), "does not begin with this call"),
+        (ChildStarted, _told(depth=2), "has called another session"),
+        (ChildEnded, _told(outcome="failed"), "the child session has ended otherwise: completed"),
+        (ChildEnded, _told(steps=7), "the child session has used"),
+        (ChildEnded, _told(cost=0.5), "the child session has used"),
+        (ChildEnded, _told(digest="ab"), "which is another one"),
+        (ChildEnded, _told(version=999), "which is not there"),
+        (ChildEnded, _told(version=4), "which is another one"),
     ],
 )
 def test_a_link_that_one_side_tells_otherwise_is_found(
-    log: Path, kind: type, change: Callable[[Any], SessionEvent], problem: str
+    log: Path, kind: type[SessionEvent], change: Change, problem: str
 ) -> None:
     held = Held(log)
 

@@ -40,7 +40,7 @@ number = 5
 
 @pytest.fixture(autouse=True)
 def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     for name in ("homemade", "homemade.deep", "broken", "lacking"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     (tmp_path / "homemade").mkdir()

@@ -7,11 +7,12 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
 
 import pytest
+from msgspec.structs import replace
 
 from reenact import Image, LLMConfig, OpenAIProvider, Runtime
 from reenact.actors.environment.api import LLMDriver, LLMProvider
@@ -41,13 +42,29 @@ def dialect(request: pytest.FixtureRequest) -> Literal["chat", "responses"]:
 class Conversation:
     """Talks to the fake API with a driver that notes the waits instead of waiting."""
 
-    def __init__(self, api: FakeChatAPI, dialect: Literal["chat", "responses"] = "chat", **settings: Any) -> None:  # noqa: ANN401 - the provider's
+    def __init__(
+        self,
+        api: FakeChatAPI,
+        dialect: Literal["chat", "responses"] = "chat",
+        *,
+        base_url: str | None = None,
+        api_key: str | None = KEY,
+        effort: str | None = None,
+        timeout: float = 600.0,
+        max_retries: int = 4,
+    ) -> None:
         self.heard: list[StreamData] = []
         self.waits: list[float] = []
         self.provider = OpenAIProvider(
-            **{"base_url": api.url, "api_key": KEY, "model": "m", "api": dialect, **settings}
+            api.url if base_url is None else base_url,
+            api_key,
+            "m",
+            api=dialect,
+            effort=effort,
+            timeout=timeout,
+            max_retries=max_retries,
         )
-        patience = Patience(settings.get("max_retries", 4), self._wait, lambda: 0.0)
+        patience = Patience(max_retries, self._wait, lambda: 0.0)
         self.driver = OpenAIDriver(self.provider, self.provider._client, patience)
 
     async def _wait(self, seconds: float) -> None:
@@ -147,8 +164,7 @@ PECULIAR = [
 def test_what_servers_do_otherwise_comes_to_the_same(
     peculiar: FakeChatReply, api: FakeChatAPI, dialect: Literal["chat", "responses"]
 ) -> None:
-    fields = {name: getattr(peculiar, name) for name in peculiar.__struct_fields__}
-    api.script([FakeChatReply(**{**fields, "text": "So", "tools": [("f", {"n": 1}), ("f", {"n": 2})]})])
+    api.script([replace(peculiar, text="So", tools=[("f", {"n": 1}), ("f", {"n": 2})])])
 
     heard = Conversation(api, dialect).ask()
 
@@ -202,8 +218,7 @@ def test_a_request_is_sent_again_while_nothing_was_published(
 def test_what_was_published_is_never_said_twice(
     fault: FakeChatReply, error_type: str, api: FakeChatAPI, dialect: Literal["chat", "responses"]
 ) -> None:
-    fields = {name: getattr(fault, name) for name in fault.__struct_fields__}
-    api.script([FakeChatReply(**{**fields, "deltas": ["one ", "two ", "three ", "four ", "five ", "six "]})])
+    api.script([replace(fault, deltas=["one ", "two ", "three ", "four ", "five ", "six "])])
 
     heard = (talk := Conversation(api, dialect)).ask()
 
@@ -321,7 +336,7 @@ def test_a_page_for_browsers_is_no_answer(api: FakeChatAPI) -> None:
 
 
 @contextmanager
-def answering(head: str, body: str) -> Iterator[str]:
+def answering(head: str, body: str) -> Generator[str]:
     """Have a server that answers each request with this, and yield where it is."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 import msgspec
 import pytest
@@ -28,6 +28,7 @@ from reenact.domain.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from reenact.domain.plain import is_mapping, is_sequence
 from reenact.testing.fake_chat_rules import CHAT, RESPONSES, refusal
 from reenact.testing.fake_rules import refusal as claude_refusal
 from tests.environment.histories import histories
@@ -59,19 +60,23 @@ def sent(path: str, *conversation: Said, **asked: Any) -> list[dict[str, Any]]: 
     return messages
 
 
+def is_iterable(value: object) -> TypeGuard[Iterable[object]]:
+    return isinstance(value, Iterable)
+
+
 def plain(value: object) -> object:
     """Return what pydantic has read, which it does when it is asked for."""
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return {name: plain(one) for name, one in value.items()}
-    if isinstance(value, Iterable) and not isinstance(value, str | bytes):
+    if is_iterable(value) and not isinstance(value, str | bytes):
         return [plain(one) for one in value]
     return value
 
 
 def without_dialect(value: object) -> object:
-    if isinstance(value, Mapping):
+    if is_mapping(value):
         return {name: without_dialect(one) for name, one in value.items() if name not in OF_THE_DIALECT}
-    return list(map(without_dialect, value)) if isinstance(value, list | tuple) else value
+    return list(map(without_dialect, value)) if is_sequence(value) else value
 
 
 def user(*blocks: Block | str) -> Said:

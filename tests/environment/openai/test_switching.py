@@ -60,8 +60,8 @@ def test_a_conversation_goes_from_claude_to_a_server_of_ones_own_to_responses_an
             chat.reply(text=None, thinking=f"Other {number}", tools=[("lookup", {"word": "b"})] * 3, call_ids=ODD_IDS)
             chat.reply(f"answer {number}", thinking=f"Other again {number}")
         with Runtime.open(log, **way, tools=[lookup]) as runtime:
-            image = {"image": IMAGE} if session_id is None else {"session": session_id}
-            answer = runtime.ask(f"question {number}", **image)
+            image = IMAGE if session_id is None else None
+            answer = runtime.ask(f"question {number}", session=session_id, image=image)
             session_id = answer.session_id
             assert (answer.outcome, answer.text, answer.failure) == ("completed", f"answer {number}", None)
 
@@ -129,11 +129,15 @@ class Step(NamedTuple):
             chat.reply(self.text, thinking=self.thinking, tools=calls)
 
 
+def turn(calling: list[Step], end: Step) -> list[Step]:
+    return [*calling, end]
+
+
 WHO = st.sampled_from(["claude", "chat", "responses"])
 THOUGHTS = st.sampled_from([None, "hm"])
 CALLING = st.builds(Step, WHO, THOUGHTS, st.sampled_from([None, "I look."]), st.integers(1, 2))
 ENDING = st.builds(Step, WHO, THOUGHTS, st.just("Done."), st.just(0))
-TURNS = st.builds(lambda calling, end: [*calling, end], st.lists(CALLING, max_size=2), ENDING)
+TURNS = st.builds(turn, st.lists(CALLING, max_size=2), ENDING)
 
 
 @settings(max_examples=examples(30))

@@ -40,7 +40,7 @@ def a_turn() -> None:
             turn_id = runtime.agents.approve(call)
             if turn_id is not None:
                 assert_type(runtime.turns.wait(turn_id), Answer)
-        runtime.ask(5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType, reportCallIssue]
+        runtime.ask(5)  # type: ignore[call-overload]  # pyright: ignore[reportArgumentType]
 
 
 def scripted() -> None:
