@@ -11,7 +11,6 @@ from reenact.cli.output import failures
 from reenact.cli.output.failures import ExitCode, code_of_kind
 from reenact.domain import errors
 from reenact.domain.errors import ReenactError
-from reenact.domain.turns import COST_LIMIT
 from reenact.projections import errors as errors_of_projections
 from tests.cli.failures.rows import Row, Said
 from tests.cli.failures.table import SECTIONS
@@ -53,7 +52,10 @@ OF_THE_COMMAND: Final = {
     "refused_by_hook": (ExitCode.USAGE, "A hook refuses the prompt."),
     "terminated": (ExitCode.TERMINATED, "The process was asked to end."),
     "timeout": (ExitCode.TIMEOUT, "There was no whole answer within `--timeout`."),
-    COST_LIMIT: (ExitCode.USAGE, "An agent is not asked, for the session has spent what it may."),
+    failures.AGENT_FAILED: (
+        ExitCode.UNEXPECTED,
+        "An agent that was asked by name has no whole answer. If it failed, `type` and code are those of its failure.",
+    ),
     "untrusted_command": (ExitCode.USAGE, "A command of a project that nobody has trusted."),
     "unapproved_tool_calls": (ExitCode.USAGE, "The model asked on and on for calls that nobody is there to approve."),
 }

@@ -148,6 +148,7 @@ _OF_AGENTS = frozenset({"name", "description", "tools", "model", "color"})
 _AGENT = re.compile(r"@([A-Za-z0-9][A-Za-z0-9_-]{0,63})\s+(.+)", re.DOTALL)
 _AS_THE_SESSION = frozenset({"inherit", "sonnet", "opus", "haiku"})
 """`inherit`, and short names that the API does not know."""
+_DIGEST = 16
 
 
 class Agent(Extension, kw_only=True):
@@ -156,11 +157,6 @@ class Agent(Extension, kw_only=True):
     prompt: str
     tools: tuple[str, ...] | None
     model: str | None
-
-    @property
-    def image_id(self) -> str:
-        """The id of its image."""
-        return f"agent-{self.name}"
 
 
 def read_agent(document: Document, where: Where) -> Agent:
@@ -190,16 +186,16 @@ def called_agent(line: str) -> tuple[str, str] | None:
 
 
 def image_of(agent: Agent, session: Definition, skills: Sequence[Skill]) -> Image:
-    """Return the agent's image: the session's model, tools, policies and limits, with what the agent says instead.
+    """Return the agent's image: the session's model, tools, policies, limits and guards, but for what the agent says.
 
-    Tools of MCP servers are known only once the servers run, so an agent that names its tools has none of these.
+    Its id is another for other content, so that sessions of one log never have one another's agents. Tools of MCP
+    servers are known only once the servers run, so an agent that names its tools has none of these.
     """
     wanted = agent.tools
     tools = [spec for spec in session.tools if wanted is None or spec.name in wanted]
     api_tools = [one for one in session.api_tools if wanted is None or one.get("name") in wanted]
     loads_skills = bool(skills) and any(spec.name == TOOL for spec in tools)
     image = Image(
-        id=agent.image_id,
         name=agent.name,
         model=agent.model or session.model,
         system_prompt=with_skills(agent.prompt, skills) if loads_skills else agent.prompt,
@@ -211,8 +207,11 @@ def image_of(agent: Agent, session: Definition, skills: Sequence[Skill]) -> Imag
         max_repeats=session.max_repeats,
         cost_limit=session.cost_limit,
         compress_at=session.compress_at,
+        guards=session.guards,
     )
-    return msgspec.structs.replace(image, policies=known_policies(define(image, agent.image_id)))
+    image = msgspec.structs.replace(image, policies=known_policies(define(image, agent.name)))
+    content = msgspec.json.encode(define(image, agent.name), order="deterministic")
+    return msgspec.structs.replace(image, id=f"agent-{agent.name}-{hashlib.sha256(content).hexdigest()[:_DIGEST]}")
 
 
 def missing_tools(agent: Agent, session: Definition) -> list[str]:

@@ -21,7 +21,10 @@ from reenact.cli.chat.page import Page
 from reenact.cli.output.answers import unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import INTERRUPTED, Problem
+from reenact.domain.children import NO_BUDGET, ChildOutcome
 from reenact.domain.events import (
+    ChildEnded,
+    ChildStarted,
     Context,
     ContextCompressed,
     Envelope,
@@ -68,16 +71,16 @@ class Shown:
     out: Terminal
     err: Terminal
 
-    def hear(self, *events: EventData) -> None:
-        """Let the page hear of events."""
+    def hear(self, *events: EventData, of: str = "s") -> None:
+        """Let the page hear of events, of its own session or of one below."""
         for event in events:
-            context = Context(session_id="s")
+            context = Context(session_id=of)
             now = datetime.now(UTC)
             envelope = Envelope(
                 id="e", type="t", timestamp=now, source="agent", category="stream", intent="notification",
                 context=context, data=event,
             )  # fmt: skip
-            self.page.hear(envelope, is_own=True)
+            self.page.hear(envelope, is_own=of == "s")
 
     @property
     def text(self) -> str:
@@ -97,7 +100,7 @@ def shown(
         monkeypatch.setenv(name, value)
     console = Console({"ANTHROPIC_API_KEY": KEY, "TERM": variables.get("TERM", "xterm")}, in_ci=in_ci)
     screen = Screen(file=err, highlight=False, markup=False, soft_wrap=True, width=50)
-    return Shown(Page(console, screen), out, err)
+    return Shown(Page(console, screen, "s"), out, err)
 
 
 def test_an_answer_on_a_terminal_is_rendered(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -437,3 +440,109 @@ def test_what_is_logged_stands_between_the_texts_and_never_in_one(
         "  look()",
         "  \u2502 seen",
     ]
+
+
+# Child sessions.
+
+
+def begun(call_id: str, child_id: str, *, depth: int = 1, detached: bool = False) -> ChildStarted:
+    return ChildStarted(
+        call_id=call_id, child_id=child_id, image_id="i", image_revision=1, depth=depth, budget=NO_BUDGET,
+        detached=detached,
+    )  # fmt: skip
+
+
+def ended(call_id: str, child_id: str, *, tokens: int, outcome: ChildOutcome = "completed") -> ChildEnded:
+    return ChildEnded(
+        call_id=call_id, child_id=child_id, outcome=outcome, stop_reason="end_turn", steps=1,
+        usage={"input_tokens": tokens}, cost=None, version=1, cursor=1, digest="",
+    )  # fmt: skip
+
+
+def ask_agent(seen: Shown, call_id: str, prompt: str) -> None:
+    """Let an agent be called, in the child session `child-of-CALL`."""
+    seen.hear(ToolStarted(id=call_id, name="clerk", input={"prompt": prompt}), begun(call_id, f"child-of-{call_id}"))
+
+
+def test_a_child_session_is_a_block_below_its_call_and_what_it_says_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    ask_agent(seen, "c1", "Look")
+    seen.hear(
+        MessageStart(model="m"), TextDelta(text="I look."), ToolStarted(id="x", name="see", input={"at": "it"}),
+        ToolResult(id="x", name="see", result="a tree"), begun("y", "deep", depth=2), of="child-of-c1",
+    )  # fmt: skip
+    seen.hear(ToolStarted(id="z", name="hear", input={}), of="deep")
+    seen.hear(ToolStarted(id="z", name="none", input={}), of="nobody's")
+    seen.hear(ended("c1", "child-of-c1", tokens=1000, outcome="waiting"), ended("c1", "child-of-c1", tokens=234))
+    seen.hear(ToolResult(id="c1", name="clerk", result="It is\na tree."), TextDelta(text="A tree."))
+    seen.page.end(unasked("s", INTERRUPTED))
+
+    assert seen.text.splitlines()[:7] == [
+        '→ clerk(prompt: "Look")',
+        "  │ session child-of-c1",
+        '  │ see(at: "it")',
+        "  │   hear()",
+        "  │ completed, 2 steps, 1,234 tokens: It is a tre…",
+        "",
+        "A tree.",
+    ]
+
+
+def test_children_at_work_at_the_same_time_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    ask_agent(seen, "c1", "One")
+    ask_agent(seen, "c2", "Two")
+    seen.hear(ToolStarted(id="x", name="see", input={}), of="child-of-c1")
+    seen.hear(ToolStarted(id="y", name="hear", input={}), of="child-of-c1")
+    seen.hear(ended("c2", "child-of-c2", tokens=1), ToolResult(id="c2", name="clerk", result="no", is_error=True))
+
+    assert seen.text.splitlines() == [
+        '→ clerk(prompt: "One")',
+        "  │ session child-of-c1",
+        '→ clerk(prompt: "Two")',
+        "  │ session child-of-c2",
+        '  clerk(prompt: "One")',
+        "  │ see()",
+        "  │ hear()",
+        '  clerk(prompt: "Two")',
+        "  │ completed, 1 step, 1 token: no",
+    ]
+
+
+def test_what_an_agent_says_that_a_person_has_asked_is_shown_once_as_the_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(MessageStart(model="@clerk"))
+    ask_agent(seen, "c1", "Look")
+    seen.hear(ended("c1", "child-of-c1", tokens=7), ToolResult(id="c1", name="clerk", result="A tree."))
+    seen.hear(MessageStart(model="@clerk"), TextDelta(text="A tree."))
+    seen.page.end(unasked("s", INTERRUPTED))
+
+    assert "  │ completed, 1 step, 7 tokens\n\nA tree." in seen.text
+    assert seen.text.count("A tree.") == 1
+
+
+def test_a_detached_child_is_a_call_that_is_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch)
+
+    seen.hear(ToolStarted(id="c1", name="clerk", input={}), begun("c1", "child", detached=True))
+    seen.hear(ToolResult(id="c1", name="clerk", result="Session child has started."))
+    seen.hear(ToolStarted(id="x", name="see", input={}), of="child")
+    seen.hear(ended("c1", "child", tokens=1))
+
+    assert seen.text.splitlines() == ["→ clerk()", "  │ Session child has started."]
+
+
+def test_where_nothing_can_be_styled_a_child_is_its_call_and_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = shown(monkeypatch, TERM="dumb")
+
+    ask_agent(seen, "c1", "Look")
+    seen.hear(ToolStarted(id="x", name="see", input={}), of="child-of-c1")
+    seen.hear(ended("c1", "child-of-c1", tokens=7), ToolResult(id="c1", name="clerk", result="A tree."))
+
+    assert len(seen.text.splitlines()) == 2
+    assert "completed, 1 step, 7 tokens: A tree." in seen.text

@@ -100,11 +100,13 @@ def test_requirement_7_3_a_message_to_an_agent_is_answered_by_it_in_a_session_of
     assert asked(api, 0) == ["May I?"]
     assert second.out == "The boss said to do it.\n"
     assert api.requests[1].system == "You help."
-    assert asked(api, 1) == ["@boss May I?", "Do it.", "What was said?"]
-    (child, question), (session, whole), (later, _) = accepted(run)
+    assert list(filter(None, asked(api, 1))) == ["@boss May I?", "Do it.", "What was said?"]
+    (session, whole), (child, question), (later, _) = accepted(run)
     assert (question, whole) == ("May I?", "@boss May I?")
     assert first.result["session_id"] == session == later != child
+    assert [(call["name"], call["result"]) for call in first.result["tool_calls"]] == [("boss", "Do it.")]
     assert f"@boss answers in session {child}" in first.err
+    assert f"(child of {session})" in run("sessions").out
     assert run("verify").code == 0
 
 
@@ -252,7 +254,7 @@ def test_calls_of_an_agent_are_approved_and_seen_by_hooks_as_those_of_the_sessio
 
     assert done.result["result"] == "Sent."
     assert office.sent == "ann@example.org: Hello\n"
-    assert [call["is_error"] for call in done.result["tool_calls"]] == [False, True]
+    assert [result.get("is_error", False) for result in office.results] == [False, True]
 
 
 def test_what_a_session_denies_is_denied_to_its_agents_also_when_it_goes_on(
@@ -634,7 +636,7 @@ def test_an_agent_that_fails_gives_the_exit_code_of_its_failure(
 
     assert done.code == 3
     assert done.result["error"]["type"] == "authentication_error"
-    assert f"answers in session {done.result['session_id']}" in done.err
+    assert (done.result["session_id"], "@boss hello") in accepted(run)
 
 
 def test_a_stream_has_the_events_of_both_sessions_and_text_the_answer_once(run: Run, project: Written) -> None:
@@ -680,8 +682,7 @@ def test_in_a_chat_a_person_is_asked_to_trust_and_uses_commands_and_agents(chat:
     terminal.wait_for("Hello from mock!")
     terminal.wait_for(PROMPT)
     terminal.send_line("@boss hello")
-    terminal.wait_for("@boss answers in session")
-    terminal.wait_for("Hello from mock!")
+    terminal.wait_for("completed, 1 step, 0 tokens")
     terminal.wait_for(PROMPT)
     terminal.get_by_text("Hello from mock!", exact=True).expect_count(2)
     terminal.send_key(SpecialKey.CTRL_D)
@@ -840,7 +841,7 @@ def test_who_has_said_yes_is_not_asked_at_a_terminal(chat: Chat, project: Writte
 PRICED = ("--model", "claude-x", "--price", "claude-x=1000,1000")
 
 
-def test_an_agent_is_not_asked_once_the_session_has_spent_what_it_may(
+def test_an_agent_is_no_more_asked_than_a_model_once_the_session_has_spent_what_it_may(
     run: Run, project: Written, api: FakeMessagesAPI, claude: Mapping[str, str]
 ) -> None:
     project.agent("boss")
@@ -850,8 +851,8 @@ def test_an_agent_is_not_asked_once_the_session_has_spent_what_it_may(
     done = run("--continue", "-p", "@boss Hello", *PRICED, "--output-format", "json", **claude)
 
     assert len(api.requests) == asked_before
-    assert (done.code, done.result["success"], done.result["error"]["type"]) == (2, False, "cost_limit_exceeded")
-    assert "and may spend 0.001 (--max-cost)" in done.err
+    assert (done.code, done.result["stop_reason"]) == (0, "cost_limit_exceeded")
+    assert "The session has spent what it may spend (--max-cost)" in done.err
 
 
 def test_what_agents_cost_is_told_of_and_counts_before_another_is_asked(
@@ -865,13 +866,14 @@ def test_what_agents_cost_is_told_of_and_counts_before_another_is_asked(
     first = run(*limited, stdin=b"@boss a\n/cost\n@boss b\n@boss c\n", **claude)
     again = run("--continue", *PRICED, stdin=b"/cost\n@boss d\n", **claude)
 
-    assert (len(api.requests), first.code, again.code) == (2, 2, 2)
+    assert (len(api.requests), first.code, again.code) == (2, 0, 0)
     assert "@boss, in sessions of its own: 1 answer, 1,000 tokens in, 1,000 out, cost 2\n" in first.err
     assert "With its agents: 1,000 tokens in, 1,000 out, cost 2 of at most 3 (--max-cost)" in first.err
     assert "no prices are known" not in first.err + again.err
     assert "no tokens are known of" not in first.err + again.err
     assert "@boss, in sessions of its own: 2 answers, 2,000 tokens in, 2,000 out, cost 4\n" in again.err
-    assert "the session, with the agents asked from it, has spent 4, and may spend 3" in again.err
+    assert "With its agents: 2,000 tokens in, 2,000 out, cost 4 of at most 3 (--max-cost)" in again.err
+    assert "The session has spent what it may spend (--max-cost)" in again.err
 
 
 def test_an_agent_whose_model_has_no_price_is_not_asked_where_costs_have_a_limit(
@@ -897,7 +899,7 @@ def test_what_hooks_add_is_no_message_for_an_agent(
     run("-p", "/ask", **claude)
     run("-p", "/ask May I?", **claude)
 
-    assert (asked(api, 0), api.requests[0].system) == (["@boss \n\nA hook adds:\nit is late"], None)
+    assert (asked(api, 0), api.requests[0].system) == (["A hook adds:\nit is late\n\n@boss "], None)
     assert (asked(api, 1), api.requests[1].system) == (["May I?\n\nA hook adds:\nit is late"], "You decide.")
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
-from reenact._runtime import Runtime
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.environment.model import ProviderEnvironmentFactory
@@ -25,7 +24,6 @@ from reenact.cli.settings.environment import given, home_directory
 from reenact.cli.settings.own_provider import own_provider
 from reenact.cli.settings.providers import BASE_URL, CLAUDE, MOCK, OPENAI, VARIABLES, Variables, provider_of
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.history import UsageInfo
 from reenact.domain.image import Image, check_policy_names, define
 from reenact.domain.loop.asking import ASK_USER
 from reenact.domain.loop.ledger import Price
@@ -41,9 +39,10 @@ class Answering:
 
     What `model` and `system_prompt` name holds in the place of what the session was created with. The `model` may be
     changed, which holds for environments that are made from then on; the system prompt does not hold in sessions that
-    were `begun` in this run, which were created with it. `mock` has the words for the factory if it is one of mocks.
-    Otherwise `who` answers, `variables` say how it is reached, and `default` is the model where none is named, which a
-    service with models of many kinds does not have.
+    were `begun` in this run, which were created with it. In sessions that are not `talked_in`, which are those of
+    agents, only the model holds, and only if they have that of the session in which they were called. `mock` has the
+    words for the factory if it is one of mocks. Otherwise `who` answers, `variables` say how it is reached, and
+    `default` is the model where none is named, which a service with models of many kinds does not have.
     """
 
     _factory: EnvironmentFactory
@@ -56,12 +55,16 @@ class Answering:
     model: str | None = None
     system_prompt: str | None = None
     begun: set[str] = field(default_factory=set[str])
+    talked_in: set[str] = field(default_factory=set[str])
     _created_with: str | None = None
     _changed: list[str] = field(default_factory=list[str])
     _missing: list[str] = field(default_factory=list[str])
 
     def create(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment, not yet connected."""
+        if config.session_id not in self.talked_in:
+            model = (self.model if config.model == self._created_with else None) or config.model
+            return self._factory.create(msgspec.structs.replace(config, model=model))
         instead = {"model": self.model or config.model, "system_prompt": config.system_prompt}
         if config.session_id not in self.begun:
             instead["system_prompt"] = self.system_prompt or config.system_prompt
@@ -73,10 +76,6 @@ class Answering:
         ]
         self._missing = [] if config.tools is None else _without_function(config.tools)
         return self._factory.create(msgspec.structs.replace(config, **instead))
-
-    def create_as_it_is(self, config: EnvironmentConfig) -> Environment:
-        """Return a new environment for a session in which nothing holds but what it was created with."""
-        return self._factory.create(config)
 
     def dispose(self) -> None:
         """Release what the environments share. Idempotent."""
@@ -258,12 +257,6 @@ def _words(name: str, value: str | None) -> str:
     return f"the model {value}" if name == "model" else f"another {what}"
 
 
-AGENTS = "agents"
-"""The container of the sessions in which agents answer."""
-_OF_AGENTS = "agent-"
-"""How the ids of the images of agents begin."""
-
-
 class Extending:
     """A conversation without extensions, and what there is to add to one."""
 
@@ -287,10 +280,6 @@ class Extending:
 
     def end(self) -> None:
         """End what runs beside the conversation, at once. Idempotent."""
-
-    def asked_from(self, session_id: str) -> Sequence[str]:
-        """Return the sessions of agents that were asked from this session in this run."""
-        return ()
 
     def is_command(self, line: str) -> bool:
         """Return whether the line calls a command that is not built in."""
@@ -323,18 +312,3 @@ def project_directory(console: Console) -> Path:
         return Path.cwd()
     except OSError:
         return home_directory(console.environ)
-
-
-def usage_of_agents(runtime: Runtime, session_id: str, asked_now: Iterable[str] = ()) -> list[tuple[str, UsageInfo]]:
-    """Return the names of agents, and what the session of each has used that was asked from this session.
-
-    The log names those that have answered: their answers here have the ids of their sessions. `asked_now` are those of
-    this run, also if they have not.
-    """
-    answered = (message.id for message in runtime.sessions.messages(session_id) if message.role == "assistant")
-    found: list[tuple[str, UsageInfo]] = []
-    for one in dict.fromkeys((*answered, *asked_now)):
-        session = runtime.sessions.get(one)
-        if session is not None and session.container_id == AGENTS:
-            found.append((session.image_id.removeprefix(_OF_AGENTS), runtime.sessions.usage(one)))
-    return found

@@ -220,7 +220,7 @@ class Chat(Talking):
         there = self.current.conversation
         timeout = self.current.options.timeout
         try:
-            with Page(self._console, self._screen) as page:
+            with Page(self._console, self._screen, there.session_id) as page:
                 person = page.asking(self._asking())
                 answer = act(Attending(there, page.hear, person, timeout=timeout, beside=beside or Beside()))
                 page.end(answer)

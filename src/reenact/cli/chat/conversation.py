@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol, TypeAlias, assert_never
 
@@ -24,6 +24,7 @@ from reenact.domain.image import Definition, Image, define
 from reenact.domain.messages import Block, TextBlock, check_message
 from reenact.domain.people import PendingCall
 from reenact.domain.plain import Json, JsonObject
+from reenact.domain.shards import is_child
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,7 @@ def new_session_id() -> str:
 
 
 class Hear(Protocol):
-    """Hears an event of the session; `is_own` when it is of the turn that answers the question."""
+    """Hears an event of the session, or of one below; `is_own` when it is of the turn that answers the question."""
 
     def __call__(self, event: Envelope, *, is_own: bool) -> None: ...
 
@@ -108,9 +109,9 @@ class Conversation:
     _image: Image
     session_id: str
     is_new: bool
-    container: str = CONTAINER
     _agent_id: str | None = None
     _may_have_ended = False
+    _below: dict[str, bool] = field(default_factory=dict[str, bool])
 
     def __post_init__(self) -> None:
         self._heard: SimpleQueue[Envelope | _Interrupt] = SimpleQueue()
@@ -118,17 +119,6 @@ class Conversation:
         if not self.is_new and self.runtime.sessions.get(self.session_id) is None:
             raise SessionNotFoundError(self.session_id)
         self._hears = self.runtime.events.on_all(self._heard.put)
-
-    @classmethod
-    @contextmanager
-    def beside(cls, other: Conversation, image: Image, *, container: str) -> Generator[Conversation]:
-        """Begin another conversation in the same runtime; behind the `with` block it has neither ears nor an agent."""
-        own = cls(other.runtime, image, session_id=new_session_id(), is_new=True, container=container)
-        with own._hears:
-            try:
-                yield own
-            finally:
-                own.rest()
 
     @property
     def shown_id(self) -> str:
@@ -143,11 +133,11 @@ class Conversation:
     def run(self) -> str:
         """Return the id of the session's agent; what it needs is made now."""
         if self.is_new:
-            if self.runtime.containers.get(self.container) is None:
+            if self.runtime.containers.get(CONTAINER) is None:
                 with suppress(AlreadyExistsError):  # another process was quicker
-                    self.runtime.containers.create(container_id=self.container)
+                    self.runtime.containers.create(container_id=CONTAINER)
             image = self.runtime.images.register(self._image)
-            self.runtime.sessions.create(self.container, image.id, session_id=self.session_id)
+            self.runtime.sessions.create(CONTAINER, image.id, session_id=self.session_id)
             self.is_new = False
         if self._agent_id is None or self._may_have_ended:
             self._agent_id = self.runtime.sessions.run(self.session_id)
@@ -247,8 +237,12 @@ class Conversation:
                     why_ended, deadline = timed_out(timeout), None
                 self.runtime.agents.interrupt(hearing.agent_id)
             elif heard.context.session_id != self.session_id:
+                if not self._is_below(heard.context.session_id or ""):
+                    continue
+                hear(heard, is_own=False)
+                hearing.hear_below(heard.data)
                 is_waiting = isinstance(heard.data, TurnCompleted) and heard.data.outcome == "waiting"
-                answer = hearing.left_waiting() if is_waiting and self._is_below(heard) else None
+                answer = hearing.left_waiting() if is_waiting else None
                 if answer is not None:
                     return answer
             else:
@@ -258,11 +252,13 @@ class Conversation:
                 if answer is not None:
                     return answer
 
-    def _is_below(self, event: Envelope) -> bool:
-        """Return whether the event is of a child session, or of one further below."""
-        session = self.runtime.sessions.get(event.context.session_id or "")
-        parent = None if session is None else session.parent
-        return parent is not None and self.session_id in (parent.session_id, parent.root)
+    def _is_below(self, session_id: str) -> bool:
+        """Return whether it is a child session, or one further below."""
+        if session_id not in self._below:
+            session = self.runtime.sessions.get(session_id) if is_child(session_id) else None
+            parent = None if session is None else session.parent
+            self._below[session_id] = parent is not None and self.session_id in (parent.session_id, parent.root)
+        return self._below[session_id]
 
     def _next(self, agent_id: str, deadline: float | None) -> Envelope | _Interrupt | None:
         """Return what is heard next, None if the deadline passes before.
@@ -297,23 +293,18 @@ class Beside(NamedTuple):
 _NOTHING = Beside()
 
 
-def _nobody(event: Envelope, *, is_own: bool) -> None:
-    """Hear nothing."""
-
-
 @dataclass(frozen=True)
 class Attending:
     """Asks questions in a conversation, and lets `decide` decide about the calls that wait for a person.
 
-    `timeout`, in seconds, is for the agent; how long a person thinks is not counted. `echo` hears what was heard in
-    another conversation already. What is `beside` a question goes with it.
+    `timeout`, in seconds, is for the agent; how long a person thinks is not counted. What is `beside` a question goes
+    with it.
     """
 
     conversation: Conversation
     hear: Hear
     decide: Decide
     timeout: float | None
-    echo: Hear = _nobody
     beside: Beside = _NOTHING
 
     def content_of(self, question: str) -> Content:

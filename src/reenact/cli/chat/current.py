@@ -53,6 +53,9 @@ class Current:
     _model: str = ""
     _told: set[str] = field(default_factory=set[str])
 
+    def __post_init__(self) -> None:
+        self.answerer.talked_in.add(self.conversation.session_id)
+
     @property
     def runtime(self) -> Runtime:
         """The runtime that all of the sessions are in."""
@@ -172,6 +175,7 @@ class Current:
 
     def _go_to(self, there: Conversation) -> None:
         here = self.conversation
+        self.answerer.talked_in.add(there.session_id)
         try:
             self._must_have_price(there, self.model)
             waiting = there.waiting()
@@ -199,13 +203,16 @@ class Current:
     def _must_have_price(self, conversation: Conversation, model: str | None) -> None:
         """Raise `ConfigurationError` if what the session costs has a limit, and nobody knows what is to be paid.
 
-        The `model` is the one of this run, if there is one.
+        The `model` is the one of this run, if there is one. Agents of the session may have models of their own.
         """
         if self.is_mocked:
             return
         created = definition_of(conversation, self.options.database, self.console)
-        if created.cost_limit is not None:
-            asked = self.answerer.model_of(model, created.model)
+        if created.cost_limit is None:
+            return
+        infos = [self.runtime.images.get(agent.image_id) for agent in created.agents] if not conversation.is_new else []
+        others = {info.model for info in infos if info is not None and info.model} - {created.model}
+        for asked in (self.answerer.model_of(model, created.model), *others):
             check_price(asked, self.prices, f"what session {conversation.session_id} costs has a limit (--max-cost)")
 
 

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from reenact._runtime import Runtime
-from reenact.cli.chat.answering import usage_of_agents
 from reenact.cli.chat.conversation import CONTAINER
 from reenact.cli.chat.current import Talking
 from reenact.cli.commands.log import in_words
@@ -15,6 +14,7 @@ from reenact.cli.output.answers import cut
 from reenact.cli.output.exact import plain_or_quoted
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.history import TurnInfo, UsageInfo
+from reenact.domain.legible import harmless
 from reenact.domain.loop.ledger import Spent, sum_of
 from reenact.domain.session import SessionInfo
 from reenact.domain.session_state import plus_cost
@@ -32,6 +32,8 @@ _COUNTS = {
     "cache_read_input_tokens": "read from it",
 }
 _NO_PRICES = "no prices are known (--price)"
+_AGENT = "@"
+"""How the names begin of those that have answered in the place of a model."""
 _NOTHING = "Nothing was said in this session yet."
 
 
@@ -77,42 +79,44 @@ def cost(talking: Talking, _: str) -> None:
         return
     runtime, session_id = talking.current.runtime, conversation.session_id
     used = runtime.sessions.usage(session_id)
-    others = usage_of_agents(runtime, session_id, talking.current.extending.asked_from(session_id))
-    marks = {f"@{name}" for name, _ in others}
-    models = {name: spent for name, spent in used.models.items() if name not in marks}
+    children = _used_by_children(runtime, session_id)
+    models = {name: spent for name, spent in used.models.items() if not name.startswith(_AGENT)}
     for name, spent in models.items():
         who = plain_or_quoted(name) if name else "a model without a name"
         talking.say(f"{who}: {_times('answer', spent)}, {_tokens(spent.usage)}{_cost(spent)}")
     for name, spent in used.tools.items():
         talking.say(f"{plain_or_quoted(name)}: {_times('call', spent)}{_cost(spent)}")
-    whole = Spent(
-        sum(spent.calls for spent in models.values()),
-        used.usage,
-        used.cost,
-        sum(spent.unpriced for spent in models.values()),
-    )
-    if models or not others:
+    whole = _whole(used, models)
+    if models or not children:
         talking.say(f"In all: {_tokens(used.usage)}, {_cost_of_all(whole)}{_limit(talking)}")
-    _tell_of_agents(talking, others, whole)
+    for name, spent in children.items():
+        whole = _sum(whole, spent)
+        beside = _cost(spent) or f", {_NO_PRICES}"
+        talking.say(f"@{name}, in sessions of its own: {_times('answer', spent)}, {_tokens(spent.usage)}{beside}")
+    if children:
+        talking.say(f"With its agents: {_tokens(whole.usage)}, {_cost_of_all(whole)}{_limit(talking)}")
     turns = runtime.sessions.turns(conversation.session_id)
     last = [turn for turn in turns if turn.message_id == turns[-1].message_id]
-    if any(turn.usage for turn in last) or not others:
+    if any(turn.usage for turn in last) or not children:
         talking.say(f"The last answer: {_last(last)}")
 
 
-def _tell_of_agents(talking: Talking, others: Sequence[tuple[str, UsageInfo]], own: Spent) -> None:
-    """Tell what agents have used that were asked from here, and what that comes to together."""
-    together = own
-    for name in dict.fromkeys(name for name, _ in others):
-        spent = Spent()
-        for one in (usage for agent, usage in others if agent == name):
-            calls = sum(each.calls for each in one.models.values())
-            spent = _sum(spent, Spent(calls, one.usage, one.cost, one.unpriced))
-        together = _sum(together, spent)
-        beside = _cost(spent) or f", {_NO_PRICES}"
-        talking.say(f"@{name}, in sessions of its own: {_times('answer', spent)}, {_tokens(spent.usage)}{beside}")
-    if others:
-        talking.say(f"With its agents: {_tokens(together.usage)}, {_cost_of_all(together)}{_limit(talking)}")
+def _used_by_children(runtime: Runtime, session_id: str) -> dict[str, Spent]:
+    """Return what the child sessions have used, and those below, by the names of their agents."""
+    found: dict[str, Spent] = {}
+    for child in runtime.sessions.list(parent=session_id):
+        image, used = runtime.images.get(child.image_id), runtime.sessions.usage(child.id)
+        name = child.image_id if image is None else harmless(image.name)
+        own = _whole(used, used.models)
+        for one, spent in ((name, own), *_used_by_children(runtime, child.id).items()):
+            found[one] = _sum(found.get(one, Spent()), spent)
+    return found
+
+
+def _whole(used: UsageInfo, models: Mapping[str, Spent]) -> Spent:
+    """Return what was used in all, by so many answers of these models."""
+    calls, unpriced = sum(one.calls for one in models.values()), sum(one.unpriced for one in models.values())
+    return Spent(calls, used.usage, used.cost, unpriced)
 
 
 def _sum(one: Spent, other: Spent) -> Spent:

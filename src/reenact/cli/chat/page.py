@@ -10,6 +10,7 @@ from typing import NamedTuple, Self, TypeAlias
 from rich.console import Console as Screen
 from rich.text import Text
 
+from reenact.cli.chat.children import Beneath, Children
 from reenact.cli.chat.conversation import Decide, Decision
 from reenact.cli.editor.keyboard import typed_ahead
 from reenact.cli.interrupts import around_stops
@@ -77,8 +78,10 @@ class Page:
     _under: tuple[str | None, int] | None = None
     """The call of which the line is the last that is shown, and how much was logged before."""
 
-    def __init__(self, console: Console, screen: Screen) -> None:
+    def __init__(self, console: Console, screen: Screen, session_id: str) -> None:
         self._console = console
+        self._session_id = session_id
+        self._children = Children()
         self._screen = screen
         is_styled = can_be_styled(screen) and not console.in_ci
         answers = console.screen(console.out)
@@ -148,10 +151,15 @@ class Page:
 
     def hear(self, event: Envelope, *, is_own: bool) -> None:
         """Show what there is to see; what is logged meanwhile stands before it, or behind the text that is open."""
-        if self._live is not None and is_own:
+        if is_own:
             self._tokens.hear(event.data)
+        if self._live is not None and is_own:
             self._live.model, self._live.tokens = self._tokens.model, self._tokens.count
         with TERMINAL_LOCK.lock:
+            if event.context.session_id != self._session_id:
+                self._show_beneath(self._children.hear(event, self._call_line))
+                return
+            self._show_beneath(self._children.hear_own(event.data))
             match event.data:
                 case TextDelta(text=text) if text:
                     self._write(self._text, text)
@@ -251,18 +259,36 @@ class Page:
             self._calls[call_id] = _Call(name, line)
 
     def _show_result(self, event: ToolResult) -> None:
-        self._begin_block(_CALLS)
-        width = width_of(self._screen)
+        """Show the beginning of a result: of a child session one line, behind how that has ended."""
+        width = width_of(self._screen) - len(self._margin)
         style = "red" if event.is_error else "dim"
-        call = self._calls.get(event.id or "")
-        if self._under != (event.id, TERMINAL_LOCK.written) or event.id is None:
-            line = plain_or_quoted(event.name or "") if call is None else call.line
-            self._line(cut(line, width - len(_INDENT)), _INDENT, "bold dim")
+        self._stand_under(event.id, event.name or "")
         self._under = None
-        error = "error: " if event.is_error else ""
-        first, *others = result_lines(event.result, width - len(self._margin))
-        for line in (cut(f"{error}{first}", width - len(self._margin)), *others):
-            self._line(line, self._margin, style)
+        lines = result_lines(event.result, width)
+        ended = self._children.end_of(event.id)
+        if ended is not None:  # the answer of one that a person has asked follows
+            is_shown = self._tokens.is_agent and not event.is_error
+            lines = [ended if is_shown else f"{ended}: {' '.join(lines)}"]
+        elif event.is_error:
+            lines[0] = f"error: {lines[0]}"
+        for line in lines:
+            self._line(cut(line, width), self._margin, style)
+
+    def _show_beneath(self, line: Beneath | None) -> None:
+        """Show what a child session does, where a person looks on."""
+        if line is not None and self._live is not None:
+            self._stand_under(line.call_id)
+            head = f"{self._margin}{_INDENT * line.depth}"
+            self._line(cut(line.text, width_of(self._screen) - len(head)), head, "dim")
+            self._under = line.call_id, TERMINAL_LOCK.written
+
+    def _stand_under(self, call_id: str | None, name: str = "") -> None:
+        """Let what follows stand under the call, whose line is shown again if it is not the last one."""
+        self._begin_block(_CALLS)
+        if self._under != (call_id, TERMINAL_LOCK.written) or call_id is None:
+            call = self._calls.get(call_id or "")
+            line = plain_or_quoted(name) if call is None else call.line
+            self._line(cut(line, width_of(self._screen) - len(_INDENT)), _INDENT, "bold dim")
 
     def _note(self, text: str, style: str) -> None:
         self._show_held()
@@ -323,6 +349,11 @@ class _Tokens:
 
     def __init__(self) -> None:
         self._characters = 0
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether it is no model: a person has asked an agent."""
+        return self.model.startswith("@")
 
     @property
     def count(self) -> int:

@@ -45,8 +45,7 @@ from reenact.cli.output.streams import gives
 from reenact.cli.parsing.options import OutputFormat, TalkOptions
 from reenact.cli.settings.configuration import functions_of, load_guards, read_prices
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
-from reenact.domain.events import Envelope
-from reenact.domain.image import Image, define
+from reenact.domain.image import Image, define, tool_names
 from reenact.domain.messages import check_message, check_text
 from reenact.domain.people import PendingCall
 from reenact.domain.turns import REJECTED
@@ -105,8 +104,6 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
         prices = read_prices(options.prices)
         guarding = load_guards(options.guards)
         base = msgspec.structs.replace(image_of(options), guards=guarding.named)
-        image = added.image(base, goes_on=options.goes_on)
-        check_policy(options, image)
         answerer, llm = answering(
             console.environ,
             provider=options.provider,
@@ -117,17 +114,19 @@ def _conversation(options: TalkOptions, console: Console, added: Extending) -> G
         )
         console.variables = answerer.variables
         if not options.goes_on:
-            answerer.check_model(image.model)
-        functions = functions_of(image.tools)
+            answerer.check_model(base.model)
         if answerer.mock is None:
             prices = {**answerer.known_prices, **prices}
         try:
+            environment = added.environment(answerer)
+            image = added.image(base, goes_on=options.goes_on)
+            check_policy(options, image)
             database = log_to_write(options.database, console)
             runtime = SharedRuntime.open(
                 database,
-                environment=added.environment(answerer),
+                environment=environment,
                 llm=llm,
-                tools=functions,
+                tools=functions_of(image.tools),
                 guards=guarding.functions,
                 prices=prices,
             )
@@ -281,10 +280,6 @@ class Script(Talking):
         """Print why a command did not do what it is for."""
         self._end(unasked(self.current.conversation.shown_id, problem_of(error)))
 
-    def _echo(self, event: Envelope, *, is_own: bool) -> None:
-        """Print an event, if events are printed; the answer in it is there already."""
-        self._output.hear(event, is_own=False)
-
     def show(self, act: Callable[[Attending], Answer]) -> None:
         """Print the answer."""
         unattended = Unattended(self._options.allowed_tools, self._console.warn)
@@ -293,11 +288,10 @@ class Script(Talking):
             self._output.hear,
             unattended,
             timeout=self._options.timeout,
-            echo=self._echo,
         )
         with self._console.within(self._options.timeout):
             answer = act(attending)
-            if unattended.gave_up and answer.stop_reason == REJECTED:
+            if unattended.gave_up and (answer.stop_reason == REJECTED or answer.problem is not None):
                 answer = msgspec.structs.replace(answer, problem=UNAPPROVED)
             self._end(answer)
 
@@ -382,8 +376,7 @@ def unknown(allowed: Sequence[str], known: Collection[str], *, has_servers: bool
 def _tools_of(image: Image, conversation: Conversation) -> list[str] | None:
     """Return the names of the session's tools; None if it was created with another revision of its image."""
     if conversation.is_new:
-        definition = define(image, IMAGE)
-        return [tool.name for tool in definition.tools] + [str(tool.get("name")) for tool in definition.api_tools]
+        return [*tool_names(define(image, IMAGE))]
     session = conversation.runtime.sessions.get(conversation.session_id)
     created_with = None if session is None else conversation.runtime.images.get(session.image_id)
     if session is None or created_with is None or created_with.revision != session.image_revision:

@@ -13,18 +13,24 @@ import msgspec
 
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory
 from reenact.cli.chat.answering import Answering, Extending, project_directory
-from reenact.cli.chat.conversation import IMAGE, Attending, Conversation
-from reenact.cli.extensions.delegation import DelegatedAnswers, DelegatingEnvironment, Delegation
+from reenact.cli.chat.conversation import IMAGE, Approved, Attending, Conversation, Decision
+from reenact.cli.chat.current import definition_of
+from reenact.cli.extensions.agents import AgentTools, answering_for_agents
 from reenact.cli.extensions.page import loaded, may_trust, not_in_force, why_not
 from reenact.cli.interrupts import interrupting
 from reenact.cli.output.answers import Answer, unasked
 from reenact.cli.output.console import Console
-from reenact.cli.output.failures import INTERRUPTED, ExitCode, Problem, timed_out
+from reenact.cli.output.failures import INTERRUPTED, ExitCode, Problem, problem_of, timed_out
 from reenact.cli.parsing.options import TalkOptions
+from reenact.cli.settings.configuration import read_prices, user_name
+from reenact.domain.errors import ReenactError
+from reenact.domain.events import ChildStarted, Envelope
 from reenact.domain.image import Image, define
 from reenact.domain.legible import harmless
+from reenact.domain.loop.ledger import Price
+from reenact.domain.people import PendingCall
 from reenact.extensions.firing import GuardedToolbox, Hooks, Verdict
-from reenact.extensions.kinds import TOOL, called_agent, called_command, skill_tool, with_skills
+from reenact.extensions.kinds import TOOL, Agent, called_agent, called_command, missing_tools, skill_tool, with_skills
 from reenact.extensions.loading import Extensions, Withheld
 
 _TOLD = 5
@@ -74,6 +80,7 @@ class Extended(Extending):
     _options: TalkOptions
     _console: Console
     asks: bool
+    _prices: Mapping[str, Price] | None = None
     _context = ""
     _unbegun: Problem | None = None
 
@@ -85,11 +92,11 @@ class Extended(Extending):
             cwd=project_directory(self._console),
             warn=self._console.warn,
         )
-        self._delegation = Delegation(self._options, self._console, self._extensions.skills)
+        self._agents = AgentTools(self._extensions, self._console.warn)
         self._patience = Patience(self._options.timeout)
 
     def image(self, image: Image, *, goes_on: bool) -> Image:
-        """Return the image with the skills in its system prompt, and the tool that loads them."""
+        """Return the image with the skills in its system prompt, the tool that loads them, and the agents as tools."""
         skills = self._extensions.skills
         if skills:
             if any(spec.name == TOOL for spec in define(image, IMAGE).tools):
@@ -98,12 +105,13 @@ class Extended(Extending):
                 prompt = image.system_prompt if goes_on else with_skills(image.system_prompt, skills.values())
                 tools = (*image.tools, skill_tool(skills))
                 image = msgspec.structs.replace(image, tools=tools, system_prompt=prompt)
-        return image
+        return image if goes_on else self._agents.added_to(image, self._prices)
 
     def environment(self, answerer: Answering) -> EnvironmentFactory:
-        """Return what makes environments whose tools are under the eyes of hooks, and which bring answers back."""
-        self._delegation.answerer = answerer
-        return _Factory(answerer, self._hooks, self._delegation.answers)
+        """Return what makes environments whose tools are under the eyes of hooks, and which call agents by name."""
+        if answerer.mock is None:
+            self._prices = {**answerer.known_prices, **read_prices(self._options.prices)}
+        return _Factory(answerer, self._hooks, self._extensions.agents)
 
     def begin(self, conversation: Conversation) -> None:
         """Tell the hooks; what they say goes to the model with the first message, whose time they take."""
@@ -138,6 +146,8 @@ class Extended(Extending):
             return unasked(conversation.shown_id, unbegun)
         if isinstance(expanded, Problem):
             return unasked(conversation.shown_id, expanded)
+        if conversation.is_new:
+            self._agents.register(conversation.runtime)
         try:
             return self._asked(attending, question, expanded)
         finally:
@@ -166,10 +176,6 @@ class Extended(Extending):
         elif answer.problem is not None and answer.problem.code == ExitCode.TIMEOUT:
             answer = msgspec.structs.replace(answer, problem=self._patience.over())
         return answer
-
-    def asked_from(self, session_id: str) -> Sequence[str]:
-        """Return the sessions of agents that were asked from this session in this run."""
-        return tuple(self._delegation.asked.get(session_id, ()))
 
     def is_command(self, line: str) -> bool:
         """Return whether the line calls one of the commands."""
@@ -217,19 +223,44 @@ class Extended(Extending):
         return line if command is None else command.message(called[1])
 
     def _answered(self, attending: Attending, line: str, *added: str) -> Answer:
-        """Ask what the line says, with what hooks add behind it."""
-        whole = _joined(line, *added)
+        """Ask what the line says, with what hooks add behind it; they do not make a message of a name alone."""
         called = called_agent(line)
+        whole = _joined(line, *added) if called or not called_agent(_joined(line, *added)) else _joined(*added, line)
         if called is None or not self._extensions.agents:
             return attending.ask(whole)
-        name, message = called
+        name = called[0]
         agent = self._extensions.agents.get(name)
         if agent is None:
             near = get_close_matches(name, self._extensions.agents, n=1)
             meant = f"; there is @{near[0]}" if near else ""
             self._console.say(f"there is no agent @{name}, so the message goes to the model as it is{meant}")
             return attending.ask(whole)
-        return self._delegation.ask(attending, agent, _joined(message, *added), whole)
+        return self._asked_of(agent, attending, whole)
+
+    def _asked_of(self, agent: Agent, attending: Attending, whole: str) -> Answer:
+        """Let the agent answer the message, whose turn begins with a call of it: nobody else is asked about that."""
+        conversation = attending.conversation
+        session = definition_of(conversation, self._options.database, self._console)
+        try:
+            tool = self._agents.tool_for(agent, session, attending.beside)
+        except ReenactError as error:
+            return unasked(conversation.shown_id, problem_of(error))
+        missing = missing_tools(agent, session)
+        if missing:
+            self._console.warn(f"@{agent.name} lists tools that are not available: {', '.join(missing)}")
+        if self._agents.image_of(agent, session).id != tool.image_id:
+            self._console.warn(f"@{agent.name} answers as it was when the session was created; /new takes it as it is")
+
+        def hear(event: Envelope, *, is_own: bool) -> None:
+            if isinstance(event.data, ChildStarted) and not self.asks:
+                self._console.say(f"@{agent.name} answers in session {event.data.child_id}")
+            attending.hear(event, is_own=is_own)
+
+        def decide(pending: Sequence[PendingCall]) -> Sequence[Decision] | None:
+            own = [call for call in pending if (call.session_id, call.name) == (conversation.session_id, agent.name)]
+            return [Approved(call=call, by=user_name()) for call in own] or attending.decide(pending)
+
+        return replace(attending, hear=hear, decide=decide).ask(whole)
 
     def _tell(
         self, event: str, conversation: Conversation, *, about: str = "", facts: Mapping[str, object]
@@ -239,20 +270,18 @@ class Extended(Extending):
 
 @dataclass
 class _Factory:
-    """Makes the environments: with hooks around their tools, and with the answers of agents in a person's session."""
+    """Makes the environments: with hooks around their tools, and with agents that are called by name."""
 
     _answerer: Answering
     _hooks: Hooks
-    _answers: DelegatedAnswers
+    _agents: Mapping[str, Agent]
 
     def create(self, config: EnvironmentConfig) -> Environment:
         """Return a new environment, not yet connected."""
         if config.tools is not None and self._hooks.listen_to(*_OF_TOOLS):
             guarded = GuardedToolbox(config.tools, self._hooks, config.session_id)
             config = msgspec.structs.replace(config, tools=guarded)
-        if config.session_id in self._answers.children:
-            return self._answerer.create_as_it_is(config)
-        return DelegatingEnvironment(self._answerer.create(config), config.session_id, self._answers)
+        return answering_for_agents(self._answerer.create(config), config, self._agents)
 
     def dispose(self) -> None:
         """Release what the environments share. Idempotent."""

@@ -11,10 +11,11 @@ from rich.cells import cell_len, set_cell_size
 
 from reenact.cli.output.console import Console
 from reenact.cli.output.exact import on_one_line, plain_or_quoted
-from reenact.cli.output.failures import Problem, problem_of_turn
+from reenact.cli.output.failures import AGENT_FAILED, Problem, problem_of_turn
 from reenact.cli.settings.values import OutputFormat
 from reenact.domain.events import (
     AssistantMessage,
+    ChildEnded,
     Envelope,
     ErrorMessage,
     EventData,
@@ -76,9 +77,14 @@ def unasked(session_id: str, problem: Problem) -> Answer:
 
 
 class Hearing:
-    """Gathers an answer from what is heard of it, until the last of its turns is over."""
+    """Gathers an answer from what is heard of it, until the last of its turns is over.
+
+    What its child sessions have used counts for it.
+    """
 
     _failure: Problem | None = None
+    _below: Problem | None = None
+    _cost: float | None = None
 
     def __init__(
         self, session_id: str, agent_id: str, turn_ids: Sequence[str], pending: Iterable[PendingCall | ToolCallInfo]
@@ -89,6 +95,7 @@ class Hearing:
         self._turn_ids = list(turn_ids)
         self._calls = {call.id: CallMade(id=call.id, name=call.name, input=call.arguments) for call in pending}
         self._text: list[str] = []
+        self._usage: dict[str, int] = {}
 
     def is_own(self, event: Envelope) -> bool:
         """Return whether the event is of a turn that belongs to the answer."""
@@ -107,19 +114,26 @@ class Hearing:
             TurnCompleted(turn_id="", outcome="waiting", stop_reason="tool_use"), waits=True, problem=None
         )
 
+    def hear_below(self, event: EventData) -> None:
+        """Take in an event of a child session."""
+        if isinstance(event, ErrorMessage):
+            self._below = problem_of_turn(event.type, event.message)
+
     def hear(self, event: Envelope, why_ended: Problem) -> Answer | None:
         """Take in an event of the session; return the answer once it is over.
 
         `why_ended` is what ended the turn if the turn says no more than that it was interrupted.
         """
         self._hear_of_call(event.data)  # which may be answered while no turn is under way
+        if isinstance(event.data, ChildEnded):
+            self._usage, self._cost = sum_of(self._usage, event.data.usage), plus_cost(self._cost, event.data.cost)
         if not self.is_own(event):
             return None
         match event.data:
             case AssistantMessage(message=message) if message.text:
                 self._text.append(message.text)
-            case ErrorMessage():
-                self._failure = problem_of_turn(event.data.type, event.data.message)
+            case ErrorMessage(type=kind, message=message):
+                self._failure = (kind == AGENT_FAILED and self._below) or problem_of_turn(kind, message)
             case TurnCompleted(turn_id=turn_id, outcome=outcome) if turn_id == self._turn_ids[-1]:
                 is_whole = outcome in ("completed", "waiting")
                 problem = None if is_whole else self._failure or why_ended
@@ -142,8 +156,8 @@ class Hearing:
             stop_reason=turn.stop_reason,
             stop_sequence=turn.stop_sequence,
             stop_details=turn.stop_details,
-            usage=turn.usage,
-            cost=turn.cost,
+            usage=sum_of(turn.usage, self._usage) if self._usage else turn.usage,
+            cost=plus_cost(turn.cost, self._cost),
             duration=turn.duration,
             tool_calls=tuple(self._calls.values()),
             waits=waits,

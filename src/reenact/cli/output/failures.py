@@ -141,8 +141,9 @@ OF_TURNS: Final[Mapping[str, ExitCode]] = {
     "request_too_large": ExitCode.USAGE,
     "driver_error": ExitCode.UNEXPECTED,
 }
-
 """The types of failed turns, as `error` events have them; any other is unexpected."""
+AGENT_FAILED = "agent_failed"
+"""The type of a turn that failed because the agent did that a person had asked. Why that failed is the exit code."""
 UNEXPECTED = "internal_error"
 """The type of a failure that nobody has thought of."""
 INTERRUPTED = Problem(ExitCode.INTERRUPTED, "interrupted", "interrupted")

@@ -1,0 +1,72 @@
+"""What a person sees of child sessions, below the calls that they are: what they call, and how they have ended."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from reenact.domain.events import ChildEnded, ChildStarted, Envelope, EventData, ToolStarted
+from reenact.domain.loop.ledger import sum_of
+from reenact.domain.plain import Json
+
+CallLine = Callable[[str, Json], str]
+"""Returns a call on one line."""
+
+
+class _Child(NamedTuple):
+    """A child session: the session's own call that it is below, how deep it is below it, and what it has used."""
+
+    call_id: str
+    depth: int
+    steps: int = 0
+    tokens: int = 0
+
+
+class Beneath(NamedTuple):
+    """A line that stands below a call, so deep."""
+
+    call_id: str
+    depth: int
+    text: str
+
+
+class Children:
+    """The child sessions that have started while an answer was shown."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, _Child] = {}
+        self._ends: dict[str, str] = {}
+
+    def hear(self, event: Envelope, call_line: CallLine) -> Beneath | None:
+        """Take in an event of a child session, or of one below; return the line that shows it, if one does."""
+        child = self._known.get(event.context.session_id or "")
+        if child is None:
+            return None
+        match event.data:
+            case ChildStarted(child_id=child_id):
+                self._known[child_id] = _Child(child.call_id, child.depth + 1)
+            case ToolStarted(name=name, input=arguments):
+                return Beneath(child.call_id, child.depth, call_line(name, arguments))
+            case _:
+                pass
+        return None
+
+    def hear_own(self, event: EventData) -> Beneath | None:
+        """Take in an event of the session itself; return the line that shows it, if one does."""
+        match event:
+            case ChildStarted(call_id=call_id, child_id=child_id, detached=False):
+                self._known[child_id] = _Child(call_id, 0)
+                return Beneath(call_id, 0, f"session {child_id}")
+            case ChildEnded(call_id=call_id, child_id=child_id) if child_id in self._known:
+                known = self._known[child_id]
+                steps, tokens = known.steps + event.steps, known.tokens + sum(sum_of(event.usage, {}).values())
+                self._known[child_id] = known._replace(steps=steps, tokens=tokens)
+                counted = f"{steps} step{'' if steps == 1 else 's'}, {tokens:,} token{'' if tokens == 1 else 's'}"
+                self._ends[call_id] = f"{event.outcome}, {counted}"
+            case _:
+                pass
+        return None
+
+    def end_of(self, call_id: str | None) -> str | None:
+        """Return in words how the child session ended that the call is, None if it is none."""
+        return self._ends.get(call_id or "")

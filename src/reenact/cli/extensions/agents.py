@@ -1,0 +1,199 @@
+"""Agents as tools of a session, and the turns that begin with a call of one because a person has typed its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import msgspec
+
+from reenact._runtime import Runtime
+from reenact.actors.environment.api import (
+    ConsumerProxy,
+    Effector,
+    Environment,
+    EnvironmentConfig,
+    EnvironmentProxy,
+    Handler,
+    Receptor,
+    SystemBusConsumer,
+    SystemBusProducer,
+)
+from reenact.cli.chat.conversation import IMAGE, Beside
+from reenact.cli.output.failures import AGENT_FAILED
+from reenact.cli.settings.configuration import check_price
+from reenact.domain.children import AgentTool, agent_tool
+from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
+from reenact.domain.events import (
+    Envelope,
+    MessageStart,
+    MessageStop,
+    StepStarted,
+    StreamData,
+    StreamError,
+    TextDelta,
+    ToolCall,
+    TurnStarted,
+)
+from reenact.domain.image import Definition, Image, define, tool_names
+from reenact.domain.legible import harmless
+from reenact.domain.loop.ledger import Price
+from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.turns import TOOL_USE
+from reenact.extensions.kinds import Agent, called_agent, image_of
+from reenact.extensions.loading import Extensions
+
+_SCHEMA = agent_tool("any", description="").told().input_schema
+"""By which an agent is known among the tools."""
+_BEGINNINGS = frozenset({TurnStarted.event_type, StepStarted.event_type})
+
+
+class AgentTools:
+    """The agents of extensions as tools of the sessions that are created."""
+
+    def __init__(self, extensions: Extensions, warn: Callable[[str], object]) -> None:
+        self._agents = extensions.agents
+        self._skills = tuple(extensions.skills.values())
+        self._warn = warn
+        self._images: dict[str, Image] = {}
+
+    def added_to(self, image: Image, prices: Mapping[str, Price] | None) -> Image:
+        """Return the image with the agents among its tools, having warned of those that cannot be.
+
+        If there are `prices`, a model must have one where what a session costs has a limit.
+        """
+        session, tools = define(image, IMAGE), [*image.tools]
+        for name, agent in self._agents.items():
+            try:
+                if name in tool_names(session):
+                    raise ConfigurationError("the session has a tool of this name")
+                if session.cost_limit is not None and agent.model and prices is not None:
+                    check_price(agent.model, prices, "what its session costs has a limit (--max-cost)")
+                called = self.image_of(agent, session)
+                tool = agent_tool(name, called.id, description=agent.description)
+            except ReenactError as error:
+                self._warn(f"@{name} cannot be asked: {harmless(str(error))}")
+            else:
+                tools.append(tool)
+                self._images[tool.image_id] = called
+        return msgspec.structs.replace(image, tools=tuple(tools))
+
+    def register(self, runtime: Runtime) -> None:
+        """Register the images of the agents that were added."""
+        for image in self._images.values():
+            runtime.images.register(image)
+
+    def image_of(self, agent: Agent, session: Definition) -> Image:
+        """Return the image that the agent would have in the session, if that were created now."""
+        return image_of(agent, session, self._skills)
+
+    def tool_for(self, agent: Agent, session: Definition, beside: Beside) -> AgentTool:
+        """Return the tool that the agent is in the session.
+
+        Raises:
+            ConfigurationError: it is none of its tools.
+            InvalidInputError: it would be told what is no text.
+        """
+        who, tool = f"@{agent.name} is not asked", next((one for one in session.agents if one.name == agent.name), None)
+        if tool is None:
+            raise ConfigurationError(f"{who}: the session was created without it; a new one may have it")
+        if not all(isinstance(block, TextBlock) for block in beside.behind):
+            raise InvalidInputError(f"{who}: agents are told text alone, no images and no PDF")
+        return tool
+
+
+class Asked(NamedTuple):
+    """What a person has asked of an agent; the `result` of the call, once there is one."""
+
+    name: str
+    prompt: str
+    result: ToolResultBlock | None = None
+
+
+def asked_in(conversation: Sequence[Said], names: Collection[str]) -> Asked | None:
+    """Return what an agent is asked by the message that the conversation ends with, or by the one before its call."""
+    match conversation[-3:]:
+        case [asking, Said(content=(ToolUseBlock() as call,)), Said(content=(ToolResultBlock() as result,))]:
+            asked = _asked_by(asking, names)
+            is_its_call = asked is not None and (call.name, call.id) == (asked.name, result.tool_use_id)
+            return asked._replace(result=result) if asked is not None and is_its_call else None
+        case [*_, last]:
+            return _asked_by(last, names)
+        case _:
+            return None
+
+
+def _asked_by(said: Said, names: Collection[str]) -> Asked | None:
+    """Return what the message asks of an agent: what is typed behind its name, with all else that is told as text."""
+    texts = [block.text for block in said.content if isinstance(block, TextBlock) and said.role == "user"]
+    for place, text in enumerate(texts):
+        called = called_agent(text)
+        if called is not None and called[0] in names:
+            return Asked(called[0], "".join((*texts[:place], called[1], *texts[place + 1 :])))
+    return None
+
+
+def answering_for_agents(inner: Environment, config: EnvironmentConfig, names: Collection[str]) -> Environment:
+    """Return an environment that calls the agents of these names that a person asks, and leaves all else to another.
+
+    The answer of an agent is that of the turn. It looks at nothing but the conversation that it is given, so that a
+    turn goes on after a crash as any other does.
+    """
+    tools = () if config.tools is None else config.tools.specs()
+    agents = [one.name for one in tools if one.name in names and one.input_schema == _SCHEMA]
+    receptor = _Receptor(inner.receptor)
+    return EnvironmentProxy(inner, receptor, _Effector(inner.effector, receptor, agents, config.new_id))
+
+
+def _said(asked: Asked, call_id: str) -> tuple[StreamData, ...]:
+    """Return what is said in the place of the model: the call, or what has come of it."""
+    start, result = MessageStart(model=f"@{asked.name}"), asked.result
+    if result is None:
+        call = ToolCall(id=call_id, name=asked.name, input={"prompt": asked.prompt})
+        return (start, call, MessageStop(stop_reason=TOOL_USE))
+    told = str(result.content)
+    if result.is_error:
+        return (StreamError(type=AGENT_FAILED, message=told),)
+    return (start, TextDelta(text=told), MessageStop())
+
+
+@dataclass
+class _Receptor:
+    """The other's way in, by which something is said in the place of the model, too."""
+
+    _inner: Receptor
+    producer: SystemBusProducer | None = None
+
+    def connect(self, producer: SystemBusProducer) -> None:
+        """Emit to this producer from now on."""
+        self.producer = producer
+        self._inner.connect(producer)
+
+
+@dataclass
+class _Effector:
+    """The other's way out, which does not hear of the steps in which an agent is called or has answered."""
+
+    _inner: Effector
+    _receptor: _Receptor
+    _names: Collection[str]
+    _new_id: Callable[[str], str]
+
+    def connect(self, consumer: SystemBusConsumer) -> None:
+        """Act on what this consumer hears."""
+
+        def asked() -> Asked | None:
+            return asked_in(consumer.conversation(), self._names)
+
+        def act(event: Envelope) -> None:
+            found, producer = asked(), self._receptor.producer
+            if found is not None and producer is not None:
+                producer.emit_all(_said(found, self._new_id("call")), turn_id=str(event.data["turn_id"]))
+
+        def sieved(handler: Handler) -> Handler:
+            return lambda event: None if event.type in _BEGINNINGS and asked() else handler(event)
+
+        for beginning in _BEGINNINGS:
+            consumer.on(beginning, act)
+        self._inner.connect(ConsumerProxy(consumer, sieved))
