@@ -139,9 +139,28 @@ def _copy(log: str, copy: str) -> None:
                 connection.execute(SQL("CREATE TABLE {new} (LIKE {old} INCLUDING ALL)").format(**names))
                 if schema != old or table not in _OF_NODES:
                     connection.execute(SQL("INSERT INTO {new} SELECT * FROM {old}").format(**names))
+            # A copy of a table gives its indexes names of their own.
+            for index, _ in _indexes_in(target):
+                connection.execute(SQL("DROP INDEX {}").format(Identifier(target, index)))
+            for _, made in _indexes_in(schema):
+                connection.execute(made.replace(schema, target).encode())
         for statement in OWNERSHIP_TABLES:
             if "CREATE VIEW" in statement or "CREATE FUNCTION" in statement:
                 connection.execute(statement.format(schema=new).encode())
+
+
+def _indexes_in(schema: str) -> list[tuple[str, str]]:
+    """Return the indexes that are none of a key, each with the statement that makes it."""
+    return (
+        _connection()
+        .execute(
+            "SELECT relname, pg_get_indexdef(indexrelid) FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid"
+            " WHERE relnamespace = (SELECT oid FROM pg_namespace WHERE nspname = %s)"
+            " AND NOT EXISTS (SELECT FROM pg_constraint WHERE conindid = indexrelid)",
+            [schema],
+        )
+        .fetchall()
+    )
 
 
 def _drop(schema: str) -> None:
