@@ -57,6 +57,12 @@ def templates() -> Environment:
     return made
 
 
+def compile_templates() -> None:
+    """Compile all templates now, which takes half a second, so that nobody's first page waits for that."""
+    for name in templates().list_templates():
+        templates().get_template(name)
+
+
 def render(page: Page, **frame: object) -> str:
     """Return the page as HTML; `frame` is what all pages have."""
     return templates().get_template(page.template).render(**frame, **page.values)

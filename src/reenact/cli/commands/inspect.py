@@ -14,7 +14,7 @@ from reenact.cli.output.failures import ExitCode, ServerEndedError
 from reenact.cli.parsing.options import InspectOptions
 from reenact.cli.settings.configuration import user_name
 from reenact.domain.errors import ConfigurationError
-from reenact.inspector import Inspector, Source
+from reenact.inspector import Inspector, Source, compile_templates
 from reenact.server.service import read_tokens
 
 LOOK_AROUND = 1.0
@@ -33,6 +33,7 @@ def inspect(options: InspectOptions, console: Console) -> int:
     database = log_to_read(options.database, console)
     if database is None:
         return ExitCode.SUCCESS
+    compile_templates()
     with (
         stopping() as is_asked_to_stop,
         connected(options) as owner,
