@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact import Runtime
+from reenact import Audit, Runtime
 from reenact.actors.journal.verify import verify
 from reenact.actors.session import Recovery
 from reenact.testing import Crash, CrashPoint, CrashTest, Reporter
@@ -60,6 +60,12 @@ def under_way(log: str) -> set[str]:
     return {turn.id for turn in turns if turn is not None}
 
 
+def is_whole(log: str) -> bool:
+    """Return whether the audit finds nothing wrong: in the chains, in what parents and children say, in the tables."""
+    with Audit.open(log) as audit:
+        return audit.verify().is_whole
+
+
 def answers_in(runtime: Runtime) -> Counter[str]:
     """Return how often the sessions of the family have said what, last."""
     return Counter(runtime.sessions.messages(one.id)[-1].text for one in runtime.sessions.list())
@@ -97,6 +103,7 @@ def test_a_family_whose_process_is_killed_answers_each_call_once(
         check(runtime, resumed=left if recovery == "resume" else ())
         if recovery == "resume":
             assert answers_in(runtime) == {"top": 1, "middle": 1, "sent": 1, "two": 1}
+    assert is_whole(log)
 
 
 @pytest.mark.parametrize("second", [Crash(point, nth) for point in AROUND_A_COMMIT for nth in (1, 3)], ids=str)
@@ -115,3 +122,4 @@ def test_a_child_that_is_killed_in_the_middle_twice_is_resumed_once(
         all_answered_once(runtime)
         check(runtime, resumed=left)
         assert answers_in(runtime) == {"top": 1, "middle": 1, "sent": 1, "two": 1}
+    assert is_whole(log)
