@@ -231,3 +231,14 @@ class Timer(Frozen):
 
     stream: str
     due: int
+
+
+class DataKey(Frozen):
+    """A key of a log as it stands there: wrapped by a key ring, None once it was destroyed.
+
+    `stream` is what it encrypts, "" for everything that has no key of its own. The id is 16 hexadecimal digits.
+    """
+
+    id: str
+    stream: str
+    wrapped: bytes | None

@@ -197,6 +197,43 @@ class TurnTimeoutError(RequestTimeoutError):
         self.turn_id = turn_id
 
 
+class SessionForgottenError(ReenactError):
+    """The session was forgotten: what was said in it can be read by nobody any more."""
+
+    code = "session_forgotten"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(f"session {session_id!r} was forgotten; its content is gone for good")
+        self.session_id = session_id
+
+
+class SessionNotEncryptedError(ReenactError):
+    """The session, or a part of it, was recorded without keys, so that there is no key to destroy."""
+
+    code = "session_not_encrypted"
+
+    def __init__(self, session_id: str) -> None:
+        super().__init__(
+            f"session {session_id!r} was recorded without keys, at least in part, and cannot be forgotten; "
+            "a log that is opened with keys=KeyRing.file(path) encrypts what comes from then on"
+        )
+        self.session_id = session_id
+
+
+class SessionInUseError(ReenactError):
+    """Other sessions rest on this one: branches of it, the session that called it, or sessions that it called."""
+
+    code = "session_in_use"
+
+    def __init__(self, session_id: str, dependents: Iterable[str]) -> None:
+        self.session_id = session_id
+        self.dependents = tuple(dependents)
+        super().__init__(
+            f"session {session_id!r} cannot be forgotten alone: {', '.join(self.dependents)} would miss it; "
+            "family=True forgets them all"
+        )
+
+
 class AgentStoppedError(ReenactError):
     """The agent was stopped before it took up a message, which stays queued in its session."""
 
@@ -313,6 +350,27 @@ class LogTooNewError(LogUnusableError):
     """The log was written by a newer version of Reenact than this one can read."""
 
     code = "log_too_new"
+
+
+class LogEncryptedError(StorageError):
+    """The log is encrypted, and was opened without its key ring: `keys=KeyRing.file(…)`."""
+
+    code = "log_encrypted"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is encrypted; open it with its key ring, such as keys=KeyRing.file(path)")
+
+
+class KeyRingError(StorageError):
+    """The key ring cannot be used now; what was not acknowledged was not recorded, and nothing is lost."""
+
+    code = "key_ring"
+
+
+class WrongKeyError(KeyRingError):
+    """The key ring has not the key with which the log's keys are wrapped."""
+
+    code = "wrong_key"
 
 
 class ConflictError(StorageError):

@@ -30,6 +30,7 @@ from reenact.actors.journal.requests import (
     Deleted,
     Encoded,
     Foreign,
+    Forgetting,
     Intake,
     MarkDeletion,
     Marking,
@@ -42,6 +43,7 @@ from reenact.actors.journal.requests import (
     Step,
 )
 from reenact.actors.journal.store import Changes, Store, Values
+from reenact.actors.journal.vault import LOG, Key
 from reenact.domain.chain import Row, header_of, part_digest, row_digest
 from reenact.domain.errors import ConflictError, LogLockedError, RequestReusedError, ShardMovedError, StorageError
 from reenact.domain.feed import pack_feed, pack_segments
@@ -87,6 +89,12 @@ class Batch:
         self._store = store
         self._heads = heads
         self._encode = codec.encode
+        self._vault = codec.vault if codec.vault is not None and codec.vault.has_ring else None
+        self._codec = codec
+        self.keys: dict[str, Key] = {}
+        """Data keys that this writes; they may stand in the log already."""
+        self._destroyed: list[str] = []
+        self._taken_keys: Values = []
         self._steps: Values = []
         self._packings: dict[str, _Packing] = {}
         self._rows: list[Row] = []
@@ -120,7 +128,12 @@ class Batch:
         for row in self._snapshots.values():
             snapshots += (row.stream, row.version, row.topic, row.state)
         for snapshot in latest.values():
-            snapshots += (snapshot.stream, snapshot.version, snapshot.topic, snapshot.state)
+            state = _sealed(self._key_of(snapshot.stream), snapshot.state)
+            snapshots += (snapshot.stream, snapshot.version, snapshot.topic, state)
+        keys = self._taken_keys
+        for key in self.keys.values():
+            if key.row is not None:
+                keys += (key.row.id, key.row.stream, key.row.wrapped)
         changes = Changes(
             number=self.number,
             position=self.position,
@@ -131,6 +144,8 @@ class Batch:
             snapshots=snapshots,
             due=self._due,
             tracking=self._tracking,
+            keys=keys,
+            destroyed=self._destroyed,
             ends=self._heads.told,
             epochs=self._epochs,
         )
@@ -160,6 +175,8 @@ class Batch:
                 return self._add_foreign(request)
             case Intake():
                 return self._take_in(request)
+            case Forgetting(steps=steps):
+                return self._forget(steps)
             case Recovery(stream=stream):
                 if isinstance(self.refused, Distrust):
                     self.refused.trust(stream)
@@ -178,7 +195,7 @@ class Batch:
             case RequestDeletion(ids=ids, before=before):
                 return Deleted(0, self.position, self._beside().delete_requests(ids, before))
             case Replacement(topic=topic):
-                refusal = self._find_moved([topic]) or replace(self._store, request)
+                refusal = self._find_moved([topic]) or replace(self._store, request, self._codec)
                 if refusal is not None:
                     return refusal
         return Committed(0, self.position)
@@ -189,6 +206,10 @@ class Batch:
             return RequestReusedError(request.id)
         outcome = self._add_step(step)
         if isinstance(outcome, Committed):
+            key = self._key_of(step.stream)
+            if key is not None:
+                digest, note = key.seal(request.digest), key.seal(request.note)
+                request = msgspec.structs.replace(request, digest=digest, note=note)
             self._beside().remember(request)
         return outcome
 
@@ -221,20 +242,45 @@ class Batch:
         for key in [key for key in self._snapshots if key[0] == snapshot.stream]:
             del self._snapshots[key]
 
-    def _add_events(self, step: Append) -> int:
+    def _forget(self, steps: Sequence[Append]) -> Outcome:
+        """Write the last rows of streams, with the log's key, and have their own destroyed."""
+        version = 0
+        for step in steps:
+            if self._epochs is not None:
+                self._epochs.take(step.stream)
+            self._write_packed(step.stream)
+            self._destroyed.append(step.stream)
+            self._latest.pop(step.stream, None)
+            self._due.pop(step.stream, None)
+            version = self._add_events(step, self._key_of(LOG))
+        return Committed(version, self.position)
+
+    def _key_of(self, stream: str) -> Key | None:
+        """Return the key with which a stream is written, None if nothing is encrypted."""
+        if self._vault is None:
+            return None
+        key = self._vault.key_of(stream)
+        if key.row is not None:
+            self.keys[key.id] = key
+        return key
+
+    def _add_events(self, step: Append, key: Key | None = None) -> int:
         """Write a row of the events and of all that is announced until then; return the version of the last event."""
         stream, recorded_at, encode = step.stream, step.recorded_at, self._encode
-        events = _encode([encode(event, recorded_at) for event in step.events])
+        key = key or self._key_of(stream)
+        pairs = [encode(event, recorded_at) for event in step.events]
+        plain = _encode(pairs)
+        events = plain if key is None else _encode([(topic, key.seal(state)) for topic, state in pairs])
         packing = self._packings.pop(stream, None)
         if packing is None and not step.kept:  # what most actors append
-            return self._write(stream, recorded_at, count=len(step.events), events=events, cause=step.cause)
+            return self._write(stream, recorded_at, key, count=len(step.events), events=events, cause=step.cause)
         packing = packing or _Packing(self._heads.get(stream)[1])
         before, kept = packing.count, step.kept
         version, needs = (kept.version, kept.needs) if isinstance(kept, Derived) else (0, b"")
         for segment in step.kept:
             self._pack(stream, packing, segment, is_derived=version > 0)
         segments, count = packing.segments, packing.count
-        beside = events + needs
+        beside = plain + needs
         feed = pack_feed(pack_segments(segments, stream, beside), version, needs) if count else None
         if before and feed is not None and len(feed) > MOST_BYTES:
             deltas, segments = _parted(segments, before)
@@ -242,7 +288,7 @@ class Batch:
             count -= before
             feed = pack_feed(pack_segments(segments, stream, beside), version, needs) if count else None
         return self._write(
-            stream, recorded_at, count=len(step.events), events=events, heard=count, feed=feed, cause=step.cause
+            stream, recorded_at, key, count=len(step.events), events=events, heard=count, feed=feed, cause=step.cause
         )
 
     def _keep(self, stream: str, segment: Segment, recorded_at: int) -> None:
@@ -266,13 +312,15 @@ class Batch:
             self._write_announced(stream, packing.recorded_at, packing.segments, packing.count)
 
     def _write_announced(self, stream: str, recorded_at: int, segments: _Open, count: int) -> None:
+        key = self._key_of(stream)
         for heard, feed in _rows_of(stream, segments, count):
-            self._write(stream, recorded_at, heard=heard, feed=feed)
+            self._write(stream, recorded_at, key, heard=heard, feed=feed)
 
     def _write(
         self,
         stream: str,
         recorded_at: int,
+        key: Key | None,
         *,
         count: int = 0,
         events: bytes | None = None,
@@ -283,22 +331,26 @@ class Batch:
     ) -> int:
         """Write a row, and return the version of the stream's last event.
 
-        Its first event has the `version`, or the one behind the last.
+        Its first event has the `version`, or the one behind the last. With a key, `feed` and `cause` are encrypted; the
+        events are already, each by itself: their names are not.
         """
+        cause, feed, key_id = _sealed(key, cause), _sealed(key, feed), "" if key is None else key.id
         last, last_cursor, previous = self._heads.get(stream)
         position, cursor = self.position + 1, last_cursor + 1
         if not count:
             version = last + 1
         elif version is None:
             version = max(0, last) + 1
-        header = header_of(stream.encode(), recorded_at, version=version, count=count, cursor=cursor, heard=heard)
+        header = header_of(
+            stream.encode(), recorded_at, version=version, count=count, cursor=cursor, heard=heard, key=key_id.encode()
+        )
         digest = row_digest(previous, (part_digest(cause), part_digest(events), part_digest(feed)), header)
         self.number += 1
         self.position += count
         self.has_events = self.has_events or count > 0
         last = version + count - 1
-        self._steps += (self.number, stream, recorded_at, version, position, count, cursor, heard, digest)
-        self._steps += (cause, events, feed)
+        self._steps += (self.number, stream, recorded_at, version, position, count, cursor, heard, key_id or None)
+        self._steps += (digest, cause, events, feed)
         self._heads.move(stream, (last, last_cursor + heard, digest))
         return last
 
@@ -319,7 +371,7 @@ class Batch:
             events = list(group)
             self._write_packed(stream)
             states = _encode([(event.topic, event.state) for event in events])
-            version = self._write(stream, 0, count=len(events), events=states, version=events[0].version)
+            version = self._write(stream, 0, None, count=len(events), events=states, version=events[0].version)
         self._snapshots.update({(each.stream, each.version): each for each in request.snapshots})
         if request.tracking is not None:
             name, seen = request.tracking
@@ -350,6 +402,8 @@ class Batch:
             self.has_events = self.has_events or row.count > 0
             self._heads.move(row.stream, row.end(end))
         self._due.update({timer.stream: timer.due for timer in intake.timers})
+        for each in intake.keys:
+            self._taken_keys += (each.id, each.stream, each.wrapped)
         if intake.more or self._store.tracked(UNDER_WAY):
             self._tracking[UNDER_WAY] = int(intake.more)
         return Committed(0, self.position)
@@ -423,6 +477,10 @@ class Distrust(dict[str, StorageError]):
         copied = Distrust(self._error, frozenset(self._recovered))
         copied.update(self)
         return copied
+
+
+def _sealed(key: Key | None, part: bytes | None) -> bytes | None:
+    return part if key is None or part is None else key.seal(part)
 
 
 class _Packing:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -11,7 +12,8 @@ import msgspec
 
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.seeking import Cells, unpack
-from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.actors.journal.vault import SEALED, SHORTEST, Vault
+from reenact.domain.errors import LogEncryptedError, LogTooNewError, LogUnusableError
 from reenact.domain.feed import FeedPart, Segment
 
 Fields: TypeAlias = list[Any]
@@ -76,11 +78,21 @@ class StoredForm(msgspec.Struct, frozen=True):
         return f"{self.name}:{self.version}"
 
 
+class KeyDestroyedError(LogUnusableError):
+    """What cannot be read any more, by intent: its session was forgotten."""
+
+    def __init__(self) -> None:
+        super().__init__("it was forgotten: its key was destroyed")
+
+
 class EventCodec:
     """Turns events into bytes and back, for exactly the types in its table.
 
-    A stored name is looked up in the table and never imported.
+    A stored name is looked up in the table and never imported. What is encrypted is decrypted on the way, by the
+    `vault` of the log that the codec is used for.
     """
+
+    vault: Vault | None = None
 
     def __init__(self, forms: Iterable[StoredForm], derive: Derive | None = None) -> None:
         """Take the table of stored forms, and what derives announcements that are not stored.
@@ -121,9 +133,12 @@ class EventCodec:
         """Return when the event was recorded, and the event as today's type.
 
         Raises:
+            KeyDestroyedError: it was forgotten.
             LogTooNewError: a later version of the event was stored than the table knows.
             LogUnusableError: the name is unknown, or the bytes are damaged.
+            StorageError: it is encrypted, and cannot be decrypted now.
         """
+        state = self.opened(state)
         decoder = self._decoders.get(topic)
         if decoder is None:
             decoder = self._decoders[topic] = self._find_decoder(topic)
@@ -133,10 +148,40 @@ class EventCodec:
             # An upcaster may raise anything when it is given fields that it does not expect.
             raise LogUnusableError(self._why_not(topic, state, error)) from error
 
+    def opened(self, stored: bytes) -> bytes:
+        """Return bytes of the log as they were before they were encrypted, if they are.
+
+        Raises:
+            KeyDestroyedError: they were forgotten.
+            KeyRingError: their key cannot be unwrapped, or not now.
+            LogEncryptedError: there is no key ring.
+            LogUnusableError: they were changed.
+        """
+        if stored[:1] != SEALED or len(stored) < SHORTEST:
+            return stored
+        if self.vault is None:
+            raise LogEncryptedError("the log")
+        plain = self.vault.open(stored)
+        if plain is None:
+            raise KeyDestroyedError
+        return plain
+
+    def opened_events(self, packed: bytes) -> bytes:
+        """Return the packed events of a row as they were before they were encrypted; raises as `opened`, and `unpack`.
+
+        The places of texts in feeds are places in these.
+        """
+        if SEALED not in packed:
+            return packed
+        pairs = unpack(packed)
+        opened = [(topic, self.opened(state)) for topic, state in pairs]
+        return packed if opened == pairs else self._encode(opened)
+
     def recorded(self, cells: Cells) -> Recorded:
         """Return an event: stream, version, position, topic, state and cause, which can be anything in a file.
 
         Raises:
+            KeyDestroyedError: it was forgotten.
             LogTooNewError: a later version of the event was stored than the table knows.
             LogUnusableError: it cannot be decoded, or is in no stream.
         """
@@ -145,9 +190,19 @@ class EventCodec:
             message = f"the row at position {position!r} is no event (stream {stream!r:.100}, version {version!r:.100})"
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it")
         try:
-            return Recorded(stream, version, position, *self.decode(topic, state), cause=cause)
+            recorded_at, event = self.decode(topic, state)
+            cause = None if cause is None else self.opened(cause)
+            return Recorded(stream, version, position, recorded_at, event, cause=cause)
+        except KeyDestroyedError:
+            raise
         except LogUnusableError as error:
             raise type(error)(f"{error} (event {version} of {stream!r})") from error
+
+    def readable(self, events: Iterable[Cells]) -> Iterator[Recorded]:
+        """Yield those of the events that were not forgotten; raises what `recorded` raises."""
+        for cells in events:
+            with suppress(KeyDestroyedError):
+                yield self.recorded(cells)
 
     def derived(self, part: FeedPart, stream: str, recorded_at: int, events: bytes, row: str) -> tuple[Segment, ...]:
         """Return what is announced of the packed events of a row, which messages call `row`.
@@ -164,6 +219,14 @@ class EventCodec:
     def beginning(self, recorded_at: int) -> bytes:
         """Return what the bytes of every event that was recorded then begin with; in order, as the times are."""
         return _PAIR + self._encode(recorded_at)
+
+    def is_between(self, state: bytes, first: bytes, last: bytes | None) -> bool:
+        """Return whether the event was recorded from one time on and before another; see `beginning`."""
+        try:
+            state = self.opened(state)
+        except KeyDestroyedError:
+            return False
+        return first <= state and (last is None or state < last)
 
     def knows(self, topic: str) -> bool:
         """Return whether the name is in the table, whatever the version."""

@@ -201,7 +201,7 @@ class EvidenceLog:
         Raises:
             LogUnusableError: one of them cannot be decoded.
         """
-        return list(map(self._codec.recorded, islice(self._evidence.events(after), limit)))
+        return list(islice(self._codec.readable(self._evidence.events(after)), limit))
 
     def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
         """Return the stream's events with a version above `after`; raises likewise."""
@@ -209,7 +209,7 @@ class EvidenceLog:
 
     def records(self, stream: str, *, after: int = 0) -> Iterator[Recorded]:
         """Yield the stream's events with a version above `after`, a few at a time; raises likewise."""
-        return map(self._codec.recorded, self._evidence.events(after, stream))
+        return self._codec.readable(self._evidence.events(after, stream))
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
         """Return the digest of the row that holds an event, None if it is not there."""

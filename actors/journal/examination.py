@@ -126,10 +126,13 @@ class Examination:
             passed: is told where each stream ends, if nothing is wrong with it.
             report: is told of progress.
         """
-        self.streams = self.events = self.redacted = self.feeds = self.rows = 0
-        """How many there were; feeds are streams of which something is heard, and `redacted` are some of the events."""
+        self.streams = self.events = self.redacted = self.feeds = self.rows = self.forgotten = self.locked = 0
+        """How many there were; feeds are streams of which something is heard, and `redacted` are some of the events.
+
+        `forgotten` are rows that can be read by nobody, `locked` those that cannot be read without keys.
+        """
         self._evidence = evidence
-        self._decode = None if codec is None else codec.decode
+        self._codec = codec
         self._inspection = inspection
         self._ends = ends
         self._passed = passed
@@ -181,9 +184,9 @@ class Examination:
         shown, text = text_of(name), self._evidence.text
         inspection, found = self._inspection, list[Finding]()
         is_known = inspection is not None and inspection.knows(shown)
-        decode = self._decode if is_known or inspection is None else None
+        codec = self._codec if is_known or inspection is None else None
         seen = None if self._order is None else self._order.add
-        stream = StreamWalk(name, sources.rows.of(name), decode, text=text, seen=seen)
+        stream = StreamWalk(name, sources.rows.of(name), codec, text=text, seen=seen)
         for _, end in sources.ends.of(name):
             stream.expect(end)
         aside = _Aside(name, text, sources)
@@ -199,6 +202,8 @@ class Examination:
         self.streams += stream.count > 0
         self.events += stream.count
         self.redacted += stream.redacted
+        self.forgotten += stream.forgotten
+        self.locked += stream.locked
         self.rows += stream.rows
         self.feeds += stream.is_heard_of
         if self._passed is not None and stream.end is not None:

@@ -121,8 +121,9 @@ class Epochs:
         return stream in self._recovered or self._claims.trusts(stream, shard, self.held[shard])
 
     def of(self, stream: str) -> int:
-        """Return the epoch of a stream that is written."""
-        return self.held[self._shards[stream]]
+        """Return the epoch of a stream that is written; 0 if another node owns it, as of one that is forgotten."""
+        shard = self._shards.get(stream)
+        return 0 if shard is None else self.held[shard]
 
     def recover(self, stream: str) -> None:
         """Accept steps of the stream that come behind this in the batch, and behind it once that is committed."""

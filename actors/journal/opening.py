@@ -18,6 +18,7 @@ from reenact.domain.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from reenact.actors.journal.fence import Fence
+    from reenact.actors.journal.key_ring import KeyRing
     from reenact.actors.journal.lock import StreamLocks
     from reenact.actors.journal.stored import StoredJournal
 
@@ -39,11 +40,12 @@ def open_journal(
     shared: bool | None = None,
     locks: StreamLocks | None = None,
     fence: Fence | None = None,
+    keys: KeyRing | None = None,
 ) -> StoredJournal:
     """Open the log that a path or URL names, or begin one there.
 
     A path and `sqlite:///` name a file; `postgresql://` and `postgres://` a database, in which the parameter `schema`
-    names the schema of the log ("reenact" if it does not). `read_only`, `closed` and `shared` are explained at
+    names the schema of the log ("reenact" if it does not). `read_only`, `closed`, `shared` and `keys` are explained at
     `SqliteJournal.open`, and `locks` and `fence`, for a database, at `PostgresJournal.open`. If `shared` is not given,
     a file has one writer, and a database as many as open it like this: actor systems of several processes may share
     one.
@@ -69,6 +71,7 @@ def open_journal(
             shared=shared is not False,
             locks=locks,
             fence=fence,
+            keys=keys,
         )
     path = file_of(url)
     from reenact.actors.journal.sqlite import SqliteJournal  # noqa: PLC0415
@@ -81,6 +84,7 @@ def open_journal(
         read_only=read_only,
         closed=closed,
         shared=shared is True,
+        keys=keys,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.requests import Replacement
 from reenact.actors.journal.store import Store
 from reenact.domain.chain import GENESIS
@@ -9,7 +10,7 @@ from reenact.domain.errors import LogUnusableError
 from reenact.domain.feed import pack_feed, unpack_feed
 
 
-def replace(store: Store, request: Replacement) -> Exception | None:
+def replace(store: Store, request: Replacement, codec: EventCodec) -> Exception | None:
     """Replace the rows in the store's open transaction, or return why they stay.
 
     The last of them stays, with its digest, its events and what is derived from these, and takes the place of the
@@ -35,16 +36,20 @@ def replace(store: Store, request: Replacement) -> Exception | None:
         expected += row.heard
     *gone, last = run
     try:
-        part = unpack_feed(last.feed or b"", topic, last.events)
+        events = None if last.events is None else codec.opened_events(last.events)
+        part = unpack_feed(codec.opened(last.feed or b""), topic, events)
     except ValueError as error:
         message = f"{store.name}: row {last.cursor} of the feed of {topic!r} cannot be decoded ({error})"
         return LogUnusableError(f"{message}; restore a copy of the log")
+    feed = pack_feed(request.segments, part.version, part.needs)
+    if last.key is not None and codec.vault is not None:
+        feed = codec.vault.key_of(topic).seal(feed)
     sealed = last.replaced(
         digests[len(rows) - 1],
         behind=digests[begin],
         cause=last.cause,
         events=last.events,
-        feed=pack_feed(request.segments, part.version, part.needs),
+        feed=feed,
         cursor=first_cursor,
         heard=last_cursor - first_cursor + 1,
     )

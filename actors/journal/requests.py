@@ -8,7 +8,7 @@ from typing import ClassVar, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Append, Committed, Done, Mark
-from reenact.domain.chain import Row, Timer
+from reenact.domain.chain import DataKey, Row, Timer
 
 
 class Step(msgspec.Struct, frozen=True, gc=False):
@@ -44,6 +44,17 @@ class Foreign(msgspec.Struct, frozen=True):
     events: tuple[Encoded, ...] = ()
     snapshots: tuple[Encoded, ...] = ()
     tracking: tuple[str, int] | None = None
+
+
+class Forgetting(msgspec.Struct, frozen=True):
+    """The last steps of streams, which become durable together; their data keys are destroyed with it.
+
+    Each comes at whatever version its stream has, and is encrypted with the log's key, as it outlives the stream's.
+    """
+
+    stream: ClassVar[None] = None  # it may be any
+    steps: tuple[Append, ...]
+    done: Done
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -129,10 +140,13 @@ class Intake(msgspec.Struct, frozen=True):
     done: Done
     rows: tuple[Row, ...] = ()
     timers: tuple[Timer, ...] = ()
+    keys: tuple[DataKey, ...] = ()
     more: bool = False
 
 
-Other: TypeAlias = Intake | Foreign | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement
+Other: TypeAlias = (
+    Intake | Foreign | Forgetting | Recovery | Purge | Marking | MarkDeletion | RequestDeletion | Replacement
+)
 """Whatever is not a step."""
 
 Request: TypeAlias = Step | Other
@@ -146,6 +160,9 @@ def streams_of(requests: Iterable[Request]) -> Iterator[str]:
                 yield append.stream
             case Recovery(stream=stream):
                 yield stream
+            case Forgetting(steps=steps):
+                for step in steps:
+                    yield step.stream
             case Foreign(events=events):
                 for event in events:
                     yield event.stream

@@ -88,6 +88,12 @@ _TABLES = (
     """,
 )
 
+CREATE_KEYS = (
+    "CREATE TABLE keys (id TEXT NOT NULL PRIMARY KEY, stream TEXT NOT NULL, wrapped BLOB) WITHOUT ROWID",
+    "CREATE INDEX keys_by_stream ON keys (stream)",
+)
+"""Makes the data keys of a log that is encrypted, each wrapped by a key ring; NULL once it was destroyed."""
+
 _BLOBS = frozenset({"digest", "original", "seal", "cause", "events", "feed"})
 _TEXTS = frozenset({"stream", "key"})
 # Damaged text need not be text any more, nor a number one.
@@ -172,10 +178,24 @@ def create_tables(connection: sqlite3.Connection) -> None:
     connection.execute("COMMIT")
 
 
+def has_keys(connection: sqlite3.Connection) -> bool:
+    """Return whether the log has a table of keys, so that it is encrypted, or was once opened with a key ring."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'keys'").fetchone() is not None
+
+
+def create_keys(connection: sqlite3.Connection) -> None:
+    """Make the table of keys, if there is none."""
+    connection.execute("BEGIN IMMEDIATE")
+    if not has_keys(connection):
+        for statement in CREATE_KEYS:
+            connection.execute(statement)
+    connection.execute("COMMIT")
+
+
 def table_forms() -> dict[str, str]:
     """Return how what a log consists of is made, by its names, without blanks."""
     with closing(sqlite3.connect(":memory:")) as connection:
-        for statement in _TABLES:
+        for statement in (*_TABLES, *CREATE_KEYS):
             connection.execute(statement)
         rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL")
         return {name: "".join(sql.split()) for name, sql in rows}

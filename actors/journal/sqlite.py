@@ -14,11 +14,13 @@ from contextlib import ExitStack
 from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.faults import translated
+from reenact.actors.journal.key_ring import KeyRing
 from reenact.actors.journal.lock import WriterLock
-from reenact.actors.journal.schema import check_file, check_format, create_tables
+from reenact.actors.journal.schema import check_file, check_format, create_keys, create_tables, has_keys
 from reenact.actors.journal.sqlite_reader import BUSY_TIMEOUT, SqliteReader
 from reenact.actors.journal.sqlite_store import SqliteStore
 from reenact.actors.journal.stored import FIRST_EVENTS, StoredJournal, check_owner
+from reenact.actors.journal.vault import AGE, Vault
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
@@ -43,6 +45,7 @@ class SqliteJournal(StoredJournal):
         read_only: bool = False,
         closed: bool = False,
         shared: bool = False,
+        keys: KeyRing | None = None,
     ) -> SqliteJournal:
         """Open the log in the file, or begin one if the file is missing or empty.
 
@@ -50,10 +53,15 @@ class SqliteJournal(StoredJournal):
         appended. The table of a `closed` codec is all that such a log can hold, so one that begins with an event of
         another name is refused as it stands.
 
+        With `keys`, what is written from now on is encrypted; without them, a log that is encrypted can be read only
+        as far as it is not.
+
         A `shared` log may be written by other processes that share it, too; whoever opens it has `StreamLocks`, and is
         `opening` it meanwhile.
 
         Raises:
+            LogEncryptedError: the log is encrypted, and there are no keys to write it with.
+            KeyRingError: the keys cannot be used now, or are those of another log.
             LogLockedError: another process, or another journal of this one, is writing the log and does not share it.
             LogTooNewError: a newer version has written it.
             LogUnusableError: it is not a log, is that of others, is damaged, or cannot be opened here.
@@ -63,16 +71,24 @@ class SqliteJournal(StoredJournal):
         with ExitStack() as cleanup, translated(resolved):
             check_file(resolved)
             only = codec if closed else None
-            store = None if read_only else _open_store(resolved, synchronous, cleanup, only, shared=shared)
-            writer = None if store is None else Writer(store, codec, listener=listener)
+            store = None
+            if not read_only:
+                store = _open_store(resolved, synchronous, cleanup, only, shared=shared, encrypted=keys is not None)
             reader = SqliteReader(resolved)
             cleanup.callback(reader.close)
-            if writer is not None:
-                # Before the reader, so that what is accepted can still be read by those who hear of it.
-                cleanup.callback(writer.close)
             with reader.connection() as connection:
                 if not check_format(connection, resolved):
                     raise LogUnusableError(f"{resolved} holds no log yet; open it for writing first")
+                is_encrypted = has_keys(connection)
+            if is_encrypted:
+                age = AGE if read_only or shared else None
+                codec.vault = Vault(keys, reader.select, name=resolved, age=age)
+                if store is not None:
+                    codec.vault.check()
+            writer = None if store is None else Writer(store, codec, listener=listener)
+            if writer is not None:
+                # Before the reader, so that what is accepted can still be read by those who hear of it.
+                cleanup.callback(writer.close)
             return cls(codec=codec, reader=reader, writer=writer, cleanup=cleanup.pop_all())
 
     @property
@@ -82,7 +98,7 @@ class SqliteJournal(StoredJournal):
 
 
 def _open_store(
-    path: str, synchronous: Synchronous, cleanup: ExitStack, only: EventCodec | None, *, shared: bool
+    path: str, synchronous: Synchronous, cleanup: ExitStack, only: EventCodec | None, *, shared: bool, encrypted: bool
 ) -> SqliteStore:
     lock = WriterLock(path, shared=shared)
     cleanup.callback(lock.release)
@@ -103,6 +119,10 @@ def _open_store(
         check_file(path)
     if not is_log:
         create_tables(connection)
+    if encrypted:
+        create_keys(connection)
+        # What is deleted is overwritten, so that nothing is left of a key that was destroyed.
+        connection.execute("PRAGMA secure_delete = ON")
     if shared:
         lock.share()
     return SqliteStore(connection, path, is_shared=shared)

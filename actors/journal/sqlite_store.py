@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -68,8 +69,12 @@ _UPSERT_MARKS = Insertion(
 )
 _DELETE_MARK = "DELETE FROM consumers WHERE topic = ? AND client_id = ? AND seen_at < ?"
 _INSERT_REQUESTS = Insertion("requests", columns=5)
+_INSERT_KEYS = Insertion("keys", columns=3, then=" ON CONFLICT (id) DO NOTHING")
+_DESTROY_KEYS = "UPDATE keys SET wrapped = NULL WHERE stream = ?"
 _DELETE_REQUEST = "DELETE FROM requests WHERE id = ? AND at < ?"
 
+
+_logger = logging.getLogger("reenact.journal")
 
 _LOOKS_EVERY = 1.0
 """Seconds within which it is not looked twice whether the file is where it was."""
@@ -101,6 +106,7 @@ class SqliteStore:
         self._data_version: int | None = None
         self._file = _file_at(path)
         self._looked_at = -_LOOKS_EVERY
+        self._has_remains = False
 
     @property
     def name(self) -> str:
@@ -191,9 +197,18 @@ class SqliteStore:
             self.write_marks(changes.marks)
         if changes.remembered:
             _INSERT_REQUESTS.run(connection, changes.remembered)
+        if changes.keys:
+            _INSERT_KEYS.run(connection, changes.keys)
+        if changes.destroyed:
+            streams = [(stream,) for stream in changes.destroyed]
+            for statement in (_DESTROY_KEYS, _DELETE_SNAPSHOT, _DELETE_TIMER):
+                connection.executemany(statement, streams)
+            self._has_remains = True
         meanwhile()
         connection.execute("COMMIT")
         self._end = (changes.number, changes.position)
+        if self._has_remains:
+            self._remove_remains()
 
     def roll_back(self) -> bool:
         """Leave the transaction; a file is always in reach."""
@@ -208,6 +223,14 @@ class SqliteStore:
     def fault(self, error: Exception) -> StorageError:
         """Return our error for what was raised."""
         return fault(error, self._path)
+
+    def _remove_remains(self) -> None:
+        """Empty the write-ahead log, in which keys still stand that were destroyed; later, if somebody reads there."""
+        # The pages of the file itself are overwritten when they are (PRAGMA secure_delete).
+        busy: int = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        self._has_remains = bool(busy)
+        if busy:
+            _logger.warning("%s: destroyed keys stay in the write-ahead log for as long as it is read", self._path)
 
     def _check_file(self) -> None:
         """Refuse to write what nobody would ever find: into a file that its path does not name any more."""

@@ -53,8 +53,8 @@ ROWS = f"""
 """A stream's rows from the one with one cursor to that with another; see `rows_between`."""
 
 STEP = (
-    *("number", "stream", "recorded_at", "version", "position", "count", "cursor", "heard", "digest"),
-    *("cause", "events", "feed"),
+    *("number", "stream", "recorded_at", "version", "position", "count", "cursor", "heard", "key"),
+    *("digest", "cause", "events", "feed"),
 )
 """What is written of a row that nothing was taken out of, in this order."""
 
@@ -89,6 +89,10 @@ class Changes(msgspec.Struct):
     """Topic, client id, cursor, time; each consumer once."""
     remembered: Values = []
     """Id, digest, note, time, proof; of requests that do not stand in the log."""
+    keys: Values = []
+    """Id, stream, wrapped; of data keys that may stand in the log already."""
+    destroyed: Sequence[str] = ()
+    """Streams whose data keys are destroyed, and whose snapshots and timers are deleted."""
     ends: Mapping[str, End] = {}
     """Where the streams ended that all this follows from, if the store `foresees`."""
     epochs: Epochs | None = None

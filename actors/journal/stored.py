@@ -10,13 +10,13 @@ from typing import Self
 
 from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
 from reenact.actors.journal.codec import EventCodec
-from reenact.actors.journal.requests import UNDER_WAY, Intake, Purge, Recovery, Step
+from reenact.actors.journal.requests import UNDER_WAY, Forgetting, Intake, Purge, Recovery, Step
 from reenact.actors.journal.seeking import HEARD_AT, MOST, NUMBER_AT, PAGE, Cells, cells_of, heard_at, seek, unpack
 from reenact.actors.journal.store import LAST, NEWEST_FIRST, Reader
 from reenact.actors.journal.stored_feeds import StoredFeeds, must
 from reenact.actors.journal.writer import Writer
-from reenact.domain.chain import End, Row, Timer
-from reenact.domain.errors import LogUnusableError
+from reenact.domain.chain import DataKey, End, Row, Timer
+from reenact.domain.errors import LogUnusableError, StorageError
 
 _ROW = "SELECT version, position, events, digest FROM steps WHERE stream = ?"
 _READ_LINK = f"{_ROW} AND version <= ? AND count > 0 ORDER BY version DESC LIMIT 1"
@@ -32,6 +32,7 @@ _READ_SNAPSHOTS = """
     )
     ORDER BY originator_id LIMIT ?
 """
+_READ_PLAIN = "SELECT 1 FROM steps WHERE stream = ? AND key IS NULL LIMIT 1"
 _READ_DUE = "SELECT stream, due FROM timers WHERE due > ? AND due <= ? ORDER BY due, stream LIMIT ?"
 _READ_NEXT_DUE = "SELECT min(due) FROM timers WHERE due > ?"
 _READ_HEAD = "SELECT position + count - 1 FROM steps ORDER BY number DESC LIMIT 1"
@@ -81,6 +82,8 @@ class StoredJournal(StoredFeeds):
         """
         if step.after is None and step.events:
             raise _without_version()
+        if self._codec.vault is not None:
+            self._codec.vault.prepare(step.stream)
         (self._writer or self.writer).submit(Step(step, done))
 
     def append_with_next(self, step: Append, done: Done) -> None:
@@ -93,6 +96,8 @@ class StoredJournal(StoredFeeds):
         """
         if step.after is None and step.events:
             raise _without_version()
+        if self._codec.vault is not None:
+            self._codec.vault.prepare(step.stream)
         (self._writer or self.writer).submit_with_next(Step(step, done))
 
     def flush(self, then: Callable[[], object]) -> None:
@@ -166,10 +171,9 @@ class StoredJournal(StoredFeeds):
             if after < cells[2] <= until
             and after_version < cells[1] <= until_version
             and (not names or cells[3].rpartition(":")[0] in names)
-            and first <= cells[4]
-            and (last is None or cells[4] < last)
+            and ((since is None and before is None) or codec.is_between(cells[4], first, last))
         )
-        return list(map(codec.recorded, islice(fitting, min(limit, MOST))))
+        return list(islice(codec.readable(fitting), min(limit, MOST)))
 
     def nearest(self, position: int, *, backwards: bool = False) -> int | None:
         """Return the next position above this one that has an event, or the last one up to it; None if none has."""
@@ -194,12 +198,12 @@ class StoredJournal(StoredFeeds):
     def snapshot(self, stream: str) -> Snapshot | None:
         """Return the last snapshot of the stream, if it has one; one without a version is none."""
         rows: list[tuple[str, int, str, bytes]] = self._reader.select(_READ_SNAPSHOT, (stream,))
-        return Snapshot(*rows[0]) if rows and type(rows[0][1]) is int else None
+        return self._snapshot(*rows[0]) if rows and type(rows[0][1]) is int else None
 
     def snapshots(self, *, after: str = "", limit: int = 1000) -> list[Snapshot]:
         """Return the last snapshots of up to `limit` streams, in the order of their names, from behind `after`."""
         rows: list[tuple[str, int, str, bytes]] = self._reader.select(_READ_SNAPSHOTS, (after, limit))
-        return [Snapshot(*row) for row in rows]
+        return [self._snapshot(*row) for row in rows]
 
     def delete_snapshots(self) -> None:
         """Delete the snapshots of all streams; returns when that is durable.
@@ -215,12 +219,13 @@ class StoredJournal(StoredFeeds):
         *,
         rows: Sequence[Row] = (),
         timers: Sequence[Timer] = (),
+        keys: Sequence[DataKey] = (),
         more: bool = False,
     ) -> int:
         """Take rows of another log in as they are, together; returns the log's position once that is durable.
 
-        Each must continue its stream; events get new positions, in this order. Nobody hears of them. If there is `more`
-        to come, the log is unfinished until it has.
+        The keys of those that are encrypted come with them. Each must continue its stream; events get new positions, in
+        this order. Nobody hears of them. If there is `more` to come, the log is unfinished until it has.
 
         Raises:
             RuntimeClosedError: the journal is closed.
@@ -228,10 +233,37 @@ class StoredJournal(StoredFeeds):
             LogUnusableError: a row is not as it was written.
             StorageError: the log cannot be written, or was opened for reading only.
         """
-        outcome = self.writer.wait(lambda done: Intake(done, tuple(rows), tuple(timers), more))
+        outcome = self.writer.wait(lambda done: Intake(done, tuple(rows), tuple(timers), tuple(keys), more))
         if isinstance(outcome, Exception):
             raise outcome
         return outcome.position
+
+    def forget(self, steps: Sequence[Append]) -> int:
+        """Record the last steps of streams and destroy the data keys of these, together; returns the log's position.
+
+        What was recorded of the streams before can be read by nobody then. `steps` have events.
+
+        Raises:
+            RuntimeClosedError: the journal is closed.
+            StorageError: the log cannot be written, was opened for reading only, or has no key ring.
+        """
+        vault = self._codec.vault
+        if vault is None or not vault.has_ring:
+            raise StorageError(f"{self.name} was opened without a key ring, and nothing in it can be forgotten")
+        outcome = self.writer.wait(lambda done: Forgetting(tuple(steps), done))
+        for step in steps:
+            vault.forget(step.stream)
+        if isinstance(outcome, Exception):
+            raise outcome
+        return outcome.position
+
+    def is_encrypted(self, stream: str) -> bool:
+        """Return whether all rows of the stream are encrypted, so that it can be forgotten."""
+        return not self._reader.select(_READ_PLAIN, (stream,))
+
+    def keys(self) -> list[DataKey]:
+        """Return the data keys of the log, wrapped as they stand there."""
+        return [] if self._codec.vault is None else self._codec.vault.all()
 
     def is_unfinished(self) -> bool:
         """Return whether an import into the log was cut short, so that part of it is missing."""
@@ -294,7 +326,10 @@ class StoredJournal(StoredFeeds):
             self._cleanup.close()
 
     def _read(self, after: int, stream: str | None = None, until: int = MOST) -> Iterator[Recorded]:
-        return map(self._codec.recorded, seek(self._reader.select, after=after, until=until, stream=stream))
+        return self._codec.readable(seek(self._reader.select, after=after, until=until, stream=stream))
+
+    def _snapshot(self, stream: str, version: int, topic: str, state: bytes) -> Snapshot:
+        return Snapshot(stream, version, topic, self._codec.opened(state))
 
     def _link(self, query: str, stream: str, fits: Callable[[Cells], bool], number: int) -> Link | None:
         rows: list[Cells] = self._reader.select(query, (stream, number))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 import msgspec
 
 from reenact.actors.journal.api import Done, FeedRow, Mark, Outcome, Remembered, Segment
-from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.codec import EventCodec, KeyDestroyedError
 from reenact.actors.journal.requests import Deleted, MarkDeletion, Marking, Replacement, RequestDeletion
 from reenact.actors.journal.seeking import HEARD_AT, MOST, Cells, heard_at
 from reenact.actors.journal.store import LAST, NEWEST_FIRST, Reader
@@ -69,13 +70,13 @@ class StoredFeeds:
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
         """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
         parameters = (topic, after + 1, *heard_at(topic, after + 1), limit)
-        return list(map(self._row, self._reader.select(_READ_FEED, parameters)))
+        return list(self._readable(self._reader.select(_READ_FEED, parameters)))
 
     def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
         """Iterate over the feed rows of the topic from the newest to the oldest, reading only as far as one goes."""
         until = MOST
         while rows := self._reader.select(_READ_FEED_BACKWARDS, (topic, *heard_at(topic, until), _BACKWARDS_PAGE)):
-            yield from (self._row(cells) for cells in rows if cells[-1] is not None)
+            yield from self._readable(cells for cells in rows if cells[-1] is not None)
             until = rows[-1][1] - 1
 
     def feed_end(self, topic: str) -> int:
@@ -125,7 +126,10 @@ class StoredFeeds:
     def remembered(self, request_id: str) -> Remembered | None:
         """Return the request if it has taken effect, and has not been forgotten."""
         rows = self._reader.select(_READ_REQUEST, (request_id,))
-        return self._remembered(rows[0]) if rows else None
+        try:
+            return self._remembered(rows[0]) if rows else None
+        except KeyDestroyedError:  # with the session that it was about
+            return None
 
     def forget_requests(self, *, before: int) -> int:
         """Delete what took effect before that time; returns how many they were, once that is durable.
@@ -161,14 +165,21 @@ class StoredFeeds:
         """Return up to `limit` feed rows behind a place that are not sealed, as `api.FeedJournal` promises."""
         return self._reader.select(_READ_STALE, (after, limit))
 
+    def _readable(self, rows: Iterable[Cells]) -> Iterator[FeedRow]:
+        """Yield the rows that were not forgotten."""
+        for cells in rows:
+            with suppress(KeyDestroyedError):
+                yield self._row(cells)
+
     def _row(self, cells: Cells) -> FeedRow:
         topic, first_cursor, recorded_at, count, events, feed = cells
         what = f"{self.name}: row {first_cursor!r} of the feed of {topic!r}"
         with reading(what):
             if type(first_cursor) is not int:
                 raise TypeError("its cursor is no number")
+            feed, events = self._codec.opened(feed), None if events is None else self._codec.opened_events(events)
             part = unpack_feed(feed, topic, events)
-            derived = self._codec.derived(part, topic, recorded_at, events, what) if part.version else ()
+            derived = self._codec.derived(part, topic, recorded_at, events or b"", what) if part.version else ()
             segments = (*part.segments, *derived)
             return FeedRow(topic, first_cursor, segments, has_events=count != 0, derived=len(derived))
 
@@ -181,11 +192,13 @@ class StoredFeeds:
 
     def _remembered(self, row: tuple[object, ...]) -> Remembered:
         try:
-            return msgspec.convert(
+            found = msgspec.convert(
                 dict(zip(Remembered.__struct_fields__, row, strict=True)), Remembered, builtin_types=(bytes,)
             )
         except msgspec.ValidationError as error:
             raise self._damaged_row(f"the row of request {row[0]!r} in the table requests", error) from error
+        opened = self._codec.opened
+        return msgspec.structs.replace(found, digest=opened(found.digest), note=opened(found.note))
 
     def _damaged_row(self, what: str, error: Exception) -> LogUnusableError:
         return LogUnusableError(f"{self.name}: {what} is damaged ({error}); restore a copy of the log")

@@ -22,11 +22,14 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "timers": ("stream", "due"),
     "consumers": ("topic", "client_id", "cursor", "seen_at"),
     "requests": ("id", "digest", "note", "at", "proof"),
+    "keys": ("id", "stream", "wrapped"),
 }
 """What is read of each table."""
+_OPTIONAL = "keys"
+"""The table that only a log has that is encrypted."""
 _BY_SQLITE = "sqlite_"
 """What the names of SQLite's own tables and indexes begin with."""
-_INDEXED = {"timers_by_due": "timers", "steps_by_stream": "steps"}
+_INDEXED = {"timers_by_due": "timers", "steps_by_stream": "steps", "keys_by_stream": "keys"}
 """What has a name of its own, and goes with a table."""
 
 
@@ -47,6 +50,7 @@ class Structure(msgspec.Struct, frozen=True):
         return {
             name: name in self.columns
             for name, wanted in COLUMNS.items()
+            if name != _OPTIONAL or name in self.columns
             if name not in self.columns or self.columns[name].issuperset(wanted)
         }
 

@@ -8,10 +8,11 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from reenact.actors.journal.api import Recorded
+from reenact.actors.journal.codec import EventCodec, KeyDestroyedError
 from reenact.actors.journal.ends import End, Places, Sealed
 from reenact.actors.journal.seeking import Cells, unpack
 from reenact.domain.chain import GENESIS, Passed, Row, part_digest
-from reenact.domain.errors import LogUnusableError
+from reenact.domain.errors import LogEncryptedError, LogUnusableError
 
 Text: TypeAlias = bytes | bytearray
 """Text as it is stored; whoever has damaged it need not have left text."""
@@ -20,11 +21,11 @@ Kind: TypeAlias = Literal[
     "stream", "feed", "snapshot", "timer", "request", "consumer", "reader", "log", "file", "read model"
 ]
 
-Decode: TypeAlias = Callable[[str, bytes], tuple[int, object]]
-"""Returns when an event was recorded, and the event, or raises `LogUnusableError`."""
-
 Behind: TypeAlias = tuple[int, int, int, bytes]
 """Where a stream stands behind one of its rows: the last version and cursor, a position, and the digest of that row."""
+
+_UNREADABLE: Final[Passed[Recorded]] = Passed((), 0, 0, None, None, is_sealed=False)
+"""Stands for a row that was forgotten, or for which there are no keys."""
 
 BEGINNING: Final[Behind] = (-1, 0, 0, GENESIS)
 _NO_ROW = "the row holds what no row holds"
@@ -52,13 +53,15 @@ class StreamWalk:
         self,
         stream: bytes,
         rows: Iterable[Cells],
-        decode: Decode | None = None,
+        codec: EventCodec | None = None,
         *,
         text: type[Text] = bytes,
         seen: Callable[[Row], None] | None = None,
         behind: Behind = BEGINNING,
     ) -> None:
         """Walk over the rows of the stream, in the order in which they were written; `text` is what text comes as.
+
+        With a codec, what they hold is decoded; rows that were forgotten, or for which there are no keys, do not pass.
 
         A row is the name of its stream, and the cells of a `Row` in their order. `seen` is given those rows that nodes
         have written, as they were written; without it the log has none. The rows stand `behind` one that has passed
@@ -69,8 +72,11 @@ class StreamWalk:
         self.first = 0
         self.last, self._cursor, self._position, self._previous = behind
         """The versions of the first and the last event that is as it was written."""
-        self.count = self.redacted = self.rows = 0
-        """How many events there were, how many of them in rows that were redacted, and how many rows."""
+        self.count = self.redacted = self.rows = self.forgotten = self.locked = 0
+        """How many events there were, how many of them in rows that were redacted, and how many rows.
+
+        And how many rows were forgotten, and how many cannot be read without keys.
+        """
         self.is_heard_of = False
         """Whether there are announcements."""
         self.end: End | None = None
@@ -78,7 +84,7 @@ class StreamWalk:
         self.passing: Iterator[Passed[Recorded]] = self._pass()
         """The rows, up to the first that is not as it was written."""
         self._text = text
-        self._decode = decode
+        self._codec = codec
         self._seen = seen
         self._known: End | None = None
         self._rows = iter(rows)
@@ -100,7 +106,8 @@ class StreamWalk:
 
     def _pass(self) -> Iterator[Passed[Recorded]]:
         while (row := self._step()) is not None:
-            yield row
+            if row is not _UNREADABLE:
+                yield row
 
     def _step(self) -> Passed[Recorded] | None:
         """Take the next row in; return None if there is none, or it is not as it was written."""
@@ -117,12 +124,27 @@ class StreamWalk:
         if problem is None:
             if self._seen is not None and row.epoch:
                 self._seen(row)
-            return Passed(events, row.cursor, row.heard, row.feed, row.events, row.is_replaced)
+            if self._codec is None:
+                return Passed(events, row.cursor, row.heard, row.feed, row.events, row.is_replaced)
+            return self._passed(row, events, self._codec)
         self._is_over, self.finding = True, self._found(row, problem)
         for _, _, _, _, _, count, _, heard, *_ in self._rows:
             self.rows += 1
             self._count(count, heard)
         return None
+
+    def _passed(self, row: Row, events: list[Recorded], codec: EventCodec) -> Passed[Recorded]:
+        """Return the row with what it holds decrypted, or what stands for one that cannot be read."""
+        try:
+            feed = None if row.feed is None else codec.opened(row.feed)
+            stored = None if row.events is None else codec.opened_events(row.events)
+        except KeyDestroyedError:
+            self.forgotten += 1
+            return _UNREADABLE
+        except LogEncryptedError:
+            self.locked += 1
+            return _UNREADABLE
+        return Passed(events, row.cursor, row.heard, feed, stored, row.is_replaced)
 
     def _problem_of(self, stream: object, row: Row) -> str | None:
         """Return what is wrong with a row behind those before it."""
@@ -174,9 +196,11 @@ class StreamWalk:
             return f"its events cannot be decoded ({error})"
         if len(pairs) != row.count:
             return f"it holds {len(pairs)} events, not {row.count}"
-        if self._decode is not None:
+        if self._codec is not None:
             try:
-                decoded = [self._decode(*pair) for pair in pairs]
+                decoded = [self._codec.decode(*pair) for pair in pairs]
+            except (KeyDestroyedError, LogEncryptedError):
+                return None
             except LogUnusableError as error:
                 return str(error).partition(";")[0]
             for index, (recorded_at, event) in enumerate(decoded):

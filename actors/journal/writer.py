@@ -282,6 +282,8 @@ class Writer:
         self._refused = batch.refused
         if epochs is not None:
             epochs.commit()
+        for key in batch.keys.values():
+            key.row = None  # it is in the log
         self._heads.trim()
         return batch
 

@@ -19,6 +19,7 @@ from reenact.actors.journal.schema import check_file
 from reenact.actors.journal.stored import StoredJournal
 
 if TYPE_CHECKING:
+    from reenact.actors.journal.key_ring import KeyRing
     from reenact.actors.sharding.node import Node
 
 _SUFFIXES = ("-wal", "-shm", "-journal", ".lock", ".sessions")
@@ -33,7 +34,7 @@ class LogLocation(ABC):
     name of a file without its directory, which is in `path`, and of a database nothing of whoever asks it. `url` opens
     it, also after a change of the directory.
     `projections` is where the tables of users' projections are, as `Projections.open` takes it, and `tracing` how far
-    spans are sent, likewise.
+    spans are sent, likewise. `keys` decrypt what is in it, and encrypt what is written.
     """
 
     name: str
@@ -42,6 +43,7 @@ class LogLocation(ABC):
     url: str
     projections: str
     tracing: str
+    keys: KeyRing | None = None
 
     def open(
         self,
@@ -65,6 +67,7 @@ class LogLocation(ABC):
             shared=locks is not None,
             locks=locks,
             fence=fence,
+            keys=self.keys,
         )
 
     @abstractmethod
@@ -200,13 +203,15 @@ class LogDatabase(LogLocation):
         return None
 
 
-def location_of(log: str | os.PathLike[str]) -> LogLocation:
-    """Return the location that a path or URL names.
+def location_of(log: str | os.PathLike[str], keys: KeyRing | None = None) -> LogLocation:
+    """Return the location that a path or URL names, of a log with these keys.
 
     Raises:
         ConfigurationError: it names none, or what it needs is not installed.
     """
-    return LogDatabase(os.fspath(log)) if is_postgres(log) else LogFile(file_of(log))
+    location = LogDatabase(os.fspath(log)) if is_postgres(log) else LogFile(file_of(log))
+    location.keys = keys
+    return location
 
 
 def _belongs(log: str, name: str) -> bool:

@@ -33,6 +33,7 @@ from reenact.projections.runner import Runner
 from reenact.projections.views.projections import Projections
 
 if TYPE_CHECKING:
+    from reenact.actors.journal.key_ring import KeyRing
     from reenact.actors.sharding.node import Node
     from reenact.client.dialing import Reconnect
     from reenact.client.runtime import RemoteRuntime
@@ -86,6 +87,7 @@ class Runtime(LocalRuntime):
         synchronous: Synchronous = "FULL",
         retention: Retention | None = None,
         projections: Sequence[Projection] = (),
+        keys: KeyRing | None = None,
         clock: Clock = microseconds,
         ids: Ids | None = None,
     ) -> Self:
@@ -115,10 +117,13 @@ class Runtime(LocalRuntime):
             retention: how long deltas of finished turns, consumers that are gone and requests are kept; see `Retention`
                 for what holds without it.
             projections: tables of your own that follow the log, in `<path>.views/` or in schemas; see `Projection`.
+            keys: encrypts what is written from now on, and decrypts what is encrypted; see `KeyRing`.
             clock: tells the time in microseconds since 1970-01-01 UTC.
             ids: makes a unique id from a prefix.
 
         Raises:
+            LogEncryptedError: the log is encrypted, and there are no `keys`.
+            KeyRingError: the keys cannot be used now, or are those of another log.
             LogLockedError: another runtime, here or in another process, is writing the log.
             LogTooNewError: a newer version of Reenact has written it.
             LogUnreachableError, LogAccessError: the database server cannot be reached, or lets nobody in.
@@ -135,7 +140,7 @@ class Runtime(LocalRuntime):
         if synchronous not in ("FULL", "NORMAL", "OFF"):
             raise ConfigurationError(f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
         return cls._put_together(
-            location_of(path),
+            location_of(path, keys),
             Settings(
                 environment=environment or _factory(llm, llm_provider),
                 llm=_config(llm, llm_provider),

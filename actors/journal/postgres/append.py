@@ -88,6 +88,10 @@ _MORE = (
     ("request_notes", "bytea[]"),
     ("request_times", "bigint[]"),
     ("request_proofs", "bytea[]"),
+    ("key_ids", "text[]"),
+    ("key_streams", "text[]"),
+    ("keys_wrapped", "bytea[]"),
+    ("forgotten", "text[]"),
 )
 
 UPSERT_MARKS = """
@@ -203,6 +207,15 @@ BEGIN
         INSERT INTO requests (id, digest, note, at, proof)
         SELECT * FROM unnest(request_ids, request_digests, request_notes, request_times, request_proofs);
     END IF;
+    IF key_ids IS NOT NULL THEN
+        INSERT INTO keys (id, stream, wrapped) SELECT * FROM unnest(key_ids, key_streams, keys_wrapped)
+        ON CONFLICT (id) DO NOTHING;
+    END IF;
+    IF forgotten IS NOT NULL THEN
+        UPDATE keys SET wrapped = NULL WHERE stream = ANY (forgotten);
+        DELETE FROM stored_snapshots WHERE originator_id = ANY (forgotten);
+        DELETE FROM timers WHERE timers.stream = ANY (forgotten);
+    END IF;
     end_number := last_number + rows_moved;
     end_position := last_position + coalesce(event_count, 0);
     UPDATE log SET number = end_number, position = end_position, writer = me;
@@ -293,6 +306,8 @@ class Procedure:
             *_readers(changes.tracking, before),
             *_cut(changes.marks, 4),
             *_cut(changes.remembered, 5),
+            *_cut(changes.keys, 3),
+            list(changes.destroyed) or None,
         )
         call = self._call
         if any(column is not None for column in more):

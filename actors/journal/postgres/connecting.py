@@ -28,7 +28,7 @@ SET = """
 """
 """Gives a session's settings, their names and their values, those that the server knows."""
 
-_OURS = re.compile(r"\b(log|steps|stored_snapshots|tracking|timers|consumers|requests|shards|check_epochs)\b")
+_OURS = re.compile(r"\b(log|steps|stored_snapshots|tracking|timers|consumers|requests|keys|shards|check_epochs)\b")
 
 
 def connect(address: Address, **settings: int) -> Connection:

@@ -13,8 +13,9 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from reenact.actors.journal.api import Listener, Publisher, Synchronous, WrittenRow
-from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.codec import EventCodec, KeyDestroyedError
 from reenact.actors.journal.fence import Fence
+from reenact.actors.journal.key_ring import KeyRing
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.journal.pool import ReadPool
 from reenact.actors.journal.postgres.address import Address, address_of
@@ -23,10 +24,11 @@ from reenact.actors.journal.postgres.connecting import KEEPALIVE, Connection, co
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.journal.postgres.listening import Listening
 from reenact.actors.journal.postgres.locks import PostgresLocks
-from reenact.actors.journal.postgres.schema import check_format, create_tables
+from reenact.actors.journal.postgres.schema import check_format, create_keys, create_tables, has_keys
 from reenact.actors.journal.postgres.store import PostgresStore
 from reenact.actors.journal.seeking import Cells, cells_of
 from reenact.actors.journal.stored import FIRST_EVENTS, StoredJournal, check_owner
+from reenact.actors.journal.vault import AGE, Vault
 from reenact.actors.journal.writer import Writer
 from reenact.domain.errors import LogUnusableError
 
@@ -104,6 +106,7 @@ class PostgresJournal(StoredJournal):
         shared: bool = False,
         locks: StreamLocks | None = None,
         fence: Fence | None = None,
+        keys: KeyRing | None = None,
     ) -> PostgresJournal:
         """Open the log in the database that the URL names, or begin one if its schema is missing or empty.
 
@@ -123,8 +126,13 @@ class PostgresJournal(StoredJournal):
         `ShardMovedError`; each row says in which epoch it was written. A stream that was recovered in an earlier epoch
         of its shard must be recovered again.
 
+        With `keys`, what is written from now on is encrypted; without them, a log that is encrypted can be read only
+        as far as it is not.
+
         Raises:
             ConfigurationError: the URL cannot be read.
+            LogEncryptedError: the log is encrypted, and there are no keys to write it with.
+            KeyRingError: the keys cannot be used now, or are those of another log.
             LogLockedError: somebody else has the log for themselves, or shares it and this journal does not.
             LogTooNewError: a newer version has written the log.
             LogUnusableError: it is not a log, is damaged, or the user lacks rights.
@@ -139,6 +147,12 @@ class PostgresJournal(StoredJournal):
                 store = _open_store(address, synchronous, cleanup, _held(address, locks, cleanup, shared=shared))
             reader = PostgresReader(address)
             cleanup.callback(reader.close)
+            if keys is not None and store is not None:
+                create_keys(store.connection, address)
+            if has_keys(reader.select):
+                codec.vault = Vault(keys, reader.select, name=address.name, age=AGE)
+                if store is not None:
+                    codec.vault.check()
             if closed and store is not None:
                 check_owner(reader.select(FIRST_EVENTS, ()), address.name, codec)
             writer = None
@@ -216,8 +230,10 @@ class PostgresJournal(StoredJournal):
             if heard:
                 row = self._row((stream, cursor, recorded_at, count, events, feed))
                 return WrittenRow(number, stream, cursor, heard, row)
-            recorded = map(self._codec.recorded, cells_of([(stream, version, position, cause, events)]))
+            recorded = self._codec.readable(cells_of([(stream, version, position, cause, events)]))
             return WrittenRow(number, stream, cursor, heard, events=tuple(recorded))
+        except KeyDestroyedError:
+            return WrittenRow(number, stream, cursor, heard)
         except LogUnusableError as error:
             return WrittenRow(number, stream, cursor, heard, error=error)
 

@@ -10,6 +10,7 @@ from reenact.actors.journal.postgres.connecting import Connection, spelled
 from reenact.actors.journal.postgres.ownership_tables import OWNERSHIP_TABLES
 from reenact.actors.journal.postgres.relay_tables import RELAY_TABLES
 from reenact.actors.journal.schema import BEFORE_RELEASE, FORMAT_VERSION
+from reenact.actors.journal.seeking import Select
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 
 TABLES = ("steps", "stored_snapshots", "tracking", "timers", "consumers", "requests")
@@ -95,6 +96,17 @@ _TABLES = (
     )
     """,
 )
+_KEYS = (
+    """
+    CREATE TABLE IF NOT EXISTS keys (
+        id text COLLATE "C" PRIMARY KEY,
+        stream text COLLATE "C" NOT NULL,
+        wrapped bytea
+    )
+    """,
+    "CREATE INDEX IF NOT EXISTS keys_by_stream ON keys USING hash (stream)",
+)
+_HAS_KEYS = "SELECT to_regclass('keys') IS NOT NULL"
 _MARK = "INSERT INTO log (application, format, number, position, writer) VALUES (?, ?, 0, 0, '')"
 _RELATIONS = """
     SELECT relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace WHERE nspname = %s
@@ -130,6 +142,20 @@ def check_format(connection: Connection, address: Address) -> bool:
 def relations_of(connection: Connection, address: Address) -> set[str]:
     """Return the names of the tables, and of what else is called like one, in the schema."""
     return {name for (name,) in connection.execute(_RELATIONS, (address.schema,)).fetchall()}
+
+
+def has_keys(select: Select) -> bool:
+    """Return whether the log has a table of keys, so that it is encrypted, or was once opened with a key ring."""
+    return select(_HAS_KEYS, ()) == [(True,)]
+
+
+def create_keys(connection: Connection, address: Address) -> None:
+    """Make the table of keys, if there is none."""
+    with connection.transaction():
+        connection.execute(_ONE_CREATOR, (f"reenact {address.schema}",))
+        if "keys" not in relations_of(connection, address):
+            for statement in _KEYS:
+                connection.execute(spelled(statement, address.schema))
 
 
 def create_tables(connection: Connection, address: Address) -> None:

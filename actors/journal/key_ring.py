@@ -1,0 +1,227 @@
+"""Key rings: they wrap the keys of a log's sessions, so that who has the log has no key to it."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from hashlib import blake2b
+from pathlib import Path
+from typing import TypeAlias
+
+from eventsourcing.persistence import Cipher
+from eventsourcing.utils import Environment
+
+from reenact.domain.errors import ConfigurationError, KeyRingError, WrongKeyError, needing_extra
+
+KEY_SIZE = 32
+"""Bytes of a key: AES-256."""
+_ID_SIZE = 8
+_KEY_ID = b"reenact: key id"
+
+Wrap: TypeAlias = Callable[[bytes], bytes]
+"""Turns a key into what only the ring can turn back, or back."""
+
+
+def cipher_of(key: bytes) -> Cipher:
+    """Return the cipher of the `eventsourcing` library with a key of 32 bytes: AES-GCM, a random nonce of 96 bits.
+
+    Raises:
+        MissingExtraError: the extra `encryption` is not installed.
+    """
+    with needing_extra("encryption", "encryption"):
+        from eventsourcing.cryptography import AESCipher  # noqa: PLC0415 - an extra
+    return AESCipher(Environment("", {AESCipher.CIPHER_KEY: b64encode(key).decode()}))
+
+
+class KeyRing(ABC):
+    """Wraps and unwraps the data keys of a log. `Runtime.open(…, keys=…)` takes one."""
+
+    @abstractmethod
+    def wrap(self, key: bytes) -> bytes:
+        """Return the key as it may stand in the log.
+
+        Raises:
+            KeyRingError: the ring cannot be used now.
+        """
+
+    @abstractmethod
+    def unwrap(self, wrapped: bytes) -> bytes:
+        """Return the key that was wrapped.
+
+        Raises:
+            WrongKeyError: another ring has wrapped it, or it was changed.
+            KeyRingError: the ring cannot be used now.
+        """
+
+    @staticmethod
+    def generate(path: str | os.PathLike[str]) -> FileKeyRing:
+        """Make a key ring with one random key in a new file, which only its owner can read and write.
+
+        Raises:
+            ConfigurationError: there is such a file already, or none can be made there.
+            MissingExtraError: the extra `encryption` is not installed.
+        """
+        cipher_of(bytes(KEY_SIZE))
+        _write(Path(path), [os.urandom(KEY_SIZE)], os.O_EXCL)
+        return FileKeyRing(path)
+
+    @staticmethod
+    def file(path: str | os.PathLike[str]) -> FileKeyRing:
+        """Return the key ring in a file that `generate` has made.
+
+        Raises:
+            ConfigurationError: there is none, it can be read by others than its owner, or it holds something else.
+            MissingExtraError: the extra `encryption` is not installed.
+        """
+        return FileKeyRing(path)
+
+    @staticmethod
+    def environment(name: str) -> KeyRing:
+        """Return the key ring in a variable of the environment: keys in base64, the last of which wraps.
+
+        Raises:
+            ConfigurationError: there is no such variable, or it holds something else.
+            MissingExtraError: the extra `encryption` is not installed.
+        """
+        return _Keys(f"the variable {name}", _keys_of(os.environ.get(name, ""), f"the variable {name}"))
+
+    @staticmethod
+    def custom(wrap: Wrap, unwrap: Wrap) -> KeyRing:
+        """Return a key ring of your own, such as a service that manages keys.
+
+        `wrap` is given 32 bytes, once for each session, and what it returns is given to `unwrap` when the session is
+        first read. They are called on any thread, and may take their time; whatever they raise becomes a
+        `KeyRingError`, and what was to be recorded or read is not.
+        """
+        return _Custom(wrap, unwrap)
+
+
+class _Keys(KeyRing):
+    """Keys in memory. What is wrapped begins with the id of the key that has wrapped it."""
+
+    def __init__(self, name: str, keys: Sequence[bytes]) -> None:
+        self._name = name
+        self._ciphers = {_id_of(key): cipher_of(key) for key in keys}
+        self._newest = _id_of(keys[-1])
+
+    def wrap(self, key: bytes) -> bytes:
+        """Return the key, encrypted with the newest one of the ring."""
+        return self._newest + self._ciphers[self._newest].encrypt(key)
+
+    def unwrap(self, wrapped: bytes) -> bytes:
+        """Return the key that was wrapped with one of the ring's."""
+        cipher = self._ciphers.get(wrapped[:_ID_SIZE])
+        if cipher is None:
+            raise WrongKeyError(f"{self._name} has no key {wrapped[:_ID_SIZE].hex()}, which this log needs")
+        try:
+            return cipher.decrypt(wrapped[_ID_SIZE:])
+        except ValueError as error:
+            raise WrongKeyError(f"a key of the log cannot be unwrapped with {self._name}: it was changed") from error
+
+
+class FileKeyRing(_Keys):
+    """Keys in a file that nobody but its owner can read."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        """Read the file."""
+        self.path = Path(path)
+        self._read()
+
+    def rotate(self) -> None:
+        """Add a random key, which wraps the keys of sessions from now on; the former ones still unwrap theirs.
+
+        Programs that have opened the file before know nothing of it until they open it again.
+
+        Raises:
+            ConfigurationError: the file cannot be written.
+        """
+        keys = [*_read_keys(self.path), os.urandom(KEY_SIZE)]
+        # The old file is there until the new one is whole and on disk: without its keys the log is lost.
+        beside = self.path.with_name(f"{self.path.name}.new")
+        beside.unlink(missing_ok=True)
+        _write(beside, keys, os.O_EXCL)
+        beside.replace(self.path)
+        _sync_directory(self.path.parent)
+        self._read()
+
+    def _read(self) -> None:
+        super().__init__(str(self.path), _read_keys(self.path))
+
+
+class _Custom(KeyRing):
+    def __init__(self, wrap: Wrap, unwrap: Wrap) -> None:
+        self._wrap = wrap
+        self._unwrap = unwrap
+
+    def wrap(self, key: bytes) -> bytes:
+        return _called(self._wrap, key, "wrap")
+
+    def unwrap(self, wrapped: bytes) -> bytes:
+        key = _called(self._unwrap, wrapped, "unwrap")
+        if len(key) != KEY_SIZE:
+            raise WrongKeyError(f"unwrap returned {len(key)} bytes; the key that was wrapped has {KEY_SIZE}")
+        return key
+
+
+def _called(function: Wrap, given: bytes, name: str) -> bytes:
+    try:
+        returned: object = function(given)
+    except KeyRingError:
+        raise
+    except Exception as error:
+        raise KeyRingError(f"the key ring cannot be used: {name} raised {type(error).__name__}: {error}") from error
+    if not isinstance(returned, bytes):
+        raise KeyRingError(f"the key ring cannot be used: {name} returned {type(returned).__name__}; it returns bytes")
+    return returned
+
+
+def _id_of(key: bytes) -> bytes:
+    return blake2b(key, digest_size=_ID_SIZE, person=_KEY_ID).digest()
+
+
+def _read_keys(path: Path) -> list[bytes]:
+    try:
+        with path.open(encoding="utf-8") as file:
+            status = os.fstat(file.fileno())
+            text = file.read()
+    except (OSError, UnicodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it holds something else"
+        message = f"the key ring {path} cannot be read: {reason}; make one with KeyRing.generate"
+        raise ConfigurationError(message) from error
+    if status.st_mode & 0o077:
+        raise ConfigurationError(f"the key ring {path} can be used by others than its owner; chmod 600 {path}")
+    return _keys_of(text, str(path))
+
+
+def _keys_of(text: str, name: str) -> list[bytes]:
+    keys: list[bytes] = []
+    for word in text.split():
+        with suppress(Base64Error, ValueError):
+            keys.append(b64decode(word, validate=True))
+    if not keys or len(keys) != len(text.split()) or any(len(key) != KEY_SIZE for key in keys):
+        raise ConfigurationError(f"{name} holds no key ring: keys of {KEY_SIZE} bytes in base64, with blanks between")
+    return keys
+
+
+def _write(path: Path, keys: Sequence[bytes], flags: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | flags, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.writelines(f"{b64encode(key).decode()}\n" for key in keys)
+            file.flush()
+            os.fsync(descriptor)
+        _sync_directory(path.parent)
+    except OSError as error:
+        raise ConfigurationError(f"the key ring {path} cannot be written: {error.strerror}") from error
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
