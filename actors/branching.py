@@ -12,8 +12,8 @@ from reenact.actors.journal.api import ChainedJournal, Journal, Link
 from reenact.actors.session import SessionActor
 from reenact.domain.agent import ImageChanged
 from reenact.domain.branching import before_last_message
-from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError
-from reenact.domain.session import SessionBranched, SessionCreated
+from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionForgottenError, SessionNotFoundError
+from reenact.domain.session import SessionBranched, SessionCreated, SessionForgotten
 
 _NOW = sys.maxsize
 _ON_IMAGE = (SessionCreated, SessionBranched, ImageChanged)
@@ -37,9 +37,13 @@ def begun(log: ChainedJournal, session_id: str) -> SessionCreated | SessionBranc
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
+        SessionForgottenError: it was forgotten.
     """
-    rows = log.read_until(SessionActor.stream(session_id), 1)
+    stream = SessionActor.stream(session_id)
+    rows = log.read_until(stream, 1) or log.read_until(stream, _NOW)
     event = rows[0].event if rows else None
+    if isinstance(event, SessionForgotten):
+        raise SessionForgottenError(session_id)
     if not isinstance(event, SessionCreated | SessionBranched):
         raise SessionNotFoundError(session_id)
     return event

@@ -198,6 +198,29 @@ class Sessions(_Facade):
         """
         return self._do(commands.SessionDeleteRequest(session_id=session_id))
 
+    def forget(self, session_id: str, *, by: str, why: str = "", family: bool = False) -> list[SessionInfo]:
+        """Destroy the key of the session, so that nobody can read what was said in it, in no copy made from then on.
+
+        Its agent is stopped, and the session deleted, first. That it was forgotten, when, by whom and why is an event
+        of its stream, and the chain of digests is whole as before. What is forgotten cannot be brought back.
+
+        Args:
+            session_id: the session, which may have been deleted.
+            by: who wants it; a name that may stand in the log for good, as `why`.
+            why: what for.
+            family: whether all that would miss it are forgotten with it, in one step: branches of it, the session that
+                has called it, its children, and so on.
+
+        Returns:
+            The sessions that were forgotten now; none if it had been.
+
+        Raises:
+            SessionNotFoundError: there never was such a session.
+            SessionInUseError: others would miss it; the error names them.
+            SessionNotEncryptedError: it was recorded without keys, at least in part.
+        """
+        return self._do(commands.SessionForgetRequest(session_id=session_id, by=by, why=why, family=family))
+
     def run(self, session_id: str) -> str:
         """Start the session's agent, or find the one that is live, and return its id.
 

@@ -15,6 +15,7 @@ from reenact.actors.branching import begun, derived_id, image_at, point_at, poin
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.tools.toolbox import ToolRegistry
 from reenact.actors.feed.replay import cursor_of_turn, is_responding, stream_of
+from reenact.actors.forgetting import ForgettingJournal, forget
 from reenact.actors.idempotency import Askable, Attempt
 from reenact.actors.journal.api import ChainedJournal, FeedJournal, Journal, Remembered, Segment
 from reenact.actors.kernel import ActorSystem, EventSourcedActor
@@ -33,6 +34,7 @@ from reenact.domain.errors import (
     ImageNotFoundError,
     ReenactError,
     RuntimeClosedError,
+    SessionForgottenError,
     SessionLockedError,
     SessionNotFoundError,
     ShardMovedError,
@@ -72,7 +74,7 @@ _TRIES = 64
 """How many ids are looked at for one that is of a shard of this node: with a share of a tenth, one is found."""
 
 
-class Log(Journal, FeedJournal, ChainedJournal, Protocol):
+class Log(Journal, FeedJournal, ChainedJournal, ForgettingJournal, Protocol):
     """The journal of a runtime."""
 
 
@@ -317,6 +319,11 @@ class RuntimeOperations:
             return False
         return True
 
+    def session_forget(self, request: commands.SessionForgetRequest, attempt: Attempt) -> list[SessionInfo]:
+        """See `Sessions.forget`."""
+        forgotten = forget(self, self._journal, request, attempt)
+        return [_found(self.read().session(id_), SessionNotFoundError(id_)) for id_ in forgotten]
+
     def session_run(self, request: commands.SessionRunRequest, attempt: Attempt) -> str:
         """See `Sessions.run`."""
         self.must_exist(request.session_id)  # so that nobody can fill the memory with actors of what is not there
@@ -487,7 +494,8 @@ class RuntimeOperations:
                         attempt,
                     )
             found = self.read().session(session_id)
-            if found is not None and found.container_id == container_id:  # perhaps it was handed over
+            # Perhaps it was handed over, or forgotten.
+            if found is not None and found.container_id == container_id and found.forgotten is None:
                 return session_id
         raise AssertionError  # there is always a next number
 
@@ -507,8 +515,11 @@ class RuntimeOperations:
         return session_id
 
     def must_exist(self, session_id: str) -> None:
-        """Raise `SessionNotFoundError` unless there is such a session."""
-        if self.read().session(session_id) is None:
+        """Raise `SessionNotFoundError` unless there is such a session, `SessionForgottenError` if it was forgotten."""
+        found = self.read().session(session_id)
+        if found is not None and found.forgotten is not None:
+            raise SessionForgottenError(session_id)
+        if found is None:
             running = self._session_of(session_id)
             raise SessionNotFoundError(
                 session_id, "" if running is None else f"it is an agent: its session is {running!r}"

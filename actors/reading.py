@@ -12,6 +12,7 @@ from reenact.domain.messages import Message
 from reenact.domain.people import PendingCall
 from reenact.domain.schedules import Schedule
 from reenact.domain.session import SessionInfo
+from reenact.domain.session_state import KnownSession
 
 
 class Follower(Protocol):
@@ -60,6 +61,17 @@ class ReadModel(Protocol):
 
     def session(self, session_id: str) -> SessionInfo | None:
         """Return the session; None if it never was, or is deleted."""
+        ...
+
+    def known_session(self, session_id: str) -> KnownSession | None:
+        """Return what every session is known by, also one that is deleted, or was forgotten; None if it never was."""
+        ...
+
+    def kin(self, session_id: str) -> list[str]:
+        """Return the sessions that would miss this one and were not forgotten themselves.
+
+        Branches of it, its children, and the one that has called it.
+        """
         ...
 
     def sessions_of(self, container_id: str) -> list[SessionInfo]:

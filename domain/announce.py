@@ -51,6 +51,7 @@ from reenact.domain.session_state import (
     SessionCreated,
     SessionDeleted,
     SessionEvent,
+    SessionForgotten,
 )
 
 Announced: TypeAlias = tuple[heard.Context, heard.EventData]
@@ -261,6 +262,9 @@ class _Step:
                 yield from self._completed(event)
             case AgentStopped():
                 yield from self._stopped(event)
+            case SessionForgotten():
+                self._be_about(container_id=event.container_id, image_id=event.image_id)
+                yield self._about, heard.SessionDeleted(session_id=event.session_id)
             case SessionDeleted():
                 self._in_round = False
                 yield self._about, heard.SessionDeleted(session_id=event.session_id)

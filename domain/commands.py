@@ -252,6 +252,17 @@ class SessionDeleteRequest(Request[bool], kw_only=True):
     session_id: str
 
 
+class SessionForgetRequest(Request[list[SessionInfo]], kw_only=True):
+    """Destroy the keys of a session, or of all that belong together with it, so that nobody can read them any more."""
+
+    event_type = "session_forget_request"
+    route = Route("POST", "/v1/sessions/{session_id}/forget")
+    session_id: str
+    by: str
+    why: str = ""
+    family: bool = False
+
+
 class SessionRunRequest(Request[str], kw_only=True):
     """Run a session."""
 
@@ -513,6 +524,7 @@ RequestType: TypeAlias = Literal[
     "session_list_request",
     "session_page_request",
     "session_delete_request",
+    "session_forget_request",
     "session_run_request",
     "session_messages_request",
     "session_turns_request",
@@ -546,6 +558,7 @@ ResponseType: TypeAlias = Literal[
     "session_list_response",
     "session_page_response",
     "session_delete_response",
+    "session_forget_response",
     "session_run_response",
     "session_messages_response",
     "session_turns_response",

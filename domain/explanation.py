@@ -68,7 +68,14 @@ from reenact.domain.session_commands import (
     Run,
     Stop,
 )
-from reenact.domain.session_state import ChildEvent, SessionBranched, SessionCreated, SessionDeleted, SessionEvent
+from reenact.domain.session_state import (
+    ChildEvent,
+    SessionBranched,
+    SessionCreated,
+    SessionDeleted,
+    SessionEvent,
+    SessionForgotten,
+)
 from reenact.domain.structs import Frozen
 from reenact.domain.turns import ANSWER_REFUSED, COST_LIMIT
 
@@ -157,7 +164,7 @@ class _Tracing:
             case SessionCreated(parent=parent) if parent is not None:
                 self._born = place
                 return Cause((), Outside("parent", parent.session_id))
-            case SessionCreated() | SessionDeleted() | RulesRecorded():
+            case SessionCreated() | SessionDeleted() | SessionForgotten() | RulesRecorded():
                 return Cause((), Outside("caller"))
             case ChildStarted() | ChildEnded() | ChildrenInterrupted():
                 return self._trace_child(place, event)
@@ -476,6 +483,8 @@ def sentence(event: AnyEvent) -> str:
             return f"The session branched off from session {event.origin}, behind its event {event.version}."
         case SessionDeleted():
             return "The session was deleted."
+        case SessionForgotten():
+            return f"The session was forgotten by {event.by}{f': {event.why}' if event.why else ''}."
         case AgentStarted():
             return f"Agent {event.agent_id} was started."
         case AgentStopped():

@@ -19,7 +19,7 @@ from reenact.domain.agent import (
     ToolsRequested,
     TurnCompleted,
 )
-from reenact.domain.errors import AgentNotFoundError, AlreadyExistsError, SessionNotFoundError
+from reenact.domain.errors import AgentNotFoundError, AlreadyExistsError, SessionForgottenError, SessionNotFoundError
 from reenact.domain.guards import refusal_in
 from reenact.domain.loop.rounds import RoundEvent
 from reenact.domain.session_commands import (
@@ -54,6 +54,7 @@ from reenact.domain.session_state import (
     SessionCreated,
     SessionDeleted,
     SessionEvent,
+    SessionForgotten,
     SessionInfo,
     evolve,
 )
@@ -87,6 +88,7 @@ __all__ = [
     "SessionCreated",
     "SessionDeleted",
     "SessionEvent",
+    "SessionForgotten",
     "SessionInfo",
     "Stop",
     "Switch",
@@ -104,6 +106,7 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
 
     Raises:
         AlreadyExistsError: the session's id has been used.
+        SessionForgottenError: the session was forgotten.
         SessionNotFoundError: the session, or the one to branch off from, was never created, or is deleted.
         AgentNotFoundError: the agent named is not the live one, or there is none to go on with a call.
         CallNotPendingError: no such call waits for a person.
@@ -281,5 +284,7 @@ def _of_family(story: Story, command: BeginChild | ReportChild | GiveUpChildren)
 
 
 def _must_exist(session: Session, session_id: str) -> None:
+    if session.forgotten:
+        raise SessionForgottenError(session_id)
     if session.id is None or session.deleted:
         raise SessionNotFoundError(session_id)

@@ -80,11 +80,19 @@ class BranchPoint(FrozenByName):
     version: int
 
 
+class Forgotten(FrozenByName):
+    """When a session was forgotten, by whom, and why."""
+
+    at: datetime
+    by: str
+    why: str
+
+
 class SessionInfo(FrozenByName):
     """A session as callers see it, on its present image: the one it was created with, until it is handed over.
 
     `origin` is where it branches off from another session, None if it has begun by itself. `parent` is the session
-    that has called it, None unless it is a child session.
+    that has called it, None unless it is a child session. Of a session that was `forgotten` nothing else is known.
     """
 
     id: str
@@ -94,6 +102,21 @@ class SessionInfo(FrozenByName):
     created_at: datetime
     origin: BranchPoint | None = None
     parent: Parent | None = None
+    forgotten: Forgotten | None = None
+
+
+class KnownSession(FrozenByName):
+    """What every session is known by, whatever has become of it.
+
+    `deleted_at` and `forgotten_at` are microseconds since 1970-01-01 UTC.
+    """
+
+    container_id: str
+    image_id: str
+    image_revision: int
+    created_at: datetime
+    deleted_at: int | None
+    forgotten_at: int | None
 
 
 class SessionCreated(Fact):
@@ -128,8 +151,25 @@ class SessionDeleted(Fact):
     session_id: str
 
 
+class SessionForgotten(Fact):
+    """What happened before in the session can be read by nobody: its key was destroyed with the record of this event.
+
+    So it says what is still known: which session this was, when it was created (microseconds since 1970-01-01 UTC), and
+    whether it had been `deleted` before; `by` whom it was forgotten, and `why`.
+    """
+
+    session_id: str
+    container_id: str
+    image_id: str
+    image_revision: int
+    created_at: int
+    by: str
+    why: str
+    deleted: bool = False
+
+
 ChildEvent: TypeAlias = ChildStarted | ChildEnded | ChildrenInterrupted
-SessionEvent: TypeAlias = SessionCreated | SessionBranched | SessionDeleted | AgentEvent | ChildEvent
+SessionEvent: TypeAlias = SessionCreated | SessionBranched | SessionDeleted | SessionForgotten | AgentEvent | ChildEvent
 LoopFact: TypeAlias = (
     OutputAccepted
     | OutputRejected
@@ -183,6 +223,8 @@ class Session(Frozen, gc=True):
     turn. The model is given nothing of what was said before the message `since`; it is given a summary of all that has
     been said, as soon as there is one, if `summarise`. `schedules` are the messages that are to come.
 
+    If it was `forgotten`, nothing is known of what happened before.
+
     `children` are all that it has started, and `interrupted` says that those it waits for are interrupted. A session
     with a `parent` is a child itself: `ended` is how it has done its part, None until then, and `seconds` is how long
     its turns have taken.
@@ -218,6 +260,7 @@ class Session(Frozen, gc=True):
     since: int = 0
     summarise: bool = False
     schedules: tuple[Scheduled, ...] = ()
+    forgotten: bool = False
 
 
 def evolve(session: Session, event: SessionEvent) -> Session:
@@ -246,6 +289,9 @@ def evolve(session: Session, event: SessionEvent) -> Session:
             return begun if event.parent is None else _born(begun, event)
         case SessionBranched():
             return _branch_off(session, event)
+        case SessionForgotten():
+            of = event.session_id, event.container_id, event.image_id, event.image_revision
+            return Session(*of, deleted=event.deleted, forgotten=True)
         case SessionDeleted():
             return msgspec.structs.replace(session, deleted=True, queue=(), round=None, schedules=())
         case ChildStarted() | ChildEnded() | ChildrenInterrupted():

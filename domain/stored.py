@@ -13,6 +13,7 @@ STORED: dict[str, type[msgspec.Struct]] = {
     "session-created": session.SessionCreated,
     "session-branched": session.SessionBranched,
     "session-deleted": session.SessionDeleted,
+    "session-forgotten": session.SessionForgotten,
     "agent-started": agent.AgentStarted,
     "agent-stopped": agent.AgentStopped,
     "message-accepted": agent.MessageAccepted,

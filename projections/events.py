@@ -42,7 +42,7 @@ from reenact.domain.loop.events import (
     ToolStarted,
     Warning,  # noqa: A004 - the word of the catalogue
 )
-from reenact.domain.session_state import SessionBranched, SessionCreated, SessionDeleted
+from reenact.domain.session_state import SessionBranched, SessionCreated, SessionDeleted, SessionForgotten
 
 __all__ = [
     "AgentStarted",
@@ -72,6 +72,7 @@ __all__ = [
     "SessionBranched",
     "SessionCreated",
     "SessionDeleted",
+    "SessionForgotten",
     "StepStarted",
     "ToolApproved",
     "ToolEdited",

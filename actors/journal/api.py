@@ -47,7 +47,9 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
     """An event as the log holds it. `recorded_at` is microseconds since 1970-01-01 UTC.
 
     Whoever verifies a log is told whether something was taken out of the event; nobody else is. `cause` stands on the
-    first event of a step that was appended with one: the step goes on until the stream's next event that has one.
+    first event of a step that was appended with one: the step goes on until the stream's next event that has one. What
+    `is_behind_forgotten` comes behind events that can be read by nobody, of its stream or, in the order of the log, of
+    any.
     """
 
     stream: str
@@ -57,6 +59,7 @@ class Recorded(msgspec.Struct, frozen=True, gc=False):
     event: Any
     is_redacted: bool = False
     cause: bytes | None = None
+    is_behind_forgotten: bool = False
 
 
 class FeedRow(msgspec.Struct, frozen=True, gc=False):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -200,9 +199,15 @@ class EventCodec:
 
     def readable(self, events: Iterable[Cells]) -> Iterator[Recorded]:
         """Yield those of the events that were not forgotten; raises what `recorded` raises."""
+        is_behind = False
         for cells in events:
-            with suppress(KeyDestroyedError):
-                yield self.recorded(cells)
+            try:
+                recorded = self.recorded(cells)
+            except KeyDestroyedError:
+                is_behind = True
+                continue
+            yield msgspec.structs.replace(recorded, is_behind_forgotten=True) if is_behind else recorded
+            is_behind = False
 
     def derived(self, part: FeedPart, stream: str, recorded_at: int, events: bytes, row: str) -> tuple[Segment, ...]:
         """Return what is announced of the packed events of a row, which messages call `row`.

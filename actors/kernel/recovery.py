@@ -35,8 +35,10 @@ def recover(actor: Declared[State, Command, Event]) -> tuple[State, int, int]:
             _log.error("the snapshot of %s stands at version %d, which is not there", stream, before)
             recorded, known = journal.recover(stream), None
     if known is None:
-        # A stream that another library has begun may start at 0.
-        before = min(recorded[0].version, 1) - 1 if recorded else 0
+        # A stream that another library has begun may start at 0, and one that was forgotten with its last event.
+        before = 0
+        if recorded:
+            before = recorded[0].version - 1 if recorded[0].is_behind_forgotten else min(recorded[0].version, 1) - 1
     last = recorded[-1].version if recorded else before
     if last - before != len(recorded):
         raise LogUnusableError(f"stream {stream!r} has holes below version {last}; verify the log")

@@ -5,7 +5,7 @@ Made from `tables`; `python -m tests.projections.compiled` writes it anew.
 
 from __future__ import annotations
 
-VERSION = 9
+VERSION = 10
 TABLES = (
     """
         CREATE TABLE activity ( session INTEGER NOT NULL, position INTEGER NOT NULL, events INTEGER NOT
@@ -91,7 +91,8 @@ TABLES = (
         container_id TEXT NOT NULL, image_id TEXT NOT NULL, image_revision INTEGER NOT NULL, created_at
         INTEGER NOT NULL, deleted_at INTEGER, origin INTEGER, shared_until INTEGER, shared_version INTEGER,
         shared_asked INTEGER, parent TEXT, parent_version INTEGER, parent_call TEXT, root TEXT, depth
-        INTEGER NOT NULL, PRIMARY KEY (position), UNIQUE (stream), UNIQUE (id) )
+        INTEGER NOT NULL, forgotten_at INTEGER, forgotten_by TEXT, forgotten_why TEXT, PRIMARY KEY
+        (position), UNIQUE (stream), UNIQUE (id) )
     """,
     "CREATE INDEX sessions_branched ON sessions (origin, position) WHERE origin IS NOT NULL",
     "CREATE INDEX sessions_called ON sessions (parent, position) WHERE parent IS NOT NULL",
@@ -148,18 +149,20 @@ IMAGE_REVISION = """
 SESSION = """
     SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
     sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
-    sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
-    FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
-    sessions.deleted_at IS NULL AND sessions.id = :id
+    sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, sessions.forgotten_at,
+    sessions.forgotten_by, sessions.forgotten_why, origin.id AS origin FROM sessions LEFT OUTER JOIN
+    sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS NULL AND
+    sessions.id = :id
 """
 SESSIONS_OF_CONTAINER = """
     SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
     sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
-    sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
-    FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
-    sessions.deleted_at IS NULL AND sessions.container_id = :id AND sessions.position > coalesce((SELECT
-    sessions.position FROM sessions WHERE sessions.id = :after LIMIT 1 OFFSET 0), 0) ORDER BY
-    sessions.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+    sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, sessions.forgotten_at,
+    sessions.forgotten_by, sessions.forgotten_why, origin.id AS origin FROM sessions LEFT OUTER JOIN
+    sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS NULL AND
+    sessions.container_id = :id AND sessions.position > coalesce((SELECT sessions.position FROM sessions
+    WHERE sessions.id = :after LIMIT 1 OFFSET 0), 0) ORDER BY sessions.position LIMIT
+    coalesce(max(:limit, 0), -1) OFFSET 0
 """
 SCHEDULES_DUE = """
     SELECT schedules.id, schedules.content, schedules.due, schedules.every, schedules.until,
@@ -173,93 +176,111 @@ SCHEDULES_OF_SESSION = """
     schedules.session WHERE sessions.deleted_at IS NULL AND schedules.due IS NOT NULL AND sessions.id =
     :id ORDER BY schedules.due, schedules.position
 """
+KNOWN_SESSION = """
+    SELECT sessions.container_id, sessions.image_id, sessions.image_revision, sessions.created_at,
+    sessions.deleted_at, sessions.forgotten_at FROM sessions WHERE sessions.id = :id
+"""
+KIN = """
+    SELECT kin.id FROM sessions JOIN sessions AS kin ON kin.origin = sessions.position OR kin.parent =
+    sessions.id OR kin.id = sessions.parent WHERE sessions.id = :id AND kin.forgotten_at IS NULL ORDER
+    BY kin.position
+"""
 NEWEST_SESSIONS: dict[tuple[str, bool | None], str] = {
     ("all", None): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
-        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
-        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
-        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
-        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) ORDER BY sessions.position DESC
-        LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, sessions.forgotten_at,
+        sessions.forgotten_by, sessions.forgotten_why, origin.id AS origin FROM sessions LEFT OUTER JOIN
+        sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS NULL AND
+        sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = :after
+        LIMIT 1 OFFSET 0), 9223372036854775807) ORDER BY sessions.position DESC LIMIT coalesce(max(:limit,
+        0), -1) OFFSET 0
     """,
     ("all", False): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
-        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
-        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
-        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
-        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND (sessions.position NOT IN
-        (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER BY sessions.position DESC
-        LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, sessions.forgotten_at,
+        sessions.forgotten_by, sessions.forgotten_why, origin.id AS origin FROM sessions LEFT OUTER JOIN
+        sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS NULL AND
+        sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = :after
+        LIMIT 1 OFFSET 0), 9223372036854775807) AND (sessions.position NOT IN (SELECT calls.session FROM
+        calls WHERE calls.stage = 'waiting')) ORDER BY sessions.position DESC LIMIT coalesce(max(:limit, 0),
+        -1) OFFSET 0
     """,
     ("all", True): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
-        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
-        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
-        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
-        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.position IN (SELECT
-        calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY sessions.position DESC LIMIT
-        coalesce(max(:limit, 0), -1) OFFSET 0
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, sessions.forgotten_at,
+        sessions.forgotten_by, sessions.forgotten_why, origin.id AS origin FROM sessions LEFT OUTER JOIN
+        sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS NULL AND
+        sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = :after
+        LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.position IN (SELECT calls.session FROM calls
+        WHERE calls.stage = 'waiting') ORDER BY sessions.position DESC LIMIT coalesce(max(:limit, 0), -1)
+        OFFSET 0
     """,
     ("container", None): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
-        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
-        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
-        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
-        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id
-        ORDER BY sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, sessions.forgotten_at,
+        sessions.forgotten_by, sessions.forgotten_why, origin.id AS origin FROM sessions LEFT OUTER JOIN
+        sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS NULL AND
+        sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = :after
+        LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id ORDER BY sessions.position
+        DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
     ("container", False): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
-        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
-        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
-        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
-        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id
-        AND (sessions.position NOT IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER
-        BY sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, sessions.forgotten_at,
+        sessions.forgotten_by, sessions.forgotten_why, origin.id AS origin FROM sessions LEFT OUTER JOIN
+        sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS NULL AND
+        sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = :after
+        LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id AND (sessions.position NOT
+        IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER BY sessions.position DESC
+        LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
     ("container", True): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
-        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
-        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
-        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
-        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id
-        AND sessions.position IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY
-        sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, sessions.forgotten_at,
+        sessions.forgotten_by, sessions.forgotten_why, origin.id AS origin FROM sessions LEFT OUTER JOIN
+        sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS NULL AND
+        sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = :after
+        LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.container_id = :id AND sessions.position IN
+        (SELECT calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY sessions.position DESC
+        LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
     ("parent", None): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
-        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
-        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
-        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
-        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.parent = :id ORDER
-        BY sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, sessions.forgotten_at,
+        sessions.forgotten_by, sessions.forgotten_why, origin.id AS origin FROM sessions LEFT OUTER JOIN
+        sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS NULL AND
+        sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = :after
+        LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.parent = :id ORDER BY sessions.position DESC
+        LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
     ("parent", False): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
-        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
-        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
-        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
-        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.parent = :id AND
-        (sessions.position NOT IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER BY
-        sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, sessions.forgotten_at,
+        sessions.forgotten_by, sessions.forgotten_why, origin.id AS origin FROM sessions LEFT OUTER JOIN
+        sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS NULL AND
+        sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = :after
+        LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.parent = :id AND (sessions.position NOT IN
+        (SELECT calls.session FROM calls WHERE calls.stage = 'waiting')) ORDER BY sessions.position DESC
+        LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
     """,
     ("parent", True): """
         SELECT sessions.id, sessions.container_id, sessions.image_id, sessions.image_revision,
         sessions.created_at, sessions.shared_until, sessions.shared_version, sessions.parent,
-        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, origin.id AS origin
-        FROM sessions LEFT OUTER JOIN sessions AS origin ON origin.position = sessions.origin WHERE
-        sessions.deleted_at IS NULL AND sessions.position < coalesce((SELECT sessions.position FROM sessions
-        WHERE sessions.id = :after LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.parent = :id AND
-        sessions.position IN (SELECT calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY
-        sessions.position DESC LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+        sessions.parent_version, sessions.parent_call, sessions.root, sessions.depth, sessions.forgotten_at,
+        sessions.forgotten_by, sessions.forgotten_why, origin.id AS origin FROM sessions LEFT OUTER JOIN
+        sessions AS origin ON origin.position = sessions.origin WHERE sessions.deleted_at IS NULL AND
+        sessions.position < coalesce((SELECT sessions.position FROM sessions WHERE sessions.id = :after
+        LIMIT 1 OFFSET 0), 9223372036854775807) AND sessions.parent = :id AND sessions.position IN (SELECT
+        calls.session FROM calls WHERE calls.stage = 'waiting') ORDER BY sessions.position DESC LIMIT
+        coalesce(max(:limit, 0), -1) OFFSET 0
     """,
 }
 SESSION_EVER = "SELECT sessions.id FROM sessions WHERE sessions.id = :id"
@@ -417,7 +438,8 @@ ADD_REVISIONS = "INSERT INTO revisions (position, image_id, revision, definition
 ADD_SESSIONS = """
     INSERT INTO sessions (position, stream, id, container_id, image_id, image_revision, created_at,
     deleted_at, origin, shared_until, shared_version, shared_asked, parent, parent_version, parent_call,
-    root, depth) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    root, depth, forgotten_at, forgotten_by, forgotten_why) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+    ?, ?, ?, ?, ?, ?, ?, ?)
 """
 ADD_SCHEDULES = """
     INSERT INTO schedules (position, session, id, content, due, every, until, created_at) VALUES (?, ?,
@@ -444,6 +466,53 @@ ADD_DECISIONS = """
     ?, ?, ?, ?, ?)
 """
 DELETE_SESSIONS = "UPDATE sessions SET deleted_at=? WHERE sessions.position = ?"
+FORGET = (
+    """
+        DELETE FROM activity WHERE activity.session = (SELECT sessions.position FROM sessions WHERE
+        sessions.id = ?)
+    """,
+    """
+        DELETE FROM schedules WHERE schedules.session = (SELECT sessions.position FROM sessions WHERE
+        sessions.id = ?)
+    """,
+    """
+        DELETE FROM agents WHERE agents.session = (SELECT sessions.position FROM sessions WHERE sessions.id
+        = ?)
+    """,
+    """
+        DELETE FROM messages WHERE messages.session = (SELECT sessions.position FROM sessions WHERE
+        sessions.id = ?)
+    """,
+    """
+        DELETE FROM answers WHERE answers.session = (SELECT sessions.position FROM sessions WHERE
+        sessions.id = ?)
+    """,
+    """
+        DELETE FROM turn_ends WHERE turn_ends.session = (SELECT sessions.position FROM sessions WHERE
+        sessions.id = ?)
+    """,
+    """
+        DELETE FROM call_ends WHERE call_ends.session = (SELECT sessions.position FROM sessions WHERE
+        sessions.id = ?)
+    """,
+    """
+        DELETE FROM decisions WHERE decisions.session = (SELECT sessions.position FROM sessions WHERE
+        sessions.id = ?)
+    """,
+    """
+        DELETE FROM turns WHERE turns.session = (SELECT sessions.position FROM sessions WHERE sessions.id =
+        ?)
+    """,
+    """
+        DELETE FROM calls WHERE calls.session = (SELECT sessions.position FROM sessions WHERE sessions.id =
+        ?)
+    """,
+    """
+        DELETE FROM usage WHERE usage.session = (SELECT sessions.position FROM sessions WHERE sessions.id =
+        ?)
+    """,
+    "DELETE FROM sessions WHERE sessions.id = ?",
+)
 RESCHEDULE = "UPDATE schedules SET due=? WHERE schedules.session = ? AND schedules.id = ?"
 SWITCH_SESSIONS = "UPDATE sessions SET image_id=?, image_revision=? WHERE sessions.position = ?"
 PUT_IMAGES = """

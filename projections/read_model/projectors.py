@@ -51,7 +51,7 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.rounds import RoundEvent
-from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
+from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted, SessionForgotten
 from reenact.domain.session_state import ChildEvent, plus_cost
 from reenact.projections.log import Log, Row, shared_before, stream_of
 from reenact.projections.read_model.rows import (
@@ -119,6 +119,9 @@ def project(
         _go_on(changes, conversations[row.stream], row, event)
     elif isinstance(event, SessionBranched):
         _branch(changes, conversations, row, event, open_before(row))
+    elif isinstance(event, SessionForgotten):
+        _forget(changes, row, event)
+        conversations.pop(row.stream, None)
     elif isinstance(event, ContainerCreated):
         changes.containers.append(ContainerRow(row.position, event.container_id, event.name, row.recorded_at))
     elif isinstance(event, ImageRegistered):
@@ -137,6 +140,15 @@ def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, ev
         line.root, line.depth = parent.root, parent.depth
     changes.sessions.append(line)
     changes.activity[session.position] = session
+
+
+def _forget(changes: Changes, row: Row, event: SessionForgotten) -> None:
+    """Keep of the session what the event says: the rows of what came before are deleted, and cannot be made again."""
+    of = event.session_id, event.container_id, event.image_id, event.image_revision, event.created_at
+    session = SessionRow(row.position, row.stream, *of, deleted_at=row.recorded_at if event.deleted else None)
+    session.forgotten_at, session.forgotten_by, session.forgotten_why = row.recorded_at, event.by, event.why
+    activity = ActivityRow(row.position, row.position, row.version, row.recorded_at, "forgotten")
+    changes.forgotten[event.session_id] = session, activity
 
 
 def _branch(

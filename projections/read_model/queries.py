@@ -24,6 +24,7 @@ from reenact.domain.messages import EPOCH, Block, Message, StopDetails, instant
 from reenact.domain.people import Caller, PendingCall
 from reenact.domain.schedules import SECOND, Schedule
 from reenact.domain.session import BranchPoint, SessionInfo
+from reenact.domain.session_state import Forgotten, KnownSession
 from reenact.projections.generations import NAME, Place
 from reenact.projections.log import Log
 from reenact.projections.read_model import compiled
@@ -129,6 +130,17 @@ class ReadModel:
     def session(self, session_id: str) -> SessionInfo | None:
         """Return the session, or None if there is none of this id, or none any more."""
         return self._one(_session, compiled.SESSION, id=session_id)
+
+    def known_session(self, session_id: str) -> KnownSession | None:
+        """Return what every session is known by, also one that is deleted, or was forgotten; None if it never was."""
+        return self._one(KnownSession, compiled.KNOWN_SESSION, id=session_id)
+
+    def kin(self, session_id: str) -> list[str]:
+        """Return the sessions that would miss this one: branches of it, its children, and the one that has called it.
+
+        Those that were forgotten are not among them.
+        """
+        return self._list(_id, compiled.KIN, id=session_id)
 
     def sessions_of(
         self, container_id: str, *, after: str | None = None, limit: int | None = None
@@ -300,13 +312,19 @@ def _session(
     parent_call: str,
     root: str,
     depth: int,
+    forgotten_at: int | None,
+    forgotten_by: str,
+    forgotten_why: str,
     **columns: object,
 ) -> SessionInfo:
     begins = None if origin is None else BranchPoint(session_id=origin, position=shared_until, version=shared_version)
     of = None
     if parent is not None:
         of = Parent(session_id=parent, version=parent_version, call_id=parent_call, root=root, depth=depth)
-    return made(SessionInfo, origin=begins, parent=of, **columns)
+    gone = None
+    if forgotten_at is not None:
+        gone = Forgotten(at=instant(forgotten_at), by=forgotten_by, why=forgotten_why)
+    return made(SessionInfo, origin=begins, parent=of, forgotten=gone, **columns)
 
 
 def _schedule(*, due: int, every: int | None, until: int | None, **columns: object) -> Schedule:

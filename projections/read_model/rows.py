@@ -24,7 +24,7 @@ from reenact.projections.log import Row
 from reenact.projections.read_model import compiled
 
 Value: TypeAlias = str | int | float | bytes | None
-ActivityState: TypeAlias = Literal["new", "live", "waits", "failed", "idle", "deleted"]
+ActivityState: TypeAlias = Literal["new", "live", "waits", "failed", "idle", "deleted", "forgotten"]
 Spender: TypeAlias = tuple[Literal["model", "tool"], str]
 NOTHING = Spent()
 T = TypeVar("T")
@@ -87,6 +87,9 @@ class SessionRow(msgspec.Struct, gc=False):
     parent_call: str | None = None  # for which call
     root: str | None = None  # the id of the session at the top of the family
     depth: int = 0  # how deep it is in the family
+    forgotten_at: int | None = None  # when all else of it was deleted here; the row is of that event then
+    forgotten_by: str | None = None
+    forgotten_why: str | None = None
 
 
 class ActivityRow(msgspec.Struct, gc=False):
@@ -340,6 +343,7 @@ class Changes(msgspec.Struct, gc=False):
     calls: dict[tuple[int, int, int], CallRow] = {}
     spent: dict[tuple[int, Spender], Spent] = {}
     activity: dict[int, Conversing] = {}
+    forgotten: dict[str, tuple[SessionRow, ActivityRow]] = {}
 
     def put_turn(self, turn: TurnRow) -> None:
         """Have the turn's row written."""
@@ -579,3 +583,13 @@ def write(connection: Connection, changes: Changes) -> None:
         ),
     ):
         connection.executemany(statement, rows)
+    if changes.forgotten:
+        _forget(connection, changes.forgotten)
+
+
+def _forget(connection: Connection, forgotten: Mapping[str, tuple[SessionRow, ActivityRow]]) -> None:
+    """Delete all rows of sessions, and write what is still known of each."""
+    for statement in compiled.FORGET:
+        connection.executemany(statement, [(session_id,) for session_id in forgotten])
+    connection.executemany(compiled.ADD_SESSIONS, [astuple(session) for session, _ in forgotten.values()])
+    connection.executemany(compiled.PUT_ACTIVITY, [astuple(activity) for _, activity in forgotten.values()])

@@ -31,6 +31,7 @@ from sqlalchemy import (
     Table,
     Text,
     bindparam,
+    delete,
     event,
     func,
     literal,
@@ -63,7 +64,7 @@ from reenact.projections.read_model.rows import (
     UsageRow,
 )
 
-VERSION = 9
+VERSION = 10
 """Raised with every change to a table or to what a projector writes: files of another version are made again."""
 
 METADATA = MetaData()
@@ -224,6 +225,7 @@ IMAGE_REVISION = select(REVISIONS.c.definition).where(
     REVISIONS.c.image_id == _id, REVISIONS.c.revision == bindparam("which")
 )
 
+_KNOWN = ("container_id", "image_id", "image_revision", "created_at", "deleted_at", "forgotten_at")
 _origin = SESSIONS.alias("origin")
 _sessions = (
     select(
@@ -242,6 +244,19 @@ SCHEDULES_DUE = (
     .order_by(SCHEDULES.c.due, SCHEDULES.c.position)
 )
 SCHEDULES_OF_SESSION = SCHEDULES_DUE.where(SESSIONS.c.id == _id)
+KNOWN_SESSION = select(*SESSIONS.c[_KNOWN]).where(SESSIONS.c.id == _id)
+_kin = SESSIONS.alias("kin")
+KIN = (
+    select(_kin.c.id)
+    .join_from(
+        SESSIONS,
+        _kin,
+        (_kin.c.origin == SESSIONS.c.position) | (_kin.c.parent == SESSIONS.c.id) | (_kin.c.id == SESSIONS.c.parent),
+    )
+    .where(SESSIONS.c.id == _id, _kin.c.forgotten_at.is_(None))
+    .order_by(_kin.c.position)
+)
+"""The sessions that would miss one: branches of it, its children, and the one that has called it."""
 _waits = SESSIONS.c.position.in_(select(CALLS.c.session).where(_waiting))
 _of: Final[dict[str, list[ColumnElement[bool]]]] = {
     "all": [],
@@ -428,6 +443,17 @@ DELETE_SESSIONS = (
     .where(SESSIONS.c.position == bindparam("at_position"))
     .values(deleted_at=bindparam("new_deleted_at"))
 )
+_OF_SESSIONS = (ACTIVITY, SCHEDULES, AGENTS, MESSAGES, ANSWERS, TURN_ENDS, CALL_ENDS, DECISIONS, TURNS, CALLS, USAGE)
+FORGET = (
+    *(
+        delete(table).where(
+            table.c.session == select(SESSIONS.c.position).where(SESSIONS.c.id == bindparam("of_id")).scalar_subquery()
+        )
+        for table in _OF_SESSIONS
+    ),
+    delete(SESSIONS).where(SESSIONS.c.id == bindparam("of_id")),
+)
+"""Delete all rows of a session, by its id, that row last by which the others are found."""
 RESCHEDULE = (
     update(SCHEDULES)
     .where(SCHEDULES.c.session == bindparam("of_session"), SCHEDULES.c.id == bindparam("of_id"))

@@ -54,6 +54,9 @@ def _statements() -> Iterator[str]:
             several = statements.NEWEST_SESSIONS.items()
             entries = "".join(f"{indent(f'{_key(key)}: {_statement(one)}', '    ')},\n" for key, one in several)
             yield f"{name}: dict[tuple[str, bool | None], str] = {{\n{entries}}}\n"
+        elif name == "FORGET":
+            entries = "".join(f"{indent(_statement(one), '    ')},\n" for one in statements.FORGET)
+            yield f"{name} = (\n{entries})\n"
         elif isinstance(value, STATEMENTS) and name.isupper():
             yield f"{name} = {_statement(value)}\n"  # pyright: ignore[reportUnknownArgumentType]  # of any kind
 

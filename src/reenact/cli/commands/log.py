@@ -213,6 +213,7 @@ _WORDS: Final[Mapping[str, Callable[[Fields], str]]] = {
     "session-created": lambda data: f"with image {data['image_id']}",
     "session-branched": lambda data: f"from {data['origin']}",
     "session-deleted": _nothing,
+    "session-forgotten": lambda data: f"by {data['by']}{': ' if data['why'] else ''}{data['why']}",
     "agent-started": _nothing,
     "agent-stopped": _the("reason"),
     "message-accepted": lambda data: f"You: {_said(data['content'])}",
