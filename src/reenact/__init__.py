@@ -22,8 +22,10 @@ from reenact.domain.errors import (
     InvalidInputError,
     InvalidMessageError,
     InvalidOutputError,
+    KeyRingError,
     LLMError,
     LogAccessError,
+    LogEncryptedError,
     LogLockedError,
     LogTooNewError,
     LogUnreachableError,
@@ -41,6 +43,9 @@ from reenact.domain.errors import (
     RequestTimeoutError,
     RuntimeClosedError,
     ServerUnreachableError,
+    SessionForgottenError,
+    SessionInUseError,
+    SessionNotEncryptedError,
     SessionNotFoundError,
     ShardMovedError,
     StaleApprovalError,
@@ -53,6 +58,7 @@ from reenact.domain.errors import (
     UnknownEventTypeError,
     UnknownScenarioError,
     UnstorableError,
+    WrongKeyError,
 )
 
 if TYPE_CHECKING:
@@ -82,6 +88,7 @@ if TYPE_CHECKING:
     from reenact.actors.feed.subscription import Subscription
     from reenact.actors.journal.api import Entry, Remembered, Segment
     from reenact.actors.journal.codec import Event
+    from reenact.actors.journal.key_ring import KeyRing
     from reenact.actors.kernel import (
         ActorContext,
         ActorFailedError,
@@ -130,6 +137,7 @@ if TYPE_CHECKING:
     from reenact.domain.policy.rules import Policy, Rule
     from reenact.domain.schedules import Schedule
     from reenact.domain.session import BranchPoint, SessionInfo
+    from reenact.domain.session_state import Forgotten
     from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec, handover_tool
     from reenact.loop import AgentRuntime, AgentState, StepResult, ToolCall
     from reenact.projections.errors import (
@@ -187,6 +195,7 @@ __all__ = [
     "EventSourcedActor",
     "ExportUnusableError",
     "FamilyStream",
+    "Forgotten",
     "Guard",
     "GuardInput",
     "Guards",
@@ -200,11 +209,14 @@ __all__ = [
     "InvalidInputError",
     "InvalidMessageError",
     "InvalidOutputError",
+    "KeyRing",
+    "KeyRingError",
     "LLMConfig",
     "LLMDriver",
     "LLMError",
     "LLMProvider",
     "LogAccessError",
+    "LogEncryptedError",
     "LogLockedError",
     "LogTooNewError",
     "LogUnreachableError",
@@ -259,7 +271,10 @@ __all__ = [
     "Schedule",
     "Segment",
     "ServerUnreachableError",
+    "SessionForgottenError",
+    "SessionInUseError",
     "SessionInfo",
+    "SessionNotEncryptedError",
     "SessionNotFoundError",
     "ShardMovedError",
     "Spent",
@@ -295,6 +310,7 @@ __all__ = [
     "UnstorableError",
     "Unsubscribe",
     "UsageInfo",
+    "WrongKeyError",
     "agent_tool",
     "ask_user",
     "by_type",
@@ -328,6 +344,7 @@ __getattr__, __dir__ = lazy_names(
         "reenact.actors.feed.subscription": "Subscription",
         "reenact.actors.journal.api": "Entry Remembered Segment",
         "reenact.actors.journal.codec": "Event",
+        "reenact.actors.journal.key_ring": "KeyRing",
         "reenact.actors.kernel": (
             "ActorContext ActorFailedError ActorSystem Announcement DeadLetter EventLoopActor "
             "EventSourcedActor Origin PooledActor Reference RestartLimitError Stored Supervision Timer "
@@ -355,6 +372,7 @@ __getattr__, __dir__ = lazy_names(
         "reenact.domain.policy.rules": "Policy Rule",
         "reenact.domain.schedules": "Schedule",
         "reenact.domain.session": "BranchPoint SessionInfo",
+        "reenact.domain.session_state": "Forgotten",
         "reenact.domain.tools": "InvalidArgumentsError MCPServer ToolSpec handover_tool",
         "reenact.loop": "AgentRuntime AgentState StepResult ToolCall",
         "reenact.projections.errors": (
