@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TypeAlias
-
-from eventsourcing.persistence import Cipher
-from eventsourcing.utils import Environment
+from typing import TYPE_CHECKING, TypeAlias
 
 from reenact.domain.errors import ConfigurationError, KeyRingError, WrongKeyError, needing_extra
+
+if TYPE_CHECKING:  # an unencrypted log does without
+    from eventsourcing.persistence import Cipher
 
 KEY_SIZE = 32
 """Bytes of a key: AES-256."""
@@ -34,6 +34,7 @@ def cipher_of(key: bytes) -> Cipher:
     """
     with needing_extra("encryption", "encryption"):
         from eventsourcing.cryptography import AESCipher  # noqa: PLC0415 - an extra
+        from eventsourcing.utils import Environment  # noqa: PLC0415 - likewise
     return AESCipher(Environment("", {AESCipher.CIPHER_KEY: b64encode(key).decode()}))
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import Final
-
-from eventsourcing.persistence import Cipher
+from typing import TYPE_CHECKING, Final
 
 from reenact.actors.journal.key_ring import KEY_SIZE, KeyRing, cipher_of
 from reenact.actors.journal.seeking import Cells, Select
 from reenact.domain.chain import DataKey
 from reenact.domain.errors import LogEncryptedError, LogUnusableError, StorageError
+
+if TYPE_CHECKING:
+    from eventsourcing.persistence import Cipher
 
 SEALED: Final = b"\xc1"
 """What encrypted bytes begin with, before the id of their key: the one byte that no MessagePack begins with."""

@@ -27,6 +27,7 @@ from reenact.actors.journal.api import (
     Synchronous,
 )
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.key_ring import KeyRing
 from reenact.actors.journal.opening import file_of, is_postgres, open_journal, private_directory
 from reenact.actors.kernel.alarms import Alarms
 from reenact.actors.kernel.at_exit import AtExit
@@ -139,6 +140,7 @@ class ActorSystem:
         clock: Clock = microseconds,
         passivate_after: float | None = 120.0,
         max_live: int | None = 100_000,
+        keys: KeyRing | None = None,
     ) -> Self:
         """Open a log, or begin one, and a system on it; closing the system closes the log.
 
@@ -152,6 +154,7 @@ class ActorSystem:
             clock: tells the time in microseconds since 1970-01-01 UTC.
             passivate_after: seconds after which an idle event-sourced actor leaves memory. None: never.
             max_live: how many event-sourced actors may be in memory before idle ones have to leave. None: any number.
+            keys: encrypts what is written from now on, and decrypts what is encrypted: all with one key of the log.
 
         Raises:
             ConfigurationError: there is no such kind of log, or no such setting.
@@ -160,7 +163,7 @@ class ActorSystem:
         """
         codec = EventCodec(())
         with ExitStack() as undo:
-            journal = open_journal(url, codec, listener=listener, synchronous=synchronous)
+            journal = open_journal(url, codec, listener=listener, synchronous=synchronous, keys=keys)
             undo.callback(journal.close)
             system = cls(
                 journal,

@@ -31,6 +31,7 @@ from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.append import VALUE_LIMIT
 from reenact.actors.journal.postgres.connecting import PLAIN, SET
 from reenact.actors.journal.postgres.faults import translated
+from reenact.actors.journal.vault import LOG, SEALED, Vault
 from reenact.actors.nodes.database import ImpatientConnection
 
 # How many seconds it waits before it connects again after an attempt that failed: the first time, and at most.
@@ -152,11 +153,11 @@ class Relay:
     can be had fails at once: whoever asks knows better how long to go on trying.
     """
 
-    def __init__(self, url: str, node_id: str, serve: Serve) -> None:
+    def __init__(self, url: str, node_id: str, serve: Serve, vault: Vault | None = None) -> None:
         """Begin to send and to serve; `node_id` has been no other node's.
 
         `serve` is called for each request, with a function that sends the reply: once, from any thread. It must not
-        block.
+        block. With a vault, what is sent is encrypted with the log's key.
 
         Raises:
             ConfigurationError: the URL cannot be read.
@@ -165,6 +166,7 @@ class Relay:
         self._address = address_of(url)
         self._id = node_id
         self._serve = serve
+        self._vault = vault if vault is not None and vault.has_ring else None
         # Held for as long as it takes to hand something over.
         self._gate = threading.Lock()
         self._outgoing: deque[_Message] = deque()
@@ -195,7 +197,7 @@ class Relay:
         """
         if len(body) > VALUE_LIMIT:
             done(NotSentError(f"a request of {len(body)} bytes is too large to be sent, {VALUE_LIMIT} are the most"))
-        elif not self._hand_over(_Message(node_id, secrets.randbits(63), body, done)):
+        elif not self._hand_over(_Message(node_id, secrets.randbits(63), self._sealed(body), done)):
             done(NotSentError(f"the request was not sent: {_CLOSED}"))
 
     def gone(self, node_ids: Collection[str]) -> None:
@@ -217,7 +219,10 @@ class Relay:
     def _reply(self, recipient: str, request: int, body: bytes) -> None:
         if len(body) > VALUE_LIMIT:
             raise ValueError(f"a reply of {len(body)} bytes is too large to be sent, {VALUE_LIMIT} are the most")
-        self._hand_over(_Message(recipient, request, body, None))
+        self._hand_over(_Message(recipient, request, self._sealed(body), None))
+
+    def _sealed(self, body: bytes) -> bytes:
+        return body if self._vault is None else self._vault.seal(LOG, body)
 
     def _hand_over(self, message: _Message) -> bool:
         """Have the thread send the message; return False if this is closed."""
@@ -353,6 +358,8 @@ class Relay:
 
     def _take(self, request: int, reply_to: str | None, body: bytes) -> None:
         try:
+            if self._vault is not None and body[:1] == SEALED:
+                body = self._vault.open(body) or b""
             if reply_to is None:
                 _, done = self._asked.pop(request, (None, None))
                 if done is not None:

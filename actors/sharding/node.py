@@ -10,6 +10,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.tail import Tail
 from reenact.actors.journal.api import FeedJournal, Journal
 from reenact.actors.journal.postgres.journal import PostgresJournal
+from reenact.actors.journal.vault import Vault
 from reenact.actors.kernel import ActorSystem
 from reenact.actors.nodes.ownership import Ownership
 from reenact.actors.nodes.protocol import Timing
@@ -33,6 +34,7 @@ class Node:
         self._ownership: Ownership | None = None
         self._relay: Relay | None = None
         self._tail: Tail | None = None
+        self._vault: Vault | None = None
 
     def follow(self, journal: Journal, feed: Feed) -> None:
         """Publish what all nodes write, in the order of the log; before this one writes anything.
@@ -41,6 +43,7 @@ class Node:
             StorageError: the log cannot be read.
         """
         assert isinstance(journal, PostgresJournal)
+        self._vault = journal.codec.vault
         self._tail = Tail(journal, feed)
         self._tail.start()
 
@@ -61,7 +64,7 @@ class Node:
         self._ownership = Ownership(
             self._url, self.region, address=address, timing=self._timing, looked=self.region.looked
         )
-        self._relay = Relay(self._url, self._ownership.id, actors.serve)
+        self._relay = Relay(self._url, self._ownership.id, actors.serve, self._vault)
         actors.join(self._relay)
         self.region.join(self._ownership, system, recover=recover, changed=actors.look_again)
 
