@@ -76,6 +76,9 @@ _DELETE_REQUEST = "DELETE FROM requests WHERE id = ? AND at < ?"
 
 _logger = logging.getLogger("reenact.journal")
 
+_PATIENCE = 1000
+"""Milliseconds for which whoever forgets a session waits for those who read the write-ahead log."""
+
 _LOOKS_EVERY = 1.0
 """Seconds within which it is not looked twice whether the file is where it was."""
 
@@ -203,12 +206,11 @@ class SqliteStore:
             streams = [(stream,) for stream in changes.destroyed]
             for statement in (_DESTROY_KEYS, _DELETE_SNAPSHOT, _DELETE_TIMER):
                 connection.executemany(statement, streams)
-            self._has_remains = True
         meanwhile()
         connection.execute("COMMIT")
         self._end = (changes.number, changes.position)
-        if self._has_remains:
-            self._remove_remains()
+        if changes.destroyed or self._has_remains:
+            self._remove_remains(_PATIENCE if changes.destroyed else 0)
 
     def roll_back(self) -> bool:
         """Leave the transaction; a file is always in reach."""
@@ -224,13 +226,20 @@ class SqliteStore:
         """Return our error for what was raised."""
         return fault(error, self._path)
 
-    def _remove_remains(self) -> None:
-        """Empty the write-ahead log, in which keys still stand that were destroyed; later, if somebody reads there."""
-        # The pages of the file itself are overwritten when they are (PRAGMA secure_delete).
-        busy: int = self.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    def _remove_remains(self, patience: int) -> None:
+        """Empty the write-ahead log, in which keys still stand that were destroyed; later, if somebody reads there.
+
+        That is waited for `patience` milliseconds.
+        """
+        # The pages of the file itself were overwritten (PRAGMA secure_delete).
+        connection = self.connection
+        ((before,),) = connection.execute("PRAGMA busy_timeout").fetchall()
+        connection.execute(f"PRAGMA busy_timeout = {patience}")
+        busy: int = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        connection.execute(f"PRAGMA busy_timeout = {before}")
         self._has_remains = bool(busy)
-        if busy:
-            _logger.warning("%s: destroyed keys stay in the write-ahead log for as long as it is read", self._path)
+        if busy and patience:
+            _logger.warning("%s: destroyed keys stay in the write-ahead log while somebody reads there", self._path)
 
     def _check_file(self) -> None:
         """Refuse to write what nobody would ever find: into a file that its path does not name any more."""

@@ -29,7 +29,7 @@ _OWN = "session/"
 """What the names of streams begin with that have keys of their own: sessions can be forgotten."""
 
 _KEYS = "SELECT id, stream, wrapped FROM keys"
-_ANY = f"{_KEYS} LIMIT 1"
+_ANY = f"{_KEYS} WHERE wrapped IS NOT NULL LIMIT 1"
 _ALL = f"{_KEYS} ORDER BY id"
 _BY_ID = f"{_KEYS} WHERE id = ?"
 # Those that were destroyed come first: a stream that was forgotten gets no other key.
@@ -90,7 +90,7 @@ class Vault:
         self._ring = ring
         self._select = select
         self._name = name
-        self._age = age
+        self.age = age
         self._by_id: dict[str, Key] = {}
         self._by_owner: dict[str, Key] = {}
 
@@ -100,17 +100,18 @@ class Vault:
         return self._ring is not None
 
     def check(self) -> None:
-        """Find the log's own key, or make one, so that a wrong key ring is noticed at once.
+        """Unwrap a key of the log, and have its own ready, so that a wrong key ring is noticed at once.
 
         Raises:
             WrongKeyError: the key ring is that of another log.
             KeyRingError: it cannot be used now.
             LogEncryptedError: there is none, and the log is encrypted.
         """
+        found = self._select(_ANY, ())
+        if found:
+            self._known(found[0])
         if self._ring is not None:
             self.key_of(LOG)
-        elif self._select(_ANY, ()):
-            raise LogEncryptedError(self._name)
 
     def prepare(self, stream: str) -> None:
         """Have the key of a stream ready before it is written, so that the writer does not wait for the key ring.
@@ -156,7 +157,7 @@ class Vault:
         """
         key_id = sealed[len(SEALED) : _BEGIN].hex()
         key = self._by_id.get(key_id)
-        if key is None or (self._age is not None and time.monotonic() - key.seen > self._age):
+        if key is None or (self.age is not None and time.monotonic() - key.seen > self.age):
             key = self._find(key_id, key)
         try:
             return key.open(sealed)
