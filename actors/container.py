@@ -8,11 +8,11 @@ from reenact.actors.idempotency import remembered
 from reenact.actors.journal.api import Entry, Recorded, Remembered, Segment
 from reenact.actors.kernel import Announcement, EventSourcedActor
 from reenact.domain import container as containers
-from reenact.domain import events as heard
 from reenact.domain import image as images
-from reenact.domain.causes import AnyCommand, cause_of
 from reenact.domain.errors import LogUnusableError
+from reenact.domain.history.causes import AnyCommand, cause_of
 from reenact.domain.messages import instant
+from reenact.domain.stream import events as heard
 
 State = TypeVar("State")
 Command = TypeVar("Command", bound=AnyCommand)

@@ -10,11 +10,11 @@ from typing import TypeGuard
 import msgspec
 
 from reenact.actors.journal.api import Entry, Segment
-from reenact.domain.announce import version_of
-from reenact.domain.commands import CATALOGUE, Request, Response
-from reenact.domain.events import ContainerCreated, Context, Envelope, EventData, ImageRegistered
-from reenact.domain.feed import FeedPart
 from reenact.domain.messages import instant
+from reenact.domain.operations.table import CATALOGUE, Request, Response
+from reenact.domain.session.announce import version_of
+from reenact.domain.stream.events import ContainerCreated, Context, Envelope, EventData, ImageRegistered
+from reenact.domain.stream.feed import FeedPart
 
 
 def enveloped(

@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, NoReturn, Self
 
 import msgspec
 
-from reenact.actors.asking import Asking, LocalAsker
+from reenact.actors.api.asking import Asking, LocalAsker
+from reenact.actors.api.facades import Events
+from reenact.actors.api.operations import LiveAgents, Log, RuntimeOperations
+from reenact.actors.api.reading import Follower, ReadModel
+from reenact.actors.api.requests import Requests
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.environment.api import Environment, EnvironmentConfig, EnvironmentFactory, LLMConfig
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, context_window
 from reenact.actors.environment.guards import GuardRegistry
 from reenact.actors.environment.tools.toolbox import Toolbox, ToolRegistry
-from reenact.actors.facades import Events
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.retention import Retention, Sweeper
 from reenact.actors.journal.api import Journal
@@ -29,14 +32,8 @@ from reenact.actors.kernel import ActorSystem
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.loop.config import here
-from reenact.actors.operations import LiveAgents, Log, RuntimeOperations
-from reenact.actors.reading import Follower, ReadModel
-from reenact.actors.requests import Requests
-from reenact.actors.session import Nodes, Recovery, Reply, SessionActor
-from reenact.domain.child_calls import depth_of
-from reenact.domain.child_turns import WAKE
+from reenact.actors.session.actor import Nodes, Recovery, Reply, SessionActor
 from reenact.domain.children import MAX_DEPTH, AgentTool, OfferedAgent
-from reenact.domain.commands import Response
 from reenact.domain.errors import (
     ConfigurationError,
     ImageNotFoundError,
@@ -45,15 +42,19 @@ from reenact.domain.errors import (
     ShardMovedError,
     StorageError,
 )
-from reenact.domain.events import Envelope
-from reenact.domain.guarding import Question
 from reenact.domain.guards import GuardChecked
 from reenact.domain.image import rules_of
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import Rules
+from reenact.domain.operations.table import Response
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import policies_of
-from reenact.domain.session import ReportChild, Session, SessionCommand, Stop
+from reenact.domain.session.child_calls import depth_of
+from reenact.domain.session.child_turns import WAKE
+from reenact.domain.session.commands import ReportChild, SessionCommand, Stop
+from reenact.domain.session.guarding import Question
+from reenact.domain.session.state import Session
+from reenact.domain.stream.events import Envelope
 
 if TYPE_CHECKING:  # it needs an extra
     from reenact.actors.sharding.node import Node

@@ -26,13 +26,13 @@ from reenact.actors.journal.api import Append, Derived, Entry, Kept, Outcome, Se
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.kernel.profile import StoredNames
 from reenact.audit import Verdict, verify_log
-from reenact.domain.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
-from reenact.domain.announce import TODAY, announce, needed, of_turn
 from reenact.domain.chain import GENESIS, Row
-from reenact.domain.events import AgentStateChanged, MessageDelta, MessageStart, MessageStop, TextDelta
 from reenact.domain.messages import TextBlock, Usage
-from reenact.domain.session import Session, SessionCreated, SessionEvent
-from reenact.domain.session import evolve as believe
+from reenact.domain.session.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
+from reenact.domain.session.announce import TODAY, announce, needed, of_turn
+from reenact.domain.session.state import Session, SessionCreated, SessionEvent
+from reenact.domain.session.state import evolve as believe
+from reenact.domain.stream.events import AgentStateChanged, MessageDelta, MessageStart, MessageStop, TextDelta
 
 STREAMS: Final = 1_000
 TURNS: Final = 50

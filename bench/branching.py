@@ -17,7 +17,7 @@ from reenact import Image, Runtime, SessionInfo, TextBlock
 from reenact._runtime import codec
 from reenact.actors.journal.api import Append, Committed, Outcome
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.domain.agent import (
+from reenact.domain.session.agent import (
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
@@ -25,7 +25,7 @@ from reenact.domain.agent import (
     TurnCompleted,
     TurnStarted,
 )
-from reenact.domain.session import SessionCreated, SessionEvent
+from reenact.domain.session.state import SessionCreated, SessionEvent
 from reenact.projections.generations import Generations
 
 EVENTS: Final = 10_000

@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact.domain.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
-from reenact.domain.session import SessionCreated
+from reenact.domain.session.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
+from reenact.domain.session.state import SessionCreated
 
 Value: TypeAlias = str | int | float | bytes | None
 Execute: TypeAlias = Callable[[str, Sequence[Value]], object]

@@ -18,11 +18,21 @@ from reenact.actors.journal.api import Append, Derived, Entry, Outcome, Segment
 from reenact.actors.journal.opening import open_journal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain import container, image
-from reenact.domain.agent import Failure, SoFar
-from reenact.domain.announce import TODAY, announce, needed, of_turn
-from reenact.domain.causes import AnyCommand, cause_of
 from reenact.domain.container import CreateContainer
-from reenact.domain.events import (
+from reenact.domain.history.causes import AnyCommand, cause_of
+from reenact.domain.image import Image, RegisterImage
+from reenact.domain.loop.ledger import Price
+from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import TextBlock, ToolUseBlock, Usage
+from reenact.domain.plain import JsonObject
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Policy, Rule
+from reenact.domain.session.agent import Failure, SoFar
+from reenact.domain.session.announce import TODAY, announce, needed, of_turn
+from reenact.domain.session.commands import Approve, CreateSession, Finish, Receive, Report, Run, SessionCommand
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, evolve
+from reenact.domain.stream.events import (
     AgentStateChanged,
     EventData,
     MessageDelta,
@@ -31,25 +41,6 @@ from reenact.domain.events import (
     StreamError,
     TextDelta,
     ToolCall,
-)
-from reenact.domain.image import Image, RegisterImage
-from reenact.domain.loop.ledger import Price
-from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import TextBlock, ToolUseBlock, Usage
-from reenact.domain.plain import JsonObject
-from reenact.domain.policy.judge import Policies
-from reenact.domain.policy.rules import Policy, Rule
-from reenact.domain.session import (
-    Approve,
-    CreateSession,
-    Finish,
-    Receive,
-    Report,
-    Run,
-    Session,
-    SessionCommand,
-    decide,
-    evolve,
 )
 
 SESSIONS: Final = 1_000

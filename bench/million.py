@@ -24,7 +24,9 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.kernel import ActorSystem, EventSourcedActor
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.timetable import microseconds
-from reenact.domain.session import CreateSession, Session, SessionCommand, SessionEvent, decide, evolve
+from reenact.domain.session.commands import CreateSession, SessionCommand
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, SessionEvent, evolve
 
 LIVE: Final = 10_000
 """The most actors that stay in memory."""

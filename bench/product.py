@@ -16,7 +16,7 @@ from bench.raw import Raw
 from bench.workload import DELTAS
 from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.domain.session import Session, evolve
+from reenact.domain.session.state import Session, evolve
 
 Sync: TypeAlias = Literal["FULL", "NORMAL"]
 Side: TypeAlias = type[Raw] | type[Ours]

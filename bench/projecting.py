@@ -18,9 +18,9 @@ from bench.workload import deltas, question
 from reenact._runtime import codec
 from reenact.actors.journal.api import Append
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.domain.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
 from reenact.domain.messages import TextBlock
-from reenact.domain.session import SessionCreated
+from reenact.domain.session.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
+from reenact.domain.session.state import SessionCreated
 from reenact.projections.read_model.projection import Projection
 from reenact.projections.read_model.sqlite_store import SqliteStore
 from reenact.projections.runner import Runner

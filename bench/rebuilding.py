@@ -16,7 +16,7 @@ from bench.measure import Line, Sample, Workload, alone, must
 from bench.projecting import write_log
 from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.domain.agent import MessageAccepted
+from reenact.domain.session.agent import MessageAccepted
 from reenact.projections import Projection, Projections, Row, on
 from reenact.projections.read_model.queries import KeptReadModel
 from reenact.projections.read_model.sqlite_store import SqliteFiles

@@ -21,7 +21,7 @@ from bench.measure import must
 from reenact.actors.journal.codec import StoredForm
 from reenact.actors.journal.mapper import JournalEvent, MsgspecMapper
 from reenact.actors.journal.seeking import cells_of
-from reenact.domain.stored import STORED
+from reenact.domain.history.stored import STORED
 
 
 class Sessions(Application[Any]):

@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
-from reenact.domain.agent import (
+from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
+from reenact.domain.container import ContainerCreated
+from reenact.domain.guards import GuardChecked
+from reenact.domain.image import ImageRegistered
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+    Warning,  # noqa: A004 - the word of the catalogue
+)
+from reenact.domain.session.agent import (
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
@@ -25,24 +42,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
-from reenact.domain.container import ContainerCreated
-from reenact.domain.guards import GuardChecked
-from reenact.domain.image import ImageRegistered
-from reenact.domain.loop.events import (
-    HumanApproveRequired,
-    HumanPromptRequired,
-    HumanResponded,
-    HumanSelectRequired,
-    ToolApproved,
-    ToolEdited,
-    ToolPending,
-    ToolRejected,
-    ToolResult,
-    ToolStarted,
-    Warning,  # noqa: A004 - the word of the catalogue
-)
-from reenact.domain.session_state import SessionBranched, SessionCreated, SessionDeleted, SessionForgotten
+from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted, SessionForgotten
 
 __all__ = [
     "AgentStarted",

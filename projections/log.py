@@ -10,8 +10,8 @@ from typing import Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from reenact.domain.errors import LogUnusableError
-from reenact.domain.session import SessionBranched
-from reenact.domain.stored import STORED
+from reenact.domain.history.stored import STORED
+from reenact.domain.session.state import SessionBranched
 
 
 class Row(Protocol):

@@ -13,11 +13,11 @@ from itertools import count
 import msgspec
 
 from reenact.actors.environment.incoming import Reported, incoming
-from reenact.domain.answer import Complete
-from reenact.domain.events import InputJsonDelta, MessageStart, MessageStop, StreamData, TextDelta, ToolCall
 from reenact.domain.messages import Block, TextBlock, ToolUseBlock
 from reenact.domain.output import OutputSpec
 from reenact.domain.plain import Json
+from reenact.domain.stream.answer import Complete
+from reenact.domain.stream.events import InputJsonDelta, MessageStart, MessageStop, StreamData, TextDelta, ToolCall
 
 _NAME = "final_answer"
 _TOLD = "Give the final answer by calling this tool, once; nothing else counts as the answer."

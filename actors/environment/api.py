@@ -12,12 +12,12 @@ import msgspec
 
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.kernel import ActorSystem
-from reenact.domain.commands import Response
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.events import Envelope, StreamData
 from reenact.domain.messages import Said
+from reenact.domain.operations.table import Response
 from reenact.domain.output import OutputSpec
 from reenact.domain.plain import Spelled, is_sequence
+from reenact.domain.stream.events import Envelope, StreamData
 from reenact.domain.tools import MCPServer
 
 Handler: TypeAlias = Callable[[Envelope], object]

@@ -20,12 +20,19 @@ from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.outcome import failure as failed_outcome
 from reenact.actors.environment.tools.running import EscapedError, in_thread
-from reenact.domain.answer import Answer
 from reenact.domain.conversation import cut_of, introduced
 from reenact.domain.errors import RuntimeClosedError
-from reenact.domain.events import ContextCompressed, MessageStop, StreamData, StreamError, ToolResult, ToolStarted
 from reenact.domain.messages import Said, text_of
 from reenact.domain.output import OutputSpec
+from reenact.domain.stream.answer import Answer
+from reenact.domain.stream.events import (
+    ContextCompressed,
+    MessageStop,
+    StreamData,
+    StreamError,
+    ToolResult,
+    ToolStarted,
+)
 from reenact.domain.transcript import summary_request
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from reenact.domain.events import Envelope, StreamData, StreamError, ToolResult, ToolStarted
+from reenact.domain.stream.events import Envelope, StreamData, StreamError, ToolResult, ToolStarted
 
 RETRYABLE = frozenset(
     {

@@ -14,10 +14,10 @@ from typing import TypeAlias, TypeGuard, overload
 from reenact.actors.environment.tools.outcome import told
 from reenact.actors.environment.tools.running import EscapedError, ExpiredError, awaited, in_thread, within
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.guarding import Question
 from reenact.domain.guards import GuardChecked, GuardInput
 from reenact.domain.messages import check_text
 from reenact.domain.plain import is_sequence
+from reenact.domain.session.guarding import Question
 
 GuardFunction: TypeAlias = Callable[[GuardInput], str | None] | Callable[[GuardInput], Awaitable[str | None]]
 """Returns None to let something pass, or the reason for which it refuses it."""

@@ -9,10 +9,10 @@ import msgspec
 
 from reenact.actors.environment.api import SystemBusProducer
 from reenact.actors.environment.failures import RETRYABLE, failure
-from reenact.domain.answer import Complete
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.events import InputJsonDelta, StreamData, StreamError, TextDelta, ThinkingDelta, stream_event
 from reenact.domain.plain import is_mapping
+from reenact.domain.stream.answer import Complete
+from reenact.domain.stream.events import InputJsonDelta, StreamData, StreamError, TextDelta, ThinkingDelta, stream_event
 
 Reported: TypeAlias = StreamData | Mapping[str, object]
 """An event as a driver may report it: ready made, or as a mapping with `type` and `data`."""

@@ -14,9 +14,9 @@ import pykka
 from reenact.actors.environment.api import EnvironmentConfig, Interruptible, OnEvent, SystemBusProducer
 from reenact.actors.environment.model import EffectorActor, ModelEffector, ModelEnvironment, ModelReceptor
 from reenact.domain.errors import UnknownScenarioError
-from reenact.domain.events import StreamData
 from reenact.domain.messages import Said
 from reenact.domain.output import OutputSpec, example_of
+from reenact.domain.stream.events import StreamData
 
 
 class MockEvent(msgspec.Struct, frozen=True):

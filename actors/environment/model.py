@@ -23,7 +23,7 @@ from reenact.actors.environment.failures import failure_of
 from reenact.actors.environment.incoming import Reported, emit_all
 from reenact.actors.kernel import EventLoopActor
 from reenact.domain.errors import ReenactError, RuntimeClosedError
-from reenact.domain.events import Envelope, StepStarted, ToolStarted, TurnCompleted, TurnStarted
+from reenact.domain.stream.events import Envelope, StepStarted, ToolStarted, TurnCompleted, TurnStarted
 
 _log = logging.getLogger("reenact.environment")
 

@@ -10,7 +10,7 @@ import msgspec
 from reenact.actors.feed.replay import Log, end_of, last_of, numbered
 from reenact.actors.journal.api import Entry, FeedRow, Segment
 from reenact.domain.errors import LogUnusableError, ShardMovedError, reading
-from reenact.domain.events import DeltasCompacted, InputJsonDelta, TextDelta, ThinkingDelta, TurnCompleted
+from reenact.domain.stream.events import DeltasCompacted, InputJsonDelta, TextDelta, ThinkingDelta, TurnCompleted
 
 MOST_ENTRIES = 1000
 MOST_BYTES = 256 * 1024

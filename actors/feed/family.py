@@ -12,10 +12,10 @@ from typing import Final, Protocol, Self
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.subscription import AT_ONCE, check_count
 from reenact.actors.feed.waking import Alarm, Waiter, set_result
-from reenact.domain.commands import RuntimeEvent
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.events import ChildEnded, ChildStarted
+from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.plain import is_mapping, seconds_of
+from reenact.domain.stream.events import ChildEnded, ChildStarted
 
 
 class Followed(Protocol):

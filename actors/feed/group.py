@@ -18,7 +18,7 @@ from reenact.actors.feed.replay import Page, fitting, stream_of
 from reenact.actors.feed.topic import FollowerPosition, Need
 from reenact.actors.feed.waking import Waiter, Waker
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
-from reenact.domain.events import SessionDeleted
+from reenact.domain.stream.events import SessionDeleted
 
 P = ParamSpec("P")
 R = TypeVar("R")

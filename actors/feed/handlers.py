@@ -21,10 +21,10 @@ import msgspec
 from reenact.actors.feed.publications import Node, PublicationLog
 from reenact.actors.feed.replay import stream_of
 from reenact.actors.feed.waking import ANY_THREAD, Alarm
-from reenact.domain.commands import CATALOGUE
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, UnknownEventTypeError
-from reenact.domain.events import Envelope
 from reenact.domain.messages import check_text
+from reenact.domain.operations.table import CATALOGUE
+from reenact.domain.stream.events import Envelope
 
 logger = logging.getLogger("reenact.events")
 Handler: TypeAlias = Callable[[Envelope[Any, Any]], object]

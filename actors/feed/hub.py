@@ -15,9 +15,9 @@ from reenact.actors.feed.topic import NOW, Budget, Chunk, FollowerPosition, Topi
 from reenact.actors.feed.waking import CLOSED, Awaited, EventLoops, Waiter, Waker, wake
 from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, SessionNotFoundError
-from reenact.domain.events import EventData
 from reenact.domain.messages import check_text
 from reenact.domain.shards import is_child
+from reenact.domain.stream.events import EventData
 
 
 class Feed(Awaited):

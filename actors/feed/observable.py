@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Generic, Literal, TypeAlias, TypeVar, overload
 
 from reenact.actors.feed.handlers import Handler, check_type
-from reenact.domain import events
-from reenact.domain.commands import EventType, Request, RequestType, Response, ResponseType, RuntimeEvent
-from reenact.domain.events import D_co, Envelope, N_co
+from reenact.domain.operations.table import EventType, Request, RequestType, Response, ResponseType, RuntimeEvent
+from reenact.domain.stream import events
+from reenact.domain.stream.events import D_co, Envelope, N_co
 
 R_co = TypeVar("R_co", covariant=True)
 Id: TypeAlias = str | None

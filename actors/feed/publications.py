@@ -14,7 +14,7 @@ from reenact.actors.feed.replay import Pages, Replay, fitting
 from reenact.actors.feed.topic import Chunk, Need
 from reenact.actors.feed.waking import Awaited, Waiter, Waker, Woken
 from reenact.actors.journal.api import Publication, Segment
-from reenact.domain.commands import CATALOGUE
+from reenact.domain.operations.table import CATALOGUE
 
 MOST_EVENTS = 8192
 MOST_BYTES = 16 * 1024 * 1024

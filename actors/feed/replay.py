@@ -14,7 +14,8 @@ import msgspec
 from reenact.actors.envelopes import enveloped
 from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Segment
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
-from reenact.domain.events import (
+from reenact.domain.messages import check_text
+from reenact.domain.stream.events import (
     Context,
     DeltasCompacted,
     Envelope,
@@ -23,7 +24,6 @@ from reenact.domain.events import (
     TextDelta,
     TurnStarted,
 )
-from reenact.domain.messages import check_text
 
 FIRST_ROWS = 16
 MOST_ROWS = 256

@@ -16,10 +16,10 @@ from reenact.actors.feed.consumers import Consumer, named
 from reenact.actors.feed.topic import FollowerPosition, Need
 from reenact.actors.feed.waking import ANY_THREAD, Alarm, EventLoops, Waiter, Waker, set_result
 from reenact.actors.journal.api import Outcome
-from reenact.domain.commands import RuntimeEvent
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
-from reenact.domain.events import Envelope, SessionDeleted
+from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.plain import seconds_of
+from reenact.domain.stream.events import Envelope, SessionDeleted
 
 _logger = logging.getLogger("reenact.feed")
 GATHERED = 100

@@ -23,7 +23,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.replay import end_of, numbered
 from reenact.actors.journal.api import Entry, Publication, Publisher, Segment, WrittenRow
 from reenact.domain.errors import LogUnusableError, RuntimeClosedError, reading
-from reenact.domain.events import Context
+from reenact.domain.stream.events import Context
 
 LOOK = 1.0
 """Seconds after which it looks where the log ends, if nobody has told of a commit."""

@@ -15,7 +15,7 @@ from reenact.actors.feed.consumers import Consumer
 from reenact.actors.feed.replay import Pages, to_json
 from reenact.actors.feed.waking import Awaited, Waiter, Waker, Woken
 from reenact.actors.journal.api import Publication
-from reenact.domain.events import Context, Envelope, SessionDeleted
+from reenact.domain.stream.events import Context, Envelope, SessionDeleted
 
 MOST_EVENTS = 2048
 MOST_BYTES = 2 * 1024 * 1024

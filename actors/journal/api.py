@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from reenact.domain.errors import LogUnusableError
-from reenact.domain.feed import Entry as Entry  # noqa: PLC0414 - part of the promise
-from reenact.domain.feed import Segment as Segment  # noqa: PLC0414 - likewise
+from reenact.domain.stream.feed import Entry as Entry  # noqa: PLC0414 - part of the promise
+from reenact.domain.stream.feed import Segment as Segment  # noqa: PLC0414 - likewise
 
 
 class Derived(msgspec.Struct, frozen=True, gc=False):

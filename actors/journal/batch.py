@@ -46,7 +46,7 @@ from reenact.actors.journal.store import Changes, Store, Values
 from reenact.actors.journal.vault import LOG, Key
 from reenact.domain.chain import Row, header_of, part_digest, row_digest
 from reenact.domain.errors import ConflictError, LogLockedError, RequestReusedError, ShardMovedError, StorageError
-from reenact.domain.feed import pack_feed, pack_segments
+from reenact.domain.stream.feed import pack_feed, pack_segments
 
 MOST_PACKED = 500
 """Announcements without events that are so many are a row: whoever reads one has all of it in memory."""

@@ -13,7 +13,7 @@ from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.seeking import Cells, unpack
 from reenact.actors.journal.vault import SEALED, SHORTEST, Vault
 from reenact.domain.errors import LogEncryptedError, LogTooNewError, LogUnusableError
-from reenact.domain.feed import FeedPart, Segment
+from reenact.domain.stream.feed import FeedPart, Segment
 
 Fields: TypeAlias = list[Any]
 """The fields of an event as they were stored, in the order of their declaration."""

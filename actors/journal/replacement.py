@@ -7,7 +7,7 @@ from reenact.actors.journal.requests import Replacement
 from reenact.actors.journal.store import Store
 from reenact.domain.chain import GENESIS
 from reenact.domain.errors import LogUnusableError
-from reenact.domain.feed import pack_feed, unpack_feed
+from reenact.domain.stream.feed import pack_feed, unpack_feed
 
 
 def replace(store: Store, request: Replacement, codec: EventCodec) -> Exception | None:

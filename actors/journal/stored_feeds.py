@@ -16,7 +16,7 @@ from reenact.actors.journal.store import LAST, NEWEST_FIRST, Reader
 from reenact.actors.journal.writer import Writer
 from reenact.domain.chain import End
 from reenact.domain.errors import LogUnusableError, StorageError, UnstorableError, reading
-from reenact.domain.feed import pack_segments, unpack_feed
+from reenact.domain.stream.feed import pack_segments, unpack_feed
 
 _FEED = "SELECT stream, cursor, recorded_at, count, events, feed FROM steps"
 _READ_FEED = f"""

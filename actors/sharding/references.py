@@ -12,18 +12,18 @@ from functools import partial
 import msgspec
 import pykka
 
+from reenact.actors.api.operations import Kind
 from reenact.actors.container import ContainerActor, ImageActor
 from reenact.actors.idempotency import Askable
 from reenact.actors.journal.api import Remembered
 from reenact.actors.kernel import ActorSystem, PooledFuture
 from reenact.actors.nodes.relay import OutcomeUnknownError, Relay
-from reenact.actors.operations import Kind
-from reenact.actors.session import SessionActor
+from reenact.actors.session.actor import SessionActor
 from reenact.actors.sharding import wire
 from reenact.actors.sharding.region import ShardRegion
 from reenact.domain.errors import ReenactError, RequestTimeoutError, RuntimeClosedError, ShardMovedError
 from reenact.domain.idempotency import IdempotencyKey, IdempotentCommand
-from reenact.domain.session_commands import Receive
+from reenact.domain.session.commands import Receive
 
 PATIENCE = 60.0
 """How long, in seconds, a command waits for a node to take up the shard that it is for."""

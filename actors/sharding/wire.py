@@ -6,15 +6,12 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from reenact.domain.causes import FORMS
-from reenact.domain.commands import CommandError, refusal_of
 from reenact.domain.errors import ReenactError, ShardMovedError, from_wire
-from reenact.domain.events import Context
+from reenact.domain.history.causes import FORMS
 from reenact.domain.idempotency import IdempotentCommand
 from reenact.domain.image import RegisterImage
-from reenact.domain.schedules import Schedule
-from reenact.domain.session import SessionInfo
-from reenact.domain.session_commands import (
+from reenact.domain.operations.table import CommandError, refusal_of
+from reenact.domain.session.commands import (
     Approve,
     BranchSession,
     CancelSchedule,
@@ -26,6 +23,9 @@ from reenact.domain.session_commands import (
     ScheduleMessage,
     Switch,
 )
+from reenact.domain.session.schedules import Schedule
+from reenact.domain.session.state import SessionInfo
+from reenact.domain.stream.events import Context
 
 Reply: TypeAlias = str | int | SessionInfo | Schedule | None
 """What the actor of an entity replies to a command that is passed on."""

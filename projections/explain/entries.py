@@ -10,11 +10,11 @@ from typing import TypeAlias, TypedDict
 
 import msgspec
 
-from reenact.domain.agent import AgentStarted, AgentStopped
 from reenact.domain.errors import InvalidInputError, reading
+from reenact.domain.history.stored import STORED
 from reenact.domain.messages import EPOCH, instant
 from reenact.domain.plain import is_sayable, is_sequence
-from reenact.domain.stored import STORED
+from reenact.domain.session.agent import AgentStarted, AgentStopped
 from reenact.domain.tools import MCPServer, is_object
 from reenact.projections.explain.history import lineage_of
 from reenact.projections.log import AuditedLog, Row, name_of, stream_of, stretches

@@ -10,9 +10,9 @@ import msgspec
 
 from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
+from reenact.domain.history.stored import STORED
 from reenact.domain.image import ImageRegistered
-from reenact.domain.session import Session, SessionEvent, evolve
-from reenact.domain.stored import STORED
+from reenact.domain.session.state import Session, SessionEvent, evolve
 from reenact.projections.log import Log, Row, shared_before, stream_of
 
 History: TypeAlias = Sequence[Row]

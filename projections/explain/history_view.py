@@ -8,11 +8,8 @@ from datetime import datetime
 import msgspec
 from msgspec.structs import replace
 
-from reenact.domain.agent import AgentStarted
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError, reading
-from reenact.domain.events import AgentState
-from reenact.domain.history import ToolCallInfo, UsageInfo, usage_info
 from reenact.domain.legible import shortened
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import (
@@ -26,9 +23,12 @@ from reenact.domain.messages import (
     instant,
     text_of,
 )
-from reenact.domain.people import PendingCall
 from reenact.domain.plain import is_sayable
-from reenact.domain.session_state import BranchPoint, Session, SessionDeleted, Summary
+from reenact.domain.session.agent import AgentStarted
+from reenact.domain.session.people import PendingCall
+from reenact.domain.session.state import BranchPoint, Session, SessionDeleted, Summary
+from reenact.domain.session.told import ToolCallInfo, UsageInfo, usage_info
+from reenact.domain.stream.events import AgentState
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.explain.entries import Fields, fields_of, place_of, session_of
 from reenact.projections.explain.history import History, believe, history_of

@@ -8,13 +8,13 @@ from typing import TypeAlias, TypeGuard
 
 import msgspec
 
-from reenact.domain.causes import AnyCommand, read_cause
 from reenact.domain.children import ChildEnded, ChildStarted, Parent
 from reenact.domain.errors import SessionNotFoundError, reading
-from reenact.domain.explanation import AnyEvent, Cause, Outside, causes_of, sentence, told
+from reenact.domain.history.causes import AnyCommand, read_cause
+from reenact.domain.history.explanation import AnyEvent, Cause, Outside, causes_of, sentence, told
+from reenact.domain.history.stored import STORED
 from reenact.domain.legible import shortened
-from reenact.domain.session import SessionBranched, SessionCreated
-from reenact.domain.stored import STORED
+from reenact.domain.session.state import SessionBranched, SessionCreated
 from reenact.projections.explain.entries import place_of, row_at, session_of
 from reenact.projections.explain.history import event_of, history_of, steps_of
 from reenact.projections.log import STRETCH, AuditedLog, Row, name_of, stream_of, stretches

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import ClassVar, Protocol, TypeAlias
 
 from reenact.domain.errors import RuntimeClosedError
-from reenact.domain.session import SessionBranched
+from reenact.domain.session.state import SessionBranched
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import Log, Row, stream_of
 from reenact.projections.read_model import rows as tables

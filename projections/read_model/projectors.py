@@ -7,7 +7,26 @@ from typing import Final, NamedTuple, TypeAlias, assert_never, get_args
 
 from msgspec.structs import replace
 
-from reenact.domain.agent import (
+from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
+from reenact.domain.container import ContainerCreated
+from reenact.domain.guards import GuardChecked
+from reenact.domain.image import ImageRegistered
+from reenact.domain.loop.asking import Question
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.loop.rounds import RoundEvent
+from reenact.domain.session.agent import (
     AgentEvent,
     AgentStarted,
     AgentStopped,
@@ -31,28 +50,15 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
-from reenact.domain.container import ContainerCreated
-from reenact.domain.guards import GuardChecked
-from reenact.domain.history import Decision
-from reenact.domain.image import ImageRegistered
-from reenact.domain.loop.asking import Question
-from reenact.domain.loop.events import (
-    HumanApproveRequired,
-    HumanPromptRequired,
-    HumanResponded,
-    HumanSelectRequired,
-    ToolApproved,
-    ToolEdited,
-    ToolPending,
-    ToolRejected,
-    ToolResult,
-    ToolStarted,
+from reenact.domain.session.state import (
+    ChildEvent,
+    SessionBranched,
+    SessionCreated,
+    SessionDeleted,
+    SessionForgotten,
+    plus_cost,
 )
-from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.loop.rounds import RoundEvent
-from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted, SessionForgotten
-from reenact.domain.session_state import ChildEvent, plus_cost
+from reenact.domain.session.told import Decision
 from reenact.projections.log import Log, Row, shared_before, stream_of
 from reenact.projections.read_model.rows import (
     ActivityRow,

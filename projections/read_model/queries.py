@@ -11,20 +11,19 @@ from typing import Final, Protocol, Self, TypeVar
 
 import msgspec
 
-from reenact.domain.agent import AgentInfo, Failure
 from reenact.domain.children import Parent
 from reenact.domain.container import ContainerInfo
 from reenact.domain.errors import SessionNotFoundError
-from reenact.domain.events import AgentState
-from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo, usage_info
 from reenact.domain.image import Definition, ImageInfo, describe
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import EPOCH, Block, Message, StopDetails, instant
-from reenact.domain.people import Caller, PendingCall
-from reenact.domain.schedules import SECOND, Schedule
-from reenact.domain.session import BranchPoint, SessionInfo
-from reenact.domain.session_state import Forgotten, KnownSession
+from reenact.domain.session.agent import AgentInfo, Failure
+from reenact.domain.session.people import Caller, PendingCall
+from reenact.domain.session.schedules import SECOND, Schedule
+from reenact.domain.session.state import BranchPoint, Forgotten, KnownSession, SessionInfo
+from reenact.domain.session.told import ToolCallInfo, TurnInfo, UsageInfo, usage_info
+from reenact.domain.stream.events import AgentState
 from reenact.projections.generations import NAME, Place
 from reenact.projections.log import Log
 from reenact.projections.read_model import compiled

@@ -13,13 +13,13 @@ from typing import Literal, Protocol, TypeAlias, TypeVar
 import msgspec
 from msgspec.structs import astuple
 
-from reenact.domain.agent import AnswerRecorded, ContextCompressed
-from reenact.domain.events import AgentState
-from reenact.domain.history import Decision
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.loop.rounds import CallKind, Stage
 from reenact.domain.messages import Block, ToolUseBlock
-from reenact.domain.session_state import plus_cost
+from reenact.domain.session.agent import AnswerRecorded, ContextCompressed
+from reenact.domain.session.state import plus_cost
+from reenact.domain.session.told import Decision
+from reenact.domain.stream.events import AgentState
 from reenact.projections.log import Row
 from reenact.projections.read_model import compiled
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from reenact.domain.agent import Failure
 from reenact.domain.errors import ImageNotFoundError
 from reenact.domain.messages import Block, TextBlock
+from reenact.domain.session.agent import Failure
 from reenact.domain.tools import is_array, is_object
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.rows import ActivityState, Value, made

@@ -7,10 +7,10 @@ import io
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias, get_args
 
-from reenact.domain.events import Outcome
-from reenact.domain.history import Decision
 from reenact.domain.legible import columns as wide
 from reenact.domain.legible import harmless, shortened
+from reenact.domain.session.told import Decision
+from reenact.domain.stream.events import Outcome
 from reenact.projections.statistics.figures import Figures, Percentiles, Spending, Statistics, TurnFigures
 
 _Cell: TypeAlias = int | float | None

@@ -10,12 +10,12 @@ from typing import Protocol
 
 import msgspec
 
-from reenact.domain.agent import HandoverRequested, ImageChanged
 from reenact.domain.chain import BEGINNING, DIGEST_SIZE, GENESIS, Row, Timer
 from reenact.domain.chain import End as StreamEnd
 from reenact.domain.children import ChildStarted
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError, UnstorableError
-from reenact.domain.session import SessionBranched, SessionCreated
+from reenact.domain.session.agent import HandoverRequested, ImageChanged
+from reenact.domain.session.state import SessionBranched, SessionCreated
 from reenact.domain.tools import is_object
 from reenact.projections.log import OnProgress, Progress, stream_of
 from reenact.projections.transfer.lines import (

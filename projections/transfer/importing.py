@@ -13,10 +13,10 @@ from typing import BinaryIO, NoReturn, Protocol, TypeAlias
 import msgspec
 from msgspec import UNSET
 
-from reenact.domain.announce import TODAY, version_of
 from reenact.domain.chain import DIGEST_SIZE, Row, Timer
 from reenact.domain.errors import ExportUnusableError, HistoryDiffersError, LogTooNewError, LogUnusableError
-from reenact.domain.feed import FeedPart, unpack_feed
+from reenact.domain.session.announce import TODAY, version_of
+from reenact.domain.stream.feed import FeedPart, unpack_feed
 from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
 from reenact.projections.transfer.exporting import TOLD_EVERY, Ends
 from reenact.projections.transfer.lines import (

@@ -10,13 +10,14 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import inspect
 
-from reenact.domain import agent, image, tools
-from reenact.domain import events as heard
-from reenact.domain.causes import FORMS
+from reenact.domain import image, tools
 from reenact.domain.errors import ConfigurationError, RedactionError
+from reenact.domain.history.causes import FORMS
+from reenact.domain.history.stored import STORED
 from reenact.domain.loop import events as loop
 from reenact.domain.messages import ToolUseBlock
-from reenact.domain.stored import STORED
+from reenact.domain.session import agent
+from reenact.domain.stream import events as heard
 
 
 class ToolRedaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,18 +12,18 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from reenact.domain import events as heard
-from reenact.domain.agent import ResultsRecorded
-from reenact.domain.announce import Call, version_of
-from reenact.domain.causes import read_cause
 from reenact.domain.chain import Row
 from reenact.domain.errors import LogUnusableError, RedactionError
-from reenact.domain.feed import Entry, FeedPart, pack_feed, pack_segments, unpack_feed
+from reenact.domain.history.causes import read_cause
+from reenact.domain.history.stored import STORED
 from reenact.domain.loop import events as loop
 from reenact.domain.marks import REDACTED, mark
 from reenact.domain.messages import ToolResultBlock, ToolUseBlock
-from reenact.domain.session import SessionBranched
-from reenact.domain.stored import STORED
+from reenact.domain.session.agent import ResultsRecorded
+from reenact.domain.session.announce import Call, version_of
+from reenact.domain.session.state import SessionBranched
+from reenact.domain.stream import events as heard
+from reenact.domain.stream.feed import Entry, FeedPart, pack_feed, pack_segments, unpack_feed
 from reenact.projections.log import stream_of
 from reenact.projections.transfer.lines import Forms, events_of
 from reenact.projections.transfer.policy import (

@@ -10,8 +10,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact.domain.agent import AnswerRecorded, Failure, TurnCompleted, Unsaid
-from reenact.domain.events import (
+from reenact.domain.marks import alike
+from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.plain import is_mapping
+from reenact.domain.session.agent import AnswerRecorded, Failure, TurnCompleted, Unsaid
+from reenact.domain.session.turns import ANSWER_REFUSED
+from reenact.domain.stream.events import (
     DeltasCompacted,
     InputJsonDelta,
     MessageDelta,
@@ -26,10 +30,6 @@ from reenact.domain.events import (
     ToolCall,
     ToolResult,
 )
-from reenact.domain.marks import alike
-from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from reenact.domain.plain import is_mapping
-from reenact.domain.turns import ANSWER_REFUSED
 
 Entry: TypeAlias = tuple[str, object]
 """The type of what was said, and what."""

@@ -9,10 +9,10 @@ import math
 from collections.abc import Iterator
 from typing import Protocol
 
-from reenact.domain.child_calls import used
 from reenact.domain.children import ChildEnded, ChildStarted, Parent
 from reenact.domain.errors import LogUnusableError
-from reenact.domain.session import Session, SessionCreated
+from reenact.domain.session.child_calls import used
+from reenact.domain.session.state import Session, SessionCreated
 from reenact.projections.explain.history import believe
 from reenact.projections.log import Row, stream_of
 

@@ -9,8 +9,15 @@ from typing import Literal, Protocol, TypeAlias, TypeGuard
 
 import msgspec
 
-from reenact.domain import child_turns
-from reenact.domain.agent import (
+from reenact.domain.chain import Passed
+from reenact.domain.container import ContainerCreated
+from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.domain.guards import GuardChecked
+from reenact.domain.image import ImageRegistered
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.marks import alike
+from reenact.domain.session import child_turns
+from reenact.domain.session.agent import (
     AnswerRecorded,
     ContextCompressed,
     HandoverRequested,
@@ -24,18 +31,10 @@ from reenact.domain.agent import (
     TurnFailed,
     TurnStarted,
 )
-from reenact.domain.announce import TODAY, of_turn, version_of
-from reenact.domain.chain import Passed
-from reenact.domain.container import ContainerCreated
-from reenact.domain.errors import LogTooNewError, LogUnusableError
-from reenact.domain.events import AgentStateChanged, Context, DeltasCompacted, TextDelta
-from reenact.domain.feed import Entry, FeedPart, unpack_feed
-from reenact.domain.guards import GuardChecked
-from reenact.domain.image import ImageRegistered
-from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.marks import alike
-from reenact.domain.session import Session, SessionBranched, SessionEvent, evolve
-from reenact.domain.session_state import SNAPSHOT_VERSION, taken_from
+from reenact.domain.session.announce import TODAY, of_turn, version_of
+from reenact.domain.session.state import SNAPSHOT_VERSION, Session, SessionBranched, SessionEvent, evolve, taken_from
+from reenact.domain.stream.events import AgentStateChanged, Context, DeltasCompacted, TextDelta
+from reenact.domain.stream.feed import Entry, FeedPart, unpack_feed
 from reenact.projections.explain.history import SESSION_EVENTS, believe
 from reenact.projections.log import Row, stream_of
 from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, StreamedAnswer

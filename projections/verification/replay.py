@@ -14,15 +14,15 @@ from typing import TypeAlias
 import msgspec
 
 from reenact.domain import container, image
-from reenact.domain.causes import AnyCommand
 from reenact.domain.container import Container, ContainerCreated, CreateContainer
-from reenact.domain.decision_replay import DecisionReplay, Divergence, command_of, failed, parting
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError
+from reenact.domain.history.causes import AnyCommand
+from reenact.domain.history.decision_replay import DecisionReplay, Divergence, command_of, failed, parting
+from reenact.domain.history.what_if import Otherwise
 from reenact.domain.image import ImageRegistered, Images, RegisterImage
 from reenact.domain.loop.rules import Rules
 from reenact.domain.marks import is_marked
-from reenact.domain.session import Session, SessionBranched
-from reenact.domain.what_if import Otherwise
+from reenact.domain.session.state import Session, SessionBranched
 from reenact.projections.explain.entries import Fields, fields_of, session_of
 from reenact.projections.explain.history import believe, event_of, history_of, steps_of
 from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, name_of, stream_of, stretches

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from reenact.domain.agent import ImageChanged
-from reenact.domain.decision_replay import Divergence, failed
 from reenact.domain.errors import ConfigurationError, LogUnusableError, reading
+from reenact.domain.history.decision_replay import Divergence, failed
+from reenact.domain.history.what_if import Instead, WhatIf
 from reenact.domain.image import (
     Definition,
     Image,
@@ -26,8 +26,8 @@ from reenact.domain.image import (
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import policies_by_image
-from reenact.domain.session import SessionBranched, SessionCreated, SessionEvent
-from reenact.domain.what_if import Instead, WhatIf
+from reenact.domain.session.agent import ImageChanged
+from reenact.domain.session.state import SessionBranched, SessionCreated, SessionEvent
 from reenact.projections.explain.history import event_of
 from reenact.projections.log import AuditedLog, OnProgress, Row
 from reenact.projections.verification.replay import Follower, Retraced, histories

@@ -112,12 +112,10 @@ if TYPE_CHECKING:
     from reenact.client.dialing import Reconnect
     from reenact.client.runtime import RemoteRuntime
     from reenact.client.subscription import RemoteSubscription
-    from reenact.domain.agent import AgentInfo
     from reenact.domain.attachments import DocumentBlock, ImageBlock
     from reenact.domain.children import AgentTool, Budget, Parent, agent_tool
     from reenact.domain.container import ContainerInfo
     from reenact.domain.guards import GuardInput, Guards
-    from reenact.domain.history import Answer, ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
     from reenact.domain.image import Image, ImageInfo
     from reenact.domain.loop.asking import ask_user
     from reenact.domain.loop.ledger import CostLimit, Price, Spent
@@ -132,12 +130,13 @@ if TYPE_CHECKING:
         ToolUseBlock,
     )
     from reenact.domain.output import OutputSpec
-    from reenact.domain.people import Caller, PendingCall
     from reenact.domain.policy.judge import Policies
     from reenact.domain.policy.rules import Policy, Rule
-    from reenact.domain.schedules import Schedule
-    from reenact.domain.session import BranchPoint, SessionInfo
-    from reenact.domain.session_state import Forgotten
+    from reenact.domain.session.agent import AgentInfo
+    from reenact.domain.session.people import Caller, PendingCall
+    from reenact.domain.session.schedules import Schedule
+    from reenact.domain.session.state import BranchPoint, Forgotten, SessionInfo
+    from reenact.domain.session.told import Answer, ToolCallInfo, TurnInfo, TurnLocation, UsageInfo
     from reenact.domain.tools import InvalidArgumentsError, MCPServer, ToolSpec, handover_tool
     from reenact.loop import AgentRuntime, AgentState, StepResult, ToolCall
     from reenact.projections.errors import (
@@ -354,12 +353,12 @@ __getattr__, __dir__ = lazy_names(
         "reenact.client.dialing": "Reconnect",
         "reenact.client.runtime": "RemoteRuntime",
         "reenact.client.subscription": "RemoteSubscription",
-        "reenact.domain.agent": "AgentInfo",
+        "reenact.domain.session.agent": "AgentInfo",
         "reenact.domain.attachments": "DocumentBlock ImageBlock",
         "reenact.domain.children": "AgentTool Budget Parent agent_tool",
         "reenact.domain.container": "ContainerInfo",
         "reenact.domain.guards": "GuardInput Guards",
-        "reenact.domain.history": "Answer ToolCallInfo TurnInfo TurnLocation UsageInfo",
+        "reenact.domain.session.told": "Answer ToolCallInfo TurnInfo TurnLocation UsageInfo",
         "reenact.domain.image": "Image ImageInfo",
         "reenact.domain.loop.asking": "ask_user",
         "reenact.domain.loop.ledger": "CostLimit Price Spent",
@@ -367,12 +366,11 @@ __getattr__, __dir__ = lazy_names(
             "Message OpaqueBlock Said StopDetails TextBlock ThinkingBlock ToolResultBlock ToolUseBlock"
         ),
         "reenact.domain.output": "OutputSpec",
-        "reenact.domain.people": "Caller PendingCall",
+        "reenact.domain.session.people": "Caller PendingCall",
         "reenact.domain.policy.judge": "Policies",
         "reenact.domain.policy.rules": "Policy Rule",
-        "reenact.domain.schedules": "Schedule",
-        "reenact.domain.session": "BranchPoint SessionInfo",
-        "reenact.domain.session_state": "Forgotten",
+        "reenact.domain.session.schedules": "Schedule",
+        "reenact.domain.session.state": "BranchPoint Forgotten SessionInfo",
         "reenact.domain.tools": "InvalidArgumentsError MCPServer ToolSpec handover_tool",
         "reenact.loop": "AgentRuntime AgentState StepResult ToolCall",
         "reenact.projections.errors": (

@@ -22,22 +22,22 @@ from typing import (
 )
 
 from reenact._runtime import Runtime
-from reenact.actors.asking import Asker, Following, Turns, Waiting
-from reenact.actors.facades import Agents, Containers, Events, Images, Sessions
+from reenact.actors.api.asking import Asker, Following, Turns, Waiting
+from reenact.actors.api.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.family import FamilyStream
 from reenact.actors.feed.handlers import Handler
 from reenact.actors.feed.observable import Observable
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.output import spec_of
-from reenact.domain.commands import RuntimeEvent
 from reenact.domain.content import Content
 from reenact.domain.errors import RuntimeClosedError, TurnTimeoutError
-from reenact.domain.events import Envelope
-from reenact.domain.history import Answer
 from reenact.domain.image import Image, OutputType
+from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.output import OutputSpec
 from reenact.domain.plain import Json
+from reenact.domain.session.told import Answer
+from reenact.domain.stream.events import Envelope
 
 if TYPE_CHECKING:
     from reenact.client.runtime import RemoteRuntime

@@ -22,12 +22,12 @@ from reenact.actors.journal.opening import private_directory
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.runtime import LocalRuntime, Settings
-from reenact.actors.session import Recovery, SessionActor
+from reenact.actors.session.actor import Recovery, SessionActor
 from reenact.domain.errors import ConfigurationError, LogUnusableError
+from reenact.domain.history.stored import STORED
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
 from reenact.domain.policy.judge import Policies
-from reenact.domain.stored import STORED
 from reenact.projections.read_model.opening import check_place, open_read_model
 from reenact.projections.runner import Runner
 from reenact.projections.views.projections import Projections

@@ -17,10 +17,10 @@ from reenact._verifying import ActorClasses, Checkpoint, Finding, Verdict, check
 from reenact.actors.environment.tools.toolbox import ToolRegistry
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.output import with_spec
+from reenact.domain.history.what_if import Otherwise, Ruling
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.policy.judge import Policies
-from reenact.domain.what_if import Otherwise, Ruling
 from reenact.projections.explain.difference import Difference, difference
 from reenact.projections.explain.entries import Filter, LogEntry, entries_of, follow
 from reenact.projections.explain.history import Moment, moment_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from reenact.domain.commands import (
+from reenact.domain.operations.table import (
     CATALOGUE,
     REQUESTS,
     RESPONSES,
@@ -15,7 +15,7 @@ from reenact.domain.commands import (
     RuntimeEvent,
     json_schema,
 )
-from reenact.domain.events import (
+from reenact.domain.stream.events import (
     AgentStarted,
     AgentStateChanged,
     AgentStopped,

@@ -9,10 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from reenact.actors.turn_stream import TurnStream
-from reenact.domain.agent import SoFar
+from reenact.actors.session.turn_stream import TurnStream
 from reenact.domain.errors import InvalidInputError, StorageFullError
-from reenact.domain.events import (
+from reenact.domain.messages import TextBlock
+from reenact.domain.session.agent import SoFar
+from reenact.domain.stream.events import (
     ContextCompressed,
     InputJsonDelta,
     MessageDelta,
@@ -24,7 +25,6 @@ from reenact.domain.events import (
     ThinkingDelta,
     ToolCall,
 )
-from reenact.domain.messages import TextBlock
 from tests.kernel.memory import MemoryJournal
 
 CONTEXT = {"session_id": "s", "turn_id": "t"}

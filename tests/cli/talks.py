@@ -14,8 +14,8 @@ from reenact.cli.chat.current import Current
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import TalkOptions
-from reenact.domain.events import Envelope
 from reenact.domain.loop.ledger import Price
+from reenact.domain.stream.events import Envelope
 from reenact.testing import MockEnvironmentFactory
 from tests.logs import log_at
 

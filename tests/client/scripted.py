@@ -15,7 +15,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 from websockets.sync.server import ServerConnection, serve
 
-from reenact.domain.frames import PROTOCOL
+from reenact.domain.stream.frames import PROTOCOL
 
 PATIENCE = 60.0
 

@@ -16,7 +16,7 @@ from reenact.client.dialing import Dialer, Reconnect
 from reenact.client.link import Link
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.errors import AuthenticationError, ProtocolError, ReenactError, ServerUnreachableError
-from reenact.domain.frames import NOT_ALLOWED
+from reenact.domain.stream.frames import NOT_ALLOWED
 from reenact.testing import wait_until
 from tests.client.conftest import Connect, Waits
 from tests.client.scripted import Beyond, Line, Scripted, event

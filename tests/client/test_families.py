@@ -12,8 +12,8 @@ import pytest
 from reenact import AsyncRuntime, Runtime, SessionNotFoundError
 from reenact.actors.feed.family import FamilyStream
 from reenact.client.runtime import RemoteRuntime
-from reenact.domain.commands import RuntimeEvent
-from reenact.domain.events import ChildEnded
+from reenact.domain.operations.table import RuntimeEvent
+from reenact.domain.stream.events import ChildEnded
 from reenact.server import Server
 from tests.client.conftest import TOKEN, Connect
 from tests.feed.test_family import PLAN, check, of, until_the_top_is_done

@@ -15,7 +15,7 @@ from reenact.client import handlers as module
 from reenact.client.handlers import RemoteListener
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.errors import RemoteError
-from reenact.domain.events import Envelope
+from reenact.domain.stream.events import Envelope
 from reenact.testing import wait_until
 from tests.client.scripted import Beyond, Line, Scripted, event
 

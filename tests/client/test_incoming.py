@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.client.asking import read_envelope, read_frame, read_head, read_outcome, step_to
-from reenact.domain.commands import RESPONSES, CommandError
 from reenact.domain.errors import ProtocolError
-from reenact.domain.events import AssistantMessage, Context, Envelope, TextDelta
 from reenact.domain.messages import Message, TextBlock, ThinkingBlock, ToolUseBlock, instant
+from reenact.domain.operations.table import RESPONSES, CommandError
+from reenact.domain.stream.events import AssistantMessage, Context, Envelope, TextDelta
 from tests.client.scripted import event
 
 

@@ -19,9 +19,9 @@ from reenact import (
     UnknownCommandError,
 )
 from reenact.client.runtime import RemoteRuntime
-from reenact.domain.commands import refusal_of
 from reenact.domain.errors import ProtocolError, RemoteError, RequestReusedError
-from reenact.domain.frames import BAD_FRAME
+from reenact.domain.operations.table import refusal_of
+from reenact.domain.stream.frames import BAD_FRAME
 from tests.client.conftest import Waits
 from tests.client.scripted import Beyond, Line, Scripted, event
 

@@ -24,7 +24,7 @@ from reenact.client import subscription as module
 from reenact.client.dialing import Reconnect
 from reenact.client.runtime import RemoteRuntime
 from reenact.domain.errors import AuthenticationError, RequestReusedError, ServerUnreachableError
-from reenact.domain.events import Envelope
+from reenact.domain.stream.events import Envelope
 from reenact.server import Limits, Server
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.client.conftest import TOKEN, Connect

@@ -10,7 +10,7 @@ import pytest
 
 from reenact import Audit, Runtime
 from reenact.actors.journal.verify import verify
-from reenact.actors.session import Recovery
+from reenact.actors.session.actor import Recovery
 from reenact.testing import Crash, CrashPoint, CrashTest, Reporter
 from tests.crashes.test_matrix import AROUND_A_COMMIT, RECOVERIES, THOROUGH
 from tests.crashes.workloads import sessions_in

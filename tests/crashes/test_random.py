@@ -9,7 +9,7 @@ from typing import NamedTuple
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reenact.actors.session import Recovery
+from reenact.actors.session.actor import Recovery
 from reenact.testing import Crash, CrashPoint, CrashTest
 from tests.crashes.evidence import examine, left
 from tests.crashes.test_matrix import RECOVERIES

@@ -12,8 +12,8 @@ import msgspec
 
 from reenact import Runtime
 from reenact.actors.journal.stored import StoredJournal
-from reenact.actors.session import Recovery
-from reenact.domain.session import SessionBranched, SessionCreated
+from reenact.actors.session.actor import Recovery
+from reenact.domain.session.state import SessionBranched, SessionCreated
 from reenact.events import Envelope
 from reenact.testing import Reporter, wait_until
 from tests.crashes.world import World

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from reenact import Image, Runtime
-from reenact.domain.agent import TurnCompleted
+from reenact.domain.session.agent import TurnCompleted
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.docs.pages import ROOT, blocks
 from tests.docs.test_readme import SECONDS, surroundings

@@ -16,9 +16,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from reenact import Image, Runtime
-from reenact.domain import errors, frames
-from reenact.domain.commands import REQUESTS, json_schema
+from reenact.domain import errors
 from reenact.domain.errors import ReenactError
+from reenact.domain.operations.table import REQUESTS, json_schema
+from reenact.domain.stream import frames
 from reenact.server import Limits, Server
 from reenact.server.answers import frames_schema, status_of
 from reenact.testing import MockEnvironmentFactory, wait_until

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from reenact.domain.announce import TODAY, VERSIONS, Announced, needed
-from reenact.domain.session import Session, SessionEvent
+from reenact.domain.session.announce import TODAY, VERSIONS, Announced, needed
+from reenact.domain.session.state import Session, SessionEvent
 
 
 def announced(before: Session, events: Sequence[SessionEvent]) -> list[Announced]:

@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import reduce
 
-from reenact.domain.agent import AgentStarted, MessageAccepted, SoFar, TurnCompleted, TurnStarted
 from reenact.domain.messages import TextBlock
-from reenact.domain.session import (
-    CreateSession,
-    Delete,
-    Finish,
-    Interrupt,
-    Receive,
-    Run,
-    Session,
-    SessionCreated,
-    SessionDeleted,
-    SessionEvent,
-    Stop,
-    evolve,
-)
+from reenact.domain.session.agent import AgentStarted, MessageAccepted, SoFar, TurnCompleted, TurnStarted
+from reenact.domain.session.commands import CreateSession, Delete, Finish, Interrupt, Receive, Run, Stop
+from reenact.domain.session.state import Session, SessionCreated, SessionDeleted, SessionEvent, evolve
 
 HELLO = (TextBlock("Hello"),)
 ANSWER = SoFar(message_id="m-answer", content=(TextBlock("Hi"),), stop_reason="end_turn", model="m", responding=True)

@@ -7,17 +7,6 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from reenact.domain.agent import (
-    AnswerRecorded,
-    ContextCompressed,
-    MessageAccepted,
-    ResultsRecorded,
-    StepStarted,
-    ToolsRequested,
-    TurnCompleted,
-    TurnContinued,
-    TurnStarted,
-)
 from reenact.domain.loop.calls import content_of
 from reenact.domain.loop.events import (
     HumanApproveRequired,
@@ -32,7 +21,18 @@ from reenact.domain.loop.events import (
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said, ToolResultBlock, ToolUseBlock, Usage
 from reenact.domain.plain import JsonObject
-from reenact.domain.session import SessionDeleted, SessionEvent
+from reenact.domain.session.agent import (
+    AnswerRecorded,
+    ContextCompressed,
+    MessageAccepted,
+    ResultsRecorded,
+    StepStarted,
+    ToolsRequested,
+    TurnCompleted,
+    TurnContinued,
+    TurnStarted,
+)
+from reenact.domain.session.state import SessionDeleted, SessionEvent
 
 
 class Fact(msgspec.Struct, frozen=True):

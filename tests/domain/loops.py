@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from reenact.domain.agent import RulesRecorded, SoFar
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, TextBlock, ToolUseBlock, Usage
-from reenact.domain.session import (
+from reenact.domain.session.agent import RulesRecorded, SoFar
+from reenact.domain.session.commands import (
     Approve,
     Finish,
     Interrupt,
@@ -18,13 +18,11 @@ from reenact.domain.session import (
     Respond,
     Resume,
     Run,
-    Session,
     SessionCommand,
-    SessionEvent,
     Stop,
-    evolve,
 )
-from reenact.domain.session import decide as decide_by_rules
+from reenact.domain.session.decide import decide as decide_by_rules
+from reenact.domain.session.state import Session, SessionEvent, evolve
 from tests.domain.examples import HELLO, IDLE
 from tests.domain.policies import ALL_IS_ASKED, PAY_IS_ASKED
 

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from functools import reduce
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from reenact.domain.causes import cause_of
-from reenact.domain.decision_replay import DecisionReplay
-from reenact.domain.session import Run, Session, SessionCommand, SessionEvent, decide, evolve
+from reenact.domain.history.causes import cause_of
+from reenact.domain.history.decision_replay import DecisionReplay
+from reenact.domain.session.commands import Run, SessionCommand
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, SessionEvent, evolve
 from tests.domain.examples import CREATE
 from tests.domain.loops import AT
 from tests.projections.histories import Step as Doing

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from reenact.domain import events as heard
-from reenact.domain.agent import (
+from reenact.domain.loop.events import Option, ToolStarted
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, instant
+from reenact.domain.session.agent import (
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
@@ -14,12 +16,12 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.announce import about, of_turn, question_of
-from reenact.domain.events import Context
-from reenact.domain.loop.events import Option, ToolStarted
-from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, instant
-from reenact.domain.session import Delete, Session, SessionDeleted, SessionEvent, decide
+from reenact.domain.session.announce import about, of_turn, question_of
+from reenact.domain.session.commands import Delete
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, SessionDeleted, SessionEvent
+from reenact.domain.stream import events as heard
+from reenact.domain.stream.events import Context
 from tests.domain.announced import announced
 from tests.domain.examples import BUSY, CREATED, HELLO, IDLE, IDLE_SESSION, THINKING, accepted, session
 from tests.domain.loops import (

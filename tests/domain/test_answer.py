@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.domain.answer import Answer, Complete, gather
-from reenact.domain.events import (
+from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.plain import JsonObject
+from reenact.domain.stream.answer import Answer, Complete, gather
+from reenact.domain.stream.events import (
     InputJsonDelta,
     Interrupted,
     MessageDelta,
@@ -24,8 +26,6 @@ from reenact.domain.events import (
     ToolCall,
     ToolResult,
 )
-from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
-from reenact.domain.plain import JsonObject
 
 STARTED = MessageStart(message_id="m1")
 

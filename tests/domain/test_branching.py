@@ -11,16 +11,6 @@ import pytest
 from hypothesis import given, settings
 
 from reenact.actors.environment.wire.messages import api_messages
-from reenact.domain.agent import (
-    AgentStarted,
-    AnswerRecorded,
-    ToolsRequested,
-    TurnCompleted,
-    TurnInterrupted,
-    TurnStarted,
-)
-from reenact.domain.branching import before_last_message
-from reenact.domain.commands import SessionBranchRequest
 from reenact.domain.errors import (
     AlreadyExistsError,
     CallNotPendingError,
@@ -30,26 +20,26 @@ from reenact.domain.errors import (
     ReenactError,
     SessionNotFoundError,
 )
-from reenact.domain.events import Origin, SessionCreated, UserMessage
 from reenact.domain.loop.events import AskedCall, HumanApproveRequired, ToolEdited, ToolPending, ToolResult
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.operations.checks import checked
+from reenact.domain.operations.table import SessionBranchRequest
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy, call_digest
-from reenact.domain.request_checks import checked
-from reenact.domain.session import (
-    Approve,
-    BranchSession,
-    Receive,
-    Reject,
-    Run,
-    Session,
-    SessionBranched,
-    SessionEvent,
-    decide,
-    evolve,
+from reenact.domain.session.agent import (
+    AgentStarted,
+    AnswerRecorded,
+    ToolsRequested,
+    TurnCompleted,
+    TurnInterrupted,
+    TurnStarted,
 )
-from reenact.domain.session_state import for_model
+from reenact.domain.session.branching import before_last_message
+from reenact.domain.session.commands import Approve, BranchSession, Receive, Reject, Run
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, SessionBranched, SessionEvent, evolve, for_model
+from reenact.domain.stream.events import Origin, SessionCreated, UserMessage
 from reenact.projections.explain.history import believe
 from reenact.testing.fake_rules import refusal
 from tests.domain.announced import announced

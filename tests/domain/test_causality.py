@@ -8,7 +8,28 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from reenact.domain.agent import (
+from reenact.domain.history.causes import AnyCommand
+from reenact.domain.history.explanation import Cause, Outside, causes_of
+from reenact.domain.history.stored import STORED
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.loop.ledger import CostLimit, Price
+from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import TextBlock, ToolUseBlock
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import Policy
+from reenact.domain.session.agent import (
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
@@ -30,38 +51,8 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.causes import AnyCommand
-from reenact.domain.explanation import Cause, Outside, causes_of
-from reenact.domain.loop.events import (
-    HumanApproveRequired,
-    HumanPromptRequired,
-    HumanResponded,
-    HumanSelectRequired,
-    ToolApproved,
-    ToolEdited,
-    ToolPending,
-    ToolRejected,
-    ToolResult,
-    ToolStarted,
-)
-from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.policy.judge import Policies
-from reenact.domain.policy.rules import Policy
-from reenact.domain.session import (
-    BranchSession,
-    Finish,
-    Interrupt,
-    Receive,
-    Run,
-    SessionBranched,
-    SessionCreated,
-    SessionEvent,
-    Stop,
-)
-from reenact.domain.stored import STORED
+from reenact.domain.session.commands import BranchSession, Finish, Interrupt, Receive, Run, Stop
+from reenact.domain.session.state import SessionBranched, SessionCreated, SessionEvent
 from tests.examples import examples
 from tests.projections.audited import decided, events_of, played
 from tests.projections.histories import RULES, Step, World, lineage, steps

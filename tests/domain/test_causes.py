@@ -11,17 +11,18 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from reenact.domain.agent import AnswerRecorded, Failure, MessageAccepted, SoFar, TurnCompleted
-from reenact.domain.causes import FORMS, AnyCommand, cause_of, read_cause
 from reenact.domain.container import ContainerCreated, CreateContainer
 from reenact.domain.errors import LogTooNewError, LogUnusableError
+from reenact.domain.history.causes import FORMS, AnyCommand, cause_of, read_cause
+from reenact.domain.history.stored import STORED
 from reenact.domain.idempotency import IdempotencyKey
 from reenact.domain.image import Definition, ImageRegistered, RegisterImage
 from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import TextBlock
-from reenact.domain.session import Compress, Delete, Finish, Receive, Session, SessionCommand, evolve
-from reenact.domain.stored import STORED
+from reenact.domain.session.agent import AnswerRecorded, Failure, MessageAccepted, SoFar, TurnCompleted
+from reenact.domain.session.commands import Compress, Delete, Finish, Receive, SessionCommand
+from reenact.domain.session.state import Session, evolve
 from tests.domain.examples import HELLO
 from tests.domain.loops import (
     ASK,

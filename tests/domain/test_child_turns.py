@@ -8,7 +8,13 @@ from typing import Final
 import msgspec
 import pytest
 
-from reenact.domain.agent import (
+from reenact.domain.children import Budget, ChildEnded, ChildOutcome, ChildrenInterrupted, ChildStarted, OfferedAgent
+from reenact.domain.history.explanation import Outside, causes_of
+from reenact.domain.loop.events import ToolResult, ToolStarted
+from reenact.domain.loop.ledger import CostLimit, Price
+from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import TextBlock, ToolUseBlock
+from reenact.domain.session.agent import (
     AgentStarted,
     AgentStopped,
     ResultsRecorded,
@@ -16,25 +22,10 @@ from reenact.domain.agent import (
     TurnCompleted,
     TurnStarted,
 )
-from reenact.domain.child_turns import FINISHED, PARENT, letters, received
-from reenact.domain.children import Budget, ChildEnded, ChildOutcome, ChildrenInterrupted, ChildStarted, OfferedAgent
-from reenact.domain.explanation import Outside, causes_of
-from reenact.domain.loop.events import ToolResult, ToolStarted
-from reenact.domain.loop.ledger import CostLimit, Price
-from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.session import (
-    BranchSession,
-    GiveUpChildren,
-    Interrupt,
-    ReportChild,
-    Session,
-    SessionCommand,
-    SessionCreated,
-    SessionEvent,
-    evolve,
-)
-from reenact.domain.turns import BUDGET, REJECTED
+from reenact.domain.session.child_turns import FINISHED, PARENT, letters, received
+from reenact.domain.session.commands import BranchSession, GiveUpChildren, Interrupt, ReportChild, SessionCommand
+from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
+from reenact.domain.session.turns import BUDGET, REJECTED
 from tests.domain.examples import IDLE, accepted, session
 from tests.domain.loops import AT, PAY, after, asks, decide, finish, interrupt, receive, reject, report, says, stop
 from tests.domain.policies import PAY_IS_ASKED

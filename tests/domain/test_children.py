@@ -8,8 +8,6 @@ from typing import Final
 import msgspec
 import pytest
 
-from reenact.domain import events as heard
-from reenact.domain.agent import AgentStarted, AnswerRecorded, ToolsRequested, TurnCompleted, TurnStarted
 from reenact.domain.children import (
     AgentTool,
     Budget,
@@ -23,15 +21,16 @@ from reenact.domain.children import (
 )
 from reenact.domain.errors import CallNotPendingError, ConfigurationError
 from reenact.domain.image import Image, define
-from reenact.domain.image_travel import image_of, requested, travelling
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolStarted
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import ToolUseBlock
-from reenact.domain.session import SessionCreated, SessionEvent
-from reenact.domain.session_state import LIMITS, SessionBranched, outcome_of
+from reenact.domain.operations.images import image_of, requested, travelling
+from reenact.domain.session.agent import AgentStarted, AnswerRecorded, ToolsRequested, TurnCompleted, TurnStarted
+from reenact.domain.session.state import LIMITS, SessionBranched, SessionCreated, SessionEvent, outcome_of
+from reenact.domain.session.turns import COST_LIMIT, MAX_STEPS, REPEATED
 from reenact.domain.shards import shard_of
-from reenact.domain.turns import COST_LIMIT, MAX_STEPS, REPEATED
+from reenact.domain.stream import events as heard
 from tests.domain.announced import announced
 from tests.domain.examples import CREATED, IDLE_SESSION, accepted, session
 from tests.jsons import array_at

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
-from reenact.domain import commands, events
-from reenact.domain.commands import CATALOGUE, REQUESTS, RESPONSES, json_schema, response_to
 from reenact.domain.errors import UnknownCommandError
-from reenact.domain.events import NOTIFICATIONS, Context, Envelope, EventData
 from reenact.domain.messages import Message, TextBlock, ThinkingBlock, instant
+from reenact.domain.operations import table as commands
+from reenact.domain.operations.table import CATALOGUE, REQUESTS, RESPONSES, json_schema, response_to
+from reenact.domain.stream import events
+from reenact.domain.stream.events import NOTIFICATIONS, Context, Envelope, EventData
 
 PAIRS = [
     "container_create",

@@ -10,7 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.domain.agent import (
+from reenact.domain.container import CreateContainer
+from reenact.domain.history.causes import cause_of
+from reenact.domain.history.decision_replay import Decide, DecisionReplay, Divergence, difference
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolStarted,
+)
+from reenact.domain.marks import mark
+from reenact.domain.messages import TextBlock, ToolUseBlock
+from reenact.domain.session.agent import (
     AgentStarted,
     AnswerRecorded,
     MessageAccepted,
@@ -22,26 +34,9 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.causes import cause_of
-from reenact.domain.container import CreateContainer
-from reenact.domain.decision_replay import Decide, DecisionReplay, Divergence, difference
-from reenact.domain.loop.events import (
-    HumanApproveRequired,
-    ToolApproved,
-    ToolEdited,
-    ToolPending,
-    ToolStarted,
-)
-from reenact.domain.marks import mark
-from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.session import (
-    Finish,
-    Session,
-    SessionCommand,
-    SessionEvent,
-    decide,
-    evolve,
-)
+from reenact.domain.session.commands import Finish, SessionCommand
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, SessionEvent, evolve
 from tests.domain.examples import HELLO
 from tests.domain.loops import AT, CAREFUL, LOOK, PAY, approve, asks, finish, receive, report, says
 from tests.domain.retraced import STARTED, Remembering, Step, check_retraced, events_of, played, states_of, told

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from reenact.domain import errors
-from reenact.domain.commands import CommandError, refusal_of
 from reenact.domain.errors import (
     AgentNotFoundError,
     AlreadyExistsError,
@@ -40,6 +39,7 @@ from reenact.domain.errors import (
     from_wire,
     needing_extra,
 )
+from reenact.domain.operations.table import CommandError, refusal_of
 from reenact.domain.tools import InvalidArgumentsError, MCPServerError
 
 

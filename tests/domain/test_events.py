@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from reenact.domain.errors import UnknownEventTypeError
-from reenact.domain.events import NOTIFICATIONS, STREAM, StreamError, TextDelta, stream_event
+from reenact.domain.stream.events import NOTIFICATIONS, STREAM, StreamError, TextDelta, stream_event
 
 
 def test_data_reads_as_attributes_and_as_a_mapping() -> None:

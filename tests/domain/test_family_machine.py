@@ -16,11 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from msgspec.structs import replace
 
-from reenact.actors.session import timers
-from reenact.domain import child_turns as family
-from reenact.domain.agent import Failure, SoFar
-from reenact.domain.child_calls import used
-from reenact.domain.child_turns import SECOND, Letter
+from reenact.actors.session.actor import timers
 from reenact.domain.children import MAX_DEPTH, Budget, ChildEnded, ChildStarted, OfferedAgent
 from reenact.domain.errors import ReenactError
 from reenact.domain.loop.events import ToolResult
@@ -29,7 +25,11 @@ from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Block, TextBlock, ToolUseBlock
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
-from reenact.domain.session import (
+from reenact.domain.session import child_turns as family
+from reenact.domain.session.agent import Failure, SoFar
+from reenact.domain.session.child_calls import used
+from reenact.domain.session.child_turns import SECOND, Letter
+from reenact.domain.session.commands import (
     Approve,
     BeginChild,
     CreateSession,
@@ -41,14 +41,11 @@ from reenact.domain.session import (
     ReportChild,
     Resume,
     Run,
-    Session,
     SessionCommand,
-    SessionCreated,
-    SessionEvent,
     Stop,
-    decide,
-    evolve,
 )
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
 from tests.domain.announced import announced
 from tests.domain.retraced import Step, check_retraced
 from tests.examples import examples

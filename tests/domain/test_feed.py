@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.domain.events import Context, InputJsonDelta, TextDelta, ThinkingDelta
-from reenact.domain.feed import Entry, FeedPart, Segment, pack_feed, pack_segments, unpack_feed
+from reenact.domain.stream.events import Context, InputJsonDelta, TextDelta, ThinkingDelta
+from reenact.domain.stream.feed import Entry, FeedPart, Segment, pack_feed, pack_segments, unpack_feed
 
 A, B = {"agent": "a"}, {"agent": "b"}
 STREAM = "session/s"

@@ -7,8 +7,15 @@ from typing import TypeAlias
 
 import pytest
 
-from reenact.domain import events as heard
-from reenact.domain.agent import (
+from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, ConfigurationError
+from reenact.domain.guards import GuardChecked, GuardInput, Guards, GuardVerdict, guards_of, of_point, refusal_in
+from reenact.domain.history.causes import cause_of, read_cause
+from reenact.domain.history.decision_replay import DecisionReplay
+from reenact.domain.history.explanation import Cause, Outside, causes_of
+from reenact.domain.image import Image, define, rules_of
+from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
+from reenact.domain.messages import TextBlock, ToolUseBlock
+from reenact.domain.session.agent import (
     AnswerRecorded,
     MessageAccepted,
     StepStarted,
@@ -18,29 +25,12 @@ from reenact.domain.agent import (
     TurnFailed,
     TurnStarted,
 )
-from reenact.domain.causes import cause_of, read_cause
-from reenact.domain.decision_replay import DecisionReplay
-from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, ConfigurationError
-from reenact.domain.explanation import Cause, Outside, causes_of
-from reenact.domain.guarding import Question, questions
-from reenact.domain.guards import GuardChecked, GuardInput, Guards, GuardVerdict, guards_of, of_point, refusal_in
-from reenact.domain.image import Image, define, rules_of
-from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
-from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.session import (
-    Approve,
-    BranchSession,
-    Finish,
-    PassAnswer,
-    Receive,
-    Session,
-    SessionBranched,
-    SessionCommand,
-    SessionEvent,
-    evolve,
-)
-from reenact.domain.session import decide as decide_by_rules
-from reenact.domain.turns import ANSWER_REFUSED
+from reenact.domain.session.commands import Approve, BranchSession, Finish, PassAnswer, Receive, SessionCommand
+from reenact.domain.session.decide import decide as decide_by_rules
+from reenact.domain.session.guarding import Question, questions
+from reenact.domain.session.state import Session, SessionBranched, SessionEvent, evolve
+from reenact.domain.session.turns import ANSWER_REFUSED
+from reenact.domain.stream import events as heard
 from tests.domain.announced import announced
 from tests.domain.examples import HELLO, IDLE, THINKING
 from tests.domain.loops import (

@@ -7,9 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from reenact.domain.agent import AgentStopped, ContextCompressed, HandoverRequested, ImageChanged, TurnStarted
 from reenact.domain.children import Budget, Parent
-from reenact.domain.commands import SessionSwitchRequest
 from reenact.domain.conversation import introduced
 from reenact.domain.errors import ConfigurationError, ImageNotFoundError, InvalidInputError, SessionNotFoundError
 from reenact.domain.image import Image, define, rules_of
@@ -17,9 +15,11 @@ from reenact.domain.loop.events import ToolResult
 from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said, TextBlock
-from reenact.domain.request_checks import checked
-from reenact.domain.session import BeginChild, Compress, CreateSession, Receive, Session, Stop, Switch, evolve
-from reenact.domain.session_state import SessionDeleted, for_model
+from reenact.domain.operations.checks import checked
+from reenact.domain.operations.table import SessionSwitchRequest
+from reenact.domain.session.agent import AgentStopped, ContextCompressed, HandoverRequested, ImageChanged, TurnStarted
+from reenact.domain.session.commands import BeginChild, Compress, CreateSession, Receive, Stop, Switch
+from reenact.domain.session.state import Session, SessionDeleted, evolve, for_model
 from reenact.domain.tools import Handover, History, ToolSpec, handover_tool
 from tests.domain.examples import CREATED, DELETE, DELETED, HELLO, IDLE, IDLE_SESSION, NEW, STOP
 from tests.domain.loops import (

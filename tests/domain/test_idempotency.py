@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.domain.commands import (
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.idempotency import digest_of
+from reenact.domain.operations.table import (
     AgentRejectRequest,
     AgentRespondRequest,
     ContainerCreateRequest,
     ImageContent,
     ImageRegisterRequest,
 )
-from reenact.domain.errors import InvalidInputError
-from reenact.domain.idempotency import digest_of
 from reenact.domain.plain import Json, is_mapping, is_sequence
 from reenact.domain.tools import ToolSpec
 

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from reenact import Image, MCPServer, ToolSpec, tool
-from reenact.domain.commands import ImageContent
 from reenact.domain.errors import ConfigurationError, InvalidInputError
 from reenact.domain.image import define
-from reenact.domain.image_travel import check_from_afar, image_of, requested, travelling
+from reenact.domain.operations.images import check_from_afar, image_of, requested, travelling
+from reenact.domain.operations.table import ImageContent
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy, Rule
 

@@ -10,18 +10,6 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from reenact.domain.agent import (
-    AgentStarted,
-    Failure,
-    ResultsRecorded,
-    RulesRecorded,
-    SoFar,
-    StepStarted,
-    StopReason,
-    ToolsRequested,
-    TurnCompleted,
-    TurnStarted,
-)
 from reenact.domain.errors import (
     AgentNotFoundError,
     AlreadyExistsError,
@@ -47,7 +35,19 @@ from reenact.domain.messages import Block, TextBlock, ToolResultBlock, ToolUseBl
 from reenact.domain.plain import Json
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.rules import Policy, call_digest
-from reenact.domain.session import (
+from reenact.domain.session.agent import (
+    AgentStarted,
+    Failure,
+    ResultsRecorded,
+    RulesRecorded,
+    SoFar,
+    StepStarted,
+    StopReason,
+    ToolsRequested,
+    TurnCompleted,
+    TurnStarted,
+)
+from reenact.domain.session.commands import (
     Approve,
     Compress,
     CreateSession,
@@ -60,14 +60,12 @@ from reenact.domain.session import (
     Respond,
     Resume,
     Run,
-    Session,
     SessionCommand,
     Stop,
-    decide,
-    evolve,
 )
-from reenact.domain.session_state import for_model, kept, reading, taken_from
-from reenact.domain.turns import COST_LIMIT, MAX_STEPS, REPEATED
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, evolve, for_model, kept, reading, taken_from
+from reenact.domain.session.turns import COST_LIMIT, MAX_STEPS, REPEATED
 from tests.domain import history as naive
 from tests.domain.announced import announced
 from tests.domain.examples import HELLO, replay

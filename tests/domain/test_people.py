@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.history import usage_info
 from reenact.domain.loop.ledger import Spent
-from reenact.domain.people import check_arguments, check_json, check_reason
 from reenact.domain.plain import DEEPEST
+from reenact.domain.session.people import check_arguments, check_json, check_reason
+from reenact.domain.session.told import usage_info
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5)
 numbers = st.one_of(st.integers(-(1 << 63), (1 << 64) - 1), st.floats(allow_nan=False, allow_infinity=False))

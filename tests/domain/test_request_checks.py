@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.domain.commands import MessageSendRequest, SessionPageRequest
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
-from reenact.domain.request_checks import checked
+from reenact.domain.operations.checks import checked
+from reenact.domain.operations.table import MessageSendRequest, SessionPageRequest
 
 
 @pytest.mark.parametrize(

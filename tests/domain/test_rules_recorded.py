@@ -5,24 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from reenact.domain.agent import RulesRecorded, ToolsRequested
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.rules import BY_DEFAULT, Rules, rules_held
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.matchers import path
 from reenact.domain.policy.rules import Entry, Policy
-from reenact.domain.session import (
-    CreateSession,
-    Delete,
-    Interrupt,
-    Receive,
-    Run,
-    Session,
-    SessionCommand,
-    SessionEvent,
-    Stop,
-    decide,
-)
+from reenact.domain.session.agent import RulesRecorded, ToolsRequested
+from reenact.domain.session.commands import CreateSession, Delete, Interrupt, Receive, Run, SessionCommand, Stop
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, SessionEvent
 from tests.domain.announced import announced
 from tests.domain.examples import CREATE, HELLO, IDLE, NEW
 from tests.domain.loops import (

@@ -6,7 +6,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from reenact.domain.agent import (
+from reenact.domain.errors import InvalidInputError, InvalidMessageError, SessionNotFoundError
+from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import TextBlock
+from reenact.domain.operations.checks import checked
+from reenact.domain.operations.table import AgentScheduleRequest
+from reenact.domain.plain import made
+from reenact.domain.session.agent import (
     AgentStarted,
     AgentStopped,
     MessageAccepted,
@@ -16,22 +22,9 @@ from reenact.domain.agent import (
     ScheduleFired,
     TurnStarted,
 )
-from reenact.domain.commands import AgentScheduleRequest
-from reenact.domain.errors import InvalidInputError, InvalidMessageError, SessionNotFoundError
-from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import TextBlock
-from reenact.domain.plain import made
-from reenact.domain.request_checks import checked
-from reenact.domain.schedules import LATE, SECOND, times_of
-from reenact.domain.session import (
-    CancelSchedule,
-    Delete,
-    FireSchedule,
-    ScheduleMessage,
-    Session,
-    SessionBranched,
-    evolve,
-)
+from reenact.domain.session.commands import CancelSchedule, Delete, FireSchedule, ScheduleMessage
+from reenact.domain.session.schedules import LATE, SECOND, times_of
+from reenact.domain.session.state import Session, SessionBranched, evolve
 from tests.domain.examples import DELETED, IDLE, IDLE_SESSION, NEW
 from tests.domain.loops import ASKED, CAREFUL, PAY, after, asks, decide, finish
 from tests.domain.policies import PAY_IS_DENIED

@@ -4,7 +4,29 @@ from __future__ import annotations
 
 import pytest
 
-from reenact.domain.agent import (
+from reenact.domain.children import Budget, ChildEnded, ChildrenInterrupted, ChildStarted
+from reenact.domain.container import ContainerCreated
+from reenact.domain.guards import GuardChecked
+from reenact.domain.history.explanation import AnyEvent, Outside, excerpt, sentence, told
+from reenact.domain.history.stored import STORED
+from reenact.domain.image import Definition, ImageRegistered
+from reenact.domain.legible import columns, shortened
+from reenact.domain.loop.events import (
+    AskedCall,
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.session.agent import (
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
@@ -28,29 +50,7 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.children import Budget, ChildEnded, ChildrenInterrupted, ChildStarted
-from reenact.domain.container import ContainerCreated
-from reenact.domain.explanation import AnyEvent, Outside, excerpt, sentence, told
-from reenact.domain.guards import GuardChecked
-from reenact.domain.image import Definition, ImageRegistered
-from reenact.domain.legible import columns, shortened
-from reenact.domain.loop.events import (
-    AskedCall,
-    HumanApproveRequired,
-    HumanPromptRequired,
-    HumanResponded,
-    HumanSelectRequired,
-    ToolApproved,
-    ToolEdited,
-    ToolPending,
-    ToolRejected,
-    ToolResult,
-    ToolStarted,
-)
-from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.messages import TextBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
-from reenact.domain.stored import STORED
+from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted
 
 CALL = ToolUseBlock("c1", "send", {})
 PARTLY = AGAIN = True

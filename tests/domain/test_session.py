@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from reenact.domain.agent import (
+from reenact.domain.errors import AgentNotFoundError, AlreadyExistsError, ReenactError, SessionNotFoundError
+from reenact.domain.messages import Said, TextBlock
+from reenact.domain.session.agent import (
     Agent,
     AgentStarted,
     AgentStopped,
@@ -18,9 +20,9 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.errors import AgentNotFoundError, AlreadyExistsError, ReenactError, SessionNotFoundError
-from reenact.domain.messages import Said, TextBlock
-from reenact.domain.session import Session, SessionCommand, SessionCreated, SessionDeleted, SessionEvent, decide, evolve
+from reenact.domain.session.commands import SessionCommand
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, SessionCreated, SessionDeleted, SessionEvent, evolve
 from tests.domain.examples import (
     ANSWER,
     BUSY,

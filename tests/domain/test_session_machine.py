@@ -7,7 +7,9 @@ from collections import Counter
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from reenact.domain.agent import (
+from reenact.domain.errors import ReenactError
+from reenact.domain.messages import TextBlock
+from reenact.domain.session.agent import (
     AnswerRecorded,
     Failure,
     MessageAccepted,
@@ -17,23 +19,9 @@ from reenact.domain.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.errors import ReenactError
-from reenact.domain.messages import TextBlock
-from reenact.domain.session import (
-    CreateSession,
-    Delete,
-    Finish,
-    Interrupt,
-    Receive,
-    Run,
-    Session,
-    SessionCommand,
-    SessionEvent,
-    Stop,
-    decide,
-    evolve,
-)
-from reenact.domain.session_state import kept, reading, taken_from
+from reenact.domain.session.commands import CreateSession, Delete, Finish, Interrupt, Receive, Run, SessionCommand, Stop
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, SessionEvent, evolve, kept, reading, taken_from
 from tests.domain.announced import announced
 from tests.domain.examples import HELLO, replay
 from tests.domain.grammar import Grammar, Heard

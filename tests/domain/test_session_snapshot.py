@@ -9,10 +9,10 @@ import msgspec
 import pytest
 from msgspec import inspect
 
-from reenact.actors.session import SessionActor
+from reenact.actors.session.actor import SessionActor
 from reenact.domain.conversation import Conversation
 from reenact.domain.messages import Said, TextBlock
-from reenact.domain.session_state import Session, kept, taken_from
+from reenact.domain.session.state import Session, kept, taken_from
 
 
 def test_it_is_as_short_however_long_the_conversation_is() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import get_args
 
 from reenact.domain.container import ContainerCreated
+from reenact.domain.history.stored import STORED
 from reenact.domain.image import ImageRegistered
-from reenact.domain.session import SessionEvent
-from reenact.domain.stored import STORED
+from reenact.domain.session.state import SessionEvent
 
 NAMES = {
     "container-created": "ContainerCreated",

@@ -9,8 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.domain import events as heard
-from reenact.domain.agent import (
+from reenact.domain.history.causes import read_cause
+from reenact.domain.history.explanation import Outside, causes_of
+from reenact.domain.loop.ledger import CostLimit
+from reenact.domain.loop.rules import Rules
+from reenact.domain.marks import mark
+from reenact.domain.messages import Block, TextBlock
+from reenact.domain.output import INVALID, OutputSpec
+from reenact.domain.session.agent import (
     AnswerRecorded,
     Failure,
     MessageAccepted,
@@ -21,16 +27,10 @@ from reenact.domain.agent import (
     TurnCompleted,
     TurnFailed,
 )
-from reenact.domain.causes import read_cause
-from reenact.domain.explanation import Outside, causes_of
-from reenact.domain.loop.ledger import CostLimit
-from reenact.domain.loop.rules import Rules
-from reenact.domain.marks import mark
-from reenact.domain.messages import Block, TextBlock
-from reenact.domain.output import INVALID, OutputSpec
-from reenact.domain.session import BranchSession, Finish, Receive, Session, SessionCommand, SessionEvent
-from reenact.domain.session_state import for_model
-from reenact.domain.turns import COST_LIMIT, MAX_STEPS
+from reenact.domain.session.commands import BranchSession, Finish, Receive, SessionCommand
+from reenact.domain.session.state import Session, SessionEvent, for_model
+from reenact.domain.session.turns import COST_LIMIT, MAX_STEPS
+from reenact.domain.stream import events as heard
 from tests.domain.announced import announced
 from tests.domain.examples import HELLO, IDLE
 from tests.domain.loops import (

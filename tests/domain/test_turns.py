@@ -5,7 +5,20 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from reenact.domain.agent import (
+from reenact.domain.conversation import introduced
+from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, StaleApprovalError
+from reenact.domain.loop.events import (
+    HumanResponded,
+    ToolApproved,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.loop.ledger import CostLimit, Spent
+from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from reenact.domain.session.agent import (
     AgentStarted,
     AgentStopped,
     AnswerRecorded,
@@ -20,22 +33,9 @@ from reenact.domain.agent import (
     TurnStarted,
     Unsaid,
 )
-from reenact.domain.conversation import introduced
-from reenact.domain.errors import AgentNotFoundError, CallNotPendingError, StaleApprovalError
-from reenact.domain.loop.events import (
-    HumanResponded,
-    ToolApproved,
-    ToolRejected,
-    ToolResult,
-    ToolStarted,
-)
-from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.loop.ledger import CostLimit, Spent
-from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock, Usage
-from reenact.domain.session import Compress, Delete, Report, Session, SessionEvent
-from reenact.domain.session_state import evolve, for_model
-from reenact.domain.turns import COST_LIMIT, MAX_STEPS, NO_TOOLS, REJECTED, REPEATED
+from reenact.domain.session.commands import Compress, Delete, Report
+from reenact.domain.session.state import Session, SessionEvent, evolve, for_model
+from reenact.domain.session.turns import COST_LIMIT, MAX_STEPS, NO_TOOLS, REJECTED, REPEATED
 from tests.domain.examples import ANSWER, CREATED, IDLE, session
 from tests.domain.loops import (
     ASKED,

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.domain import turns
-from reenact.domain.agent import AnswerRecorded, Failure, SoFar, ToolsRequested, TurnCompleted
+from reenact.domain.history.what_if import Instead, Otherwise, WhatIf
 from reenact.domain.image import Definition
 from reenact.domain.loop.events import (
     HumanApproveRequired,
@@ -28,18 +27,11 @@ from reenact.domain.marks import mark
 from reenact.domain.messages import ToolUseBlock
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.rules import Policy, Rule
-from reenact.domain.session import (
-    BranchSession,
-    Compress,
-    Delete,
-    Finish,
-    Session,
-    SessionCommand,
-    SessionEvent,
-    evolve,
-)
+from reenact.domain.session import turns
+from reenact.domain.session.agent import AnswerRecorded, Failure, SoFar, ToolsRequested, TurnCompleted
+from reenact.domain.session.commands import BranchSession, Compress, Delete, Finish, SessionCommand
+from reenact.domain.session.state import Session, SessionEvent, evolve
 from reenact.domain.tools import ToolSpec
-from reenact.domain.what_if import Instead, Otherwise, WhatIf
 from tests.domain.loops import (
     ASK,
     AT,

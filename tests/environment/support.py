@@ -12,8 +12,10 @@ import msgspec
 
 from reenact.actors.environment.api import Environment, Handler
 from reenact.actors.environment.incoming import incoming
-from reenact.domain.commands import Response
-from reenact.domain.events import (
+from reenact.domain.messages import Said, TextBlock
+from reenact.domain.operations.table import Response
+from reenact.domain.output import OutputSpec
+from reenact.domain.stream.events import (
     Context,
     Envelope,
     EventData,
@@ -24,8 +26,6 @@ from reenact.domain.events import (
     TurnCompleted,
     TurnStarted,
 )
-from reenact.domain.messages import Said, TextBlock
-from reenact.domain.output import OutputSpec
 
 PATIENCE = 60.0
 HELLO = (Said("user", (TextBlock("Hello"),)),)

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from reenact.actors.environment.answer_tool import AnswerTool
-from reenact.domain.answer import Complete, gather
-from reenact.domain.events import (
+from reenact.domain.messages import TextBlock, ToolUseBlock, text_of
+from reenact.domain.output import OutputSpec, read_output
+from reenact.domain.stream.answer import Complete, gather
+from reenact.domain.stream.events import (
     InputJsonDelta,
     MessageDelta,
     MessageStart,
@@ -19,8 +21,6 @@ from reenact.domain.events import (
     ThinkingDelta,
     ToolCall,
 )
-from reenact.domain.messages import TextBlock, ToolUseBlock, text_of
-from reenact.domain.output import OutputSpec, read_output
 
 NUMBER = OutputSpec(name="number", schema={"type": "object", "properties": {"n": {"type": "integer"}}})
 LOOK = ToolCall(id="a", name="look", input={})

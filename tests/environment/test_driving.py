@@ -9,7 +9,7 @@ import pytest
 
 from reenact.actors.environment.driving import Reports
 from reenact.actors.kernel.event_loop import EventLoopThread
-from reenact.domain.events import MessageStop, StreamError, TextDelta
+from reenact.domain.stream.events import MessageStop, StreamError, TextDelta
 from tests.environment.support import PATIENCE
 from tests.kernel.test_event_loop import on
 

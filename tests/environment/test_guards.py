@@ -11,9 +11,9 @@ import pytest
 
 from reenact import ConfigurationError, Guard, GuardInput, guard
 from reenact.actors.environment.guards import TIMEOUT, GuardRegistry
-from reenact.domain.guarding import Question
 from reenact.domain.guards import GuardChecked
 from reenact.domain.messages import TextBlock
+from reenact.domain.session.guarding import Question
 
 ABOUT = GuardInput(point="message", session_id="s", image_id="i", content=(TextBlock("Hello"), TextBlock(" you")))
 

@@ -4,8 +4,9 @@ import pytest
 
 from reenact.actors.environment.incoming import incoming
 from reenact.actors.environment.mock import MockEvent
-from reenact.domain.answer import Complete
-from reenact.domain.events import (
+from reenact.domain.messages import OpaqueBlock, TextBlock
+from reenact.domain.stream.answer import Complete
+from reenact.domain.stream.events import (
     MessageDelta,
     MessageStop,
     StreamData,
@@ -15,7 +16,6 @@ from reenact.domain.events import (
     ToolCall,
     ToolResult,
 )
-from reenact.domain.messages import OpaqueBlock, TextBlock
 
 COMPLETE = Complete(stop_reason="end_turn", content=(TextBlock("ü"), OpaqueBlock({"type": "server_tool_use"})))
 

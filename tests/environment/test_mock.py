@@ -9,8 +9,8 @@ from reenact.actors.environment.api import Environment, EnvironmentConfig, Envir
 from reenact.actors.environment.mock import PREDEFINED_SCENARIOS, Script
 from reenact.actors.environment.model import ProviderEnvironmentFactory
 from reenact.domain.errors import UnknownScenarioError
-from reenact.domain.events import TextDelta
 from reenact.domain.messages import Said
+from reenact.domain.stream.events import TextDelta
 from reenact.testing import (
     MockClaudeDriver,
     MockEffector,

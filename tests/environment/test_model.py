@@ -15,8 +15,8 @@ from reenact.actors.environment.api import EnvironmentConfig, LLMConfig, LLMDriv
 from reenact.actors.environment.model import ModelEnvironment, ProviderEnvironmentFactory
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import SessionNotFoundError
-from reenact.domain.events import MessageStart, MessageStop, StreamData, StreamError, TextDelta
 from reenact.domain.messages import Said, TextBlock
+from reenact.domain.stream.events import MessageStart, MessageStop, StreamData, StreamError, TextDelta
 from tests.environment.support import HELLO, PATIENCE, Bus
 
 REQUEST = httpx2.Request("POST", "http://localhost/v1/messages")

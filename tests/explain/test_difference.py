@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.domain.agent import SoFar
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import TextBlock, ToolUseBlock
+from reenact.domain.session.agent import SoFar
 from reenact.domain.tools import is_array
 from reenact.projections.explain.difference import Change, aligned, changes_of, difference, document_of
 from reenact.projections.explain.history_view import shown

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from reenact.domain.agent import AgentStarted, AgentStopped, SoFar
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
+from reenact.domain.history.stored import STORED
 from reenact.domain.image import Definition
 from reenact.domain.messages import instant
 from reenact.domain.plain import is_sequence
-from reenact.domain.stored import STORED
+from reenact.domain.session.agent import AgentStarted, AgentStopped, SoFar
 from reenact.domain.tools import MCPServer, is_object
 from reenact.projections import log as api
 from reenact.projections.explain import entries

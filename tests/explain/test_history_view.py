@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.domain.agent import MessageAccepted, SoFar, TurnCompleted, TurnStarted
 from reenact.domain.attachments import Base64Source, DocumentBlock, ImageBlock, TextSource
 from reenact.domain.errors import InvalidInputError, SessionNotFoundError
 from reenact.domain.messages import OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolUseBlock, instant
-from reenact.domain.session import BranchPoint
+from reenact.domain.session.agent import MessageAccepted, SoFar, TurnCompleted, TurnStarted
+from reenact.domain.session.state import BranchPoint
 from reenact.projections.explain.history import moment_of
 from reenact.projections.explain.history_view import Shown, shown
 from tests.domain.history import Fact, spent

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.domain.agent import SoFar
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.explanation import Outside, causes_of
+from reenact.domain.history.explanation import Outside, causes_of
 from reenact.domain.legible import columns
 from reenact.domain.messages import TextBlock, ToolUseBlock
+from reenact.domain.session.agent import SoFar
 from reenact.projections.explain.why import Link, Why, why
 from tests.examples import examples
 from tests.projections.audited import AuditedList, decided, played

@@ -8,8 +8,8 @@ from threading import Condition
 from typing import Any, TypeGuard, TypeVar
 
 from reenact import Answer, EnvironmentFactory, Image, ReenactError, Runtime, Unsubscribe
-from reenact.domain.events import MessageData
 from reenact.domain.messages import Said
+from reenact.domain.stream.events import MessageData
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider, MockScenario
 from tests.logs import copy_log, log_at

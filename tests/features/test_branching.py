@@ -13,7 +13,7 @@ from pytest_bdd import given, parsers, scenarios, then, when
 
 from reenact import Image, Message, Runtime, Said, SessionInfo, ToolResultBlock, tool
 from reenact.actors.environment.api import LLMDriver, OnEvent
-from reenact.domain.events import SessionCreated
+from reenact.domain.stream.events import SessionCreated
 from reenact.events import MessageStop, TextDelta, ToolCall
 from reenact.testing import wait_until
 from tests.logs import copy_log, log_at

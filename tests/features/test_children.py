@@ -9,10 +9,10 @@ from typing import Final
 from pytest_bdd import given, parsers, scenarios, step, then, when
 
 from reenact import Budget, Image, SessionInfo, agent_tool
-from reenact.domain.history import ToolCallInfo
 from reenact.domain.messages import Said
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
+from reenact.domain.session.told import ToolCallInfo
 from reenact.events import Envelope
 from reenact.testing import MockEvent
 from tests.features.story import FOR_EVER, Story

@@ -9,9 +9,9 @@ from typing import TypeGuard
 from pytest_bdd import given, parsers, scenarios, then, when
 
 from reenact import AlreadyExistsError, UnknownCommandError
-from reenact.domain.commands import Response, refusal_of
 from reenact.domain.errors import RequestReusedError
-from reenact.domain.events import AssistantMessage
+from reenact.domain.operations.table import Response, refusal_of
+from reenact.domain.stream.events import AssistantMessage
 from reenact.events import CATALOGUE, Envelope
 from tests.features.story import Ears, Story
 

@@ -7,7 +7,7 @@ import json
 from pytest_bdd import given, parsers, scenarios, step, then, when
 
 from reenact import ThinkingBlock, UnknownScenarioError
-from reenact.domain.events import AssistantMessage
+from reenact.domain.stream.events import AssistantMessage
 from reenact.testing import MockEvent, MockScenario
 from tests.features.story import Story
 from tests.jsons import at

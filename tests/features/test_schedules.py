@@ -16,8 +16,8 @@ from pytest_bdd import given, parsers, scenarios, then, when
 
 from reenact import Audit, Image, InvalidInputError, Runtime, Said, Schedule
 from reenact.actors.environment.api import LLMDriver, OnEvent
-from reenact.domain.agent import MessageAccepted, ScheduleFired
 from reenact.domain.messages import instant, text_of
+from reenact.domain.session.agent import MessageAccepted, ScheduleFired
 from reenact.events import MessageStop, TextDelta
 from reenact.testing import ManualClock, wait_until
 from tests.logs import copy_log, log_at

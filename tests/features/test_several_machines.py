@@ -15,7 +15,7 @@ from pytest_bdd import given, parsers, scenarios, then, when
 from reenact import Image, LogLockedError, Runtime
 from reenact._runtime import SharedRuntime
 from reenact.audit import verify_log
-from reenact.domain.commands import Sent
+from reenact.domain.operations.table import Sent
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory
 from tests.features.story import Ears

@@ -12,7 +12,10 @@ from hypothesis import given, settings
 
 from reenact._runtime import codec
 from reenact.actors.envelopes import flat
-from reenact.domain.agent import (
+from reenact.domain.children import ChildrenInterrupted
+from reenact.domain.guards import GuardChecked
+from reenact.domain.messages import TextBlock
+from reenact.domain.session.agent import (
     AgentStarted,
     AnswerRecorded,
     HandoverRequested,
@@ -27,12 +30,9 @@ from reenact.domain.agent import (
     TurnCompleted,
     TurnStarted,
 )
-from reenact.domain.announce import TODAY, Announced, announce, needed
-from reenact.domain.children import ChildrenInterrupted
-from reenact.domain.events import Context, EventData
-from reenact.domain.guards import GuardChecked
-from reenact.domain.messages import TextBlock
-from reenact.domain.session import Session, evolve
+from reenact.domain.session.announce import TODAY, Announced, announce, needed
+from reenact.domain.session.state import Session, evolve
+from reenact.domain.stream.events import Context, EventData
 from tests.domain.examples import CREATED, accepted
 from tests.domain.test_children import BORN, CALLING, ended
 from tests.projections.histories import Step, lineage, play, steps, steps_of

@@ -19,7 +19,7 @@ from reenact.actors.journal.api import (
     Segment,
 )
 from reenact.domain.errors import RuntimeClosedError
-from reenact.domain.events import (
+from reenact.domain.stream.events import (
     EventData,
     MessageStop,
     SessionCreated,

@@ -11,7 +11,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.tail import Tail
 from reenact.actors.journal.api import FeedRow, Publication, Publisher, Recorded, Segment, WrittenRow
 from reenact.domain.errors import LogUnusableError, StorageError
-from reenact.domain.events import EventData
+from reenact.domain.stream.events import EventData
 from tests.feed.book import Book, last_of
 
 

@@ -19,11 +19,11 @@ from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.records import open_records
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.audit import export_log, import_log, verify_log
-from reenact.domain.announce import TODAY, VERSIONS, Needs, announce
 from reenact.domain.errors import ExportUnusableError, LogTooNewError, LogUnusableError
-from reenact.domain.events import Context, Envelope
-from reenact.domain.session import SessionCreated, SessionEvent
-from reenact.domain.stored import STORED
+from reenact.domain.history.stored import STORED
+from reenact.domain.session.announce import TODAY, VERSIONS, Needs, announce
+from reenact.domain.session.state import SessionCreated, SessionEvent
+from reenact.domain.stream.events import Context, Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent
 from tests.examples import examples
 from tests.feed.announcements import Golden, file_of, told

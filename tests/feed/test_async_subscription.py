@@ -15,7 +15,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.replay import Replay
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.feed.waking import LoopWaker
-from reenact.domain.events import Envelope
+from reenact.domain.stream.events import Envelope
 from tests.feed.book import Book, deleted
 from tests.feed.test_subscription import cursors, say
 

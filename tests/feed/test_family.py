@@ -11,8 +11,8 @@ import pytest
 
 from reenact import AsyncRuntime, InvalidInputError, Runtime, RuntimeClosedError, SessionNotFoundError
 from reenact.actors.feed.family import FamilyStream
-from reenact.domain.commands import RuntimeEvent
-from reenact.domain.events import ChildEnded, ChildStarted
+from reenact.domain.operations.table import RuntimeEvent
+from reenact.domain.stream.events import ChildEnded, ChildStarted
 from tests.runtime.families import HELD, Plan, factory, furnish
 from tests.runtime.gated import GatedFactory
 

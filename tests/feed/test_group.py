@@ -14,8 +14,8 @@ from reenact.actors.feed import group as groups
 from reenact.actors.feed import publications, replay
 from reenact.actors.feed.group import Batch, Group
 from reenact.actors.feed.hub import Feed
-from reenact.domain.commands import ContainerListRequest
-from reenact.domain.events import ContainerCreated, Envelope
+from reenact.domain.operations.table import ContainerListRequest
+from reenact.domain.stream.events import ContainerCreated, Envelope
 from tests.feed.book import Book, created, deleted, deltas, started
 from tests.feed.test_async_subscription import SlowLog, run, until
 

@@ -17,7 +17,7 @@ from reenact.actors.feed.group import Group
 from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.api import Append, Entry, Outcome, Publication, Segment
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.domain.events import Envelope
+from reenact.domain.stream.events import Envelope
 from tests.feed.book import created, deltas
 from tests.feed.test_async_subscription import run
 

@@ -15,7 +15,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.publications import Listener
 from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.errors import RuntimeClosedError, UnknownEventTypeError
-from reenact.domain.events import ContainerCreated, Envelope, ImageRegistered, MessageStop, TextDelta
+from reenact.domain.stream.events import ContainerCreated, Envelope, ImageRegistered, MessageStop, TextDelta
 from reenact.testing import wait_until
 
 PATIENCE = 60.0

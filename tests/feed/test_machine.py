@@ -19,7 +19,7 @@ from reenact.actors.feed import compaction, replay, topic
 from reenact.actors.feed.compaction import Compaction
 from reenact.actors.feed.subscription import Subscription
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.events import DeltasCompacted, Envelope, EventData
+from reenact.domain.stream.events import DeltasCompacted, Envelope, EventData
 from tests.examples import examples
 from tests.feed.book import HOUR, Book, completed, created, deltas, started, stopped
 

@@ -17,7 +17,7 @@ from reenact.actors.feed.retention import Sweeper
 from reenact.actors.journal.api import Segment
 from reenact.actors.kernel.timetable import Timetable
 from reenact.domain.errors import LogUnusableError, ShardMovedError
-from reenact.domain.events import (
+from reenact.domain.stream.events import (
     AgentStateChanged,
     EventData,
     InputJsonDelta,

@@ -16,7 +16,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.feed.topic import Chunk, Topic
 from reenact.actors.feed.waking import Woken
-from reenact.domain.events import Envelope
+from reenact.domain.stream.events import Envelope
 from reenact.testing import wait_until
 from tests.feed.book import HOUR, Book, deleted, deltas
 

@@ -22,11 +22,11 @@ from reenact.actors.feed.publications import Listener
 from reenact.actors.feed.tail import Tail
 from reenact.actors.journal.api import Append, Entry, FeedRow, Recorded, Segment, WrittenRow
 from reenact.actors.journal.postgres.journal import PostgresJournal
-from reenact.domain import events as heard
 from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import InvalidInputError, LogUnusableError, StorageError
-from reenact.domain.events import Envelope, EventData
 from reenact.domain.image import Definition, ImageRegistered
+from reenact.domain.stream import events as heard
+from reenact.domain.stream.events import Envelope, EventData
 from tests.feed.book import HOUR, completed, created, deltas, started, stopped
 from tests.feed.shared_book import SharedBook, SharedNode
 from tests.journal.server import Server

@@ -24,7 +24,7 @@ from reenact.actors.feed.compaction import Compaction
 from reenact.actors.feed.publications import Listener
 from reenact.actors.feed.subscription import Subscription
 from reenact.domain.errors import StorageError
-from reenact.domain.events import DeltasCompacted, Envelope, EventData
+from reenact.domain.stream.events import DeltasCompacted, Envelope, EventData
 from tests.examples import examples
 from tests.feed.book import HOUR, completed, created, deltas, started, stopped
 from tests.feed.shared_book import SharedBook, SharedNode

@@ -10,7 +10,7 @@ from reenact.actors.feed.replay import Pages, Replay
 from reenact.actors.feed.topic import Budget, Chunk, FollowerPosition, Topic
 from reenact.actors.feed.waking import ANY_THREAD
 from reenact.actors.journal.api import Entry, Publication, Segment
-from reenact.domain.events import TextDelta
+from reenact.domain.stream.events import TextDelta
 from tests.feed.book import Book
 
 

@@ -10,11 +10,11 @@ import msgspec
 import pytest
 
 from reenact._aio import AsyncAgents, AsyncContainers, AsyncImages, AsyncSessions, AsyncTurns
-from reenact.actors.approvals import ApprovalOperations
-from reenact.actors.asking import Turns
-from reenact.actors.facades import Agents, Containers, Images, Sessions
+from reenact.actors.api.approvals import ApprovalOperations
+from reenact.actors.api.asking import Turns
+from reenact.actors.api.facades import Agents, Containers, Images, Sessions
+from reenact.actors.api.operations import RuntimeOperations
 from reenact.actors.idempotency import Attempt
-from reenact.actors.operations import RuntimeOperations
 from reenact.events import REQUESTS
 
 FACADES: dict[str, tuple[type, type]] = {

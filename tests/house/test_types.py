@@ -37,7 +37,7 @@ ALLOWED = {
     "actors/nodes/database.py: ImpatientConnection": "cells, as psycopg gives them",
     "actors/nodes/database.py: _execute": "likewise",
     "actors/nodes/database.py: _view": "likewise",
-    "actors/operations.py": "a class of actors of any type; its parameters are invariant",
+    "actors/api/operations.py": "a class of actors of any type; its parameters are invariant",
     "domain/loop/state.py: AgentContext": "what a runner looks into: which members there are, the phase tells",
     "domain/plain.py": "what JSON is to msgspec, which takes no recursive type",
     "src/reenact/client/asking.py: _envelopes": "which event it is, its type tells",

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import httpx2
 from bs4 import BeautifulSoup, Tag
 
-from reenact.actors.asking import Asking
+from reenact.actors.api.asking import Asking
 from reenact.inspector import Inspector, Source
 
 

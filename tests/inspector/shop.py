@@ -11,11 +11,11 @@ from hashlib import sha256
 import msgspec
 
 from reenact import ToolOutcome, tool
+from reenact.actors.api.facades import Events
 from reenact.actors.environment.api import OnEvent
-from reenact.actors.facades import Events
 from reenact.actors.ids import make_id
-from reenact.domain.events import Envelope, ToolResult
 from reenact.domain.messages import Said
+from reenact.domain.stream.events import Envelope, ToolResult
 from reenact.testing import ManualClock
 
 PATIENCE = 60.0

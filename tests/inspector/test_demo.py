@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from reenact import Runtime
-from reenact.domain.session import SessionBranched
+from reenact.domain.session.state import SessionBranched
 from tests.inspector.demo import HOSTILE, demo, write_demo
 from tests.inspector.long import SESSION, write_long
 from tests.logs import log_at, read_log

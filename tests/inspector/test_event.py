@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reenact import Image, Runtime
-from reenact.domain.decision_replay import DecisionReplay
-from reenact.domain.session import evolve
+from reenact.domain.history.decision_replay import DecisionReplay
+from reenact.domain.session.state import evolve
 from reenact.inspector import Source
 from reenact.inspector.evidence import link_of
 from reenact.projections.log import name_of

@@ -14,7 +14,7 @@ from reenact import Image, Runtime
 from reenact._location import location_of
 from reenact._runtime import codec
 from reenact.actors.journal.walk import Finding
-from reenact.domain.agent import AgentStarted
+from reenact.domain.session.agent import AgentStarted
 from reenact.inspector import Source, chain_marks, decision_marks
 from reenact.inspector.addresses import Address
 from reenact.inspector.chain_marks import ChainMark

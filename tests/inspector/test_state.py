@@ -8,7 +8,7 @@ import threading
 import pytest
 from bs4 import BeautifulSoup
 
-from reenact.domain.session import Session, SessionBranched
+from reenact.domain.session.state import Session, SessionBranched
 from reenact.inspector.states import States, whole
 from reenact.inspector.windows import History
 from reenact.projections.explain.history import moment_of

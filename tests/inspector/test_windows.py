@@ -7,11 +7,17 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from reenact.domain.agent import AgentStarted, AnswerRecorded, ContextCompressed, MessageAccepted, ResultsRecorded
 from reenact.domain.attachments import ImageBlock, UrlSource
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.domain.messages import TextBlock
-from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
+from reenact.domain.session.agent import (
+    AgentStarted,
+    AnswerRecorded,
+    ContextCompressed,
+    MessageAccepted,
+    ResultsRecorded,
+)
+from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted
 from reenact.inspector.pages.session import state_of
 from reenact.inspector.phrases import used
 from reenact.inspector.stories import Story

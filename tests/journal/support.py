@@ -38,7 +38,7 @@ from reenact.actors.journal.sqlite_store import SqliteStore
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import Finding, verify
 from reenact.domain.errors import LogTooNewError
-from reenact.domain.feed import FeedPart
+from reenact.domain.stream.feed import FeedPart
 from tests.jsons import at
 
 Values: TypeAlias = str | int | bytes

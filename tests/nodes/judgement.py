@@ -12,8 +12,8 @@ from reenact._runtime import codec
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.audit import verify_log
-from reenact.domain.events import Outcome
 from reenact.domain.shards import shard_of
+from reenact.domain.stream.events import Outcome
 from tests.domain.grammar import Grammar, Heard
 from tests.nodes.crowd import Conversation, chunks_of
 from tests.reliability.truth import taken

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import TypeGuard
 
-from reenact.domain.causes import AnyCommand, read_cause
-from reenact.domain.session import SessionEvent
-from reenact.domain.stored import STORED
+from reenact.domain.history.causes import AnyCommand, read_cause
+from reenact.domain.history.stored import STORED
+from reenact.domain.session.state import SessionEvent
 from tests.projections.histories import ListLog, Recorded, Step, World, play
 
 NAMES: dict[type, str] = {kind: name for name, kind in STORED.items()}

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from reenact.domain.agent import SoFar
 from reenact.domain.children import Budget, ChildEnded, ChildOutcome, ChildStarted, Parent
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.session import SessionCreated, SessionEvent, evolve
-from reenact.domain.session_state import Session
+from reenact.domain.session.agent import SoFar
+from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
 from tests.projections.histories import World, stream_of
 
 USAGE = {"input_tokens": 7, "output_tokens": 3}

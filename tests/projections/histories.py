@@ -11,10 +11,8 @@ import msgspec
 from hypothesis import strategies as st
 
 from reenact.domain import container, image
-from reenact.domain.agent import Failure, HandoverRequested, SoFar
-from reenact.domain.branching import before_last_message, waiting
-from reenact.domain.causes import cause_of
 from reenact.domain.errors import ReenactError
+from reenact.domain.history.causes import cause_of
 from reenact.domain.loop.ledger import CostLimit, Price
 from reenact.domain.loop.rounds import Stage
 from reenact.domain.loop.rules import Rules
@@ -22,7 +20,9 @@ from reenact.domain.messages import Block, StopDetails, TextBlock, ThinkingBlock
 from reenact.domain.plain import Json, JsonObject
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
-from reenact.domain.session import (
+from reenact.domain.session.agent import Failure, HandoverRequested, SoFar
+from reenact.domain.session.branching import before_last_message, waiting
+from reenact.domain.session.commands import (
     Approve,
     BranchSession,
     CancelSchedule,
@@ -39,15 +39,12 @@ from reenact.domain.session import (
     Resume,
     Run,
     ScheduleMessage,
-    Session,
-    SessionBranched,
     SessionCommand,
-    SessionEvent,
     Stop,
     Switch,
-    decide,
-    evolve,
 )
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, SessionBranched, SessionEvent, evolve
 from reenact.domain.tools import History
 
 START = 1_700_000_000_000_000

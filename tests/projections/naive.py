@@ -8,7 +8,24 @@ from functools import reduce
 from operator import add
 from typing import Final, NamedTuple, TypeVar
 
-from reenact.domain.agent import (
+from reenact.domain.container import ContainerCreated, ContainerInfo
+from reenact.domain.image import ImageInfo, ImageRegistered
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanResponded,
+    HumanSelectRequired,
+    ToolApproved,
+    ToolEdited,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.ledger import Spent
+from reenact.domain.loop.rounds import Stage
+from reenact.domain.messages import EPOCH, Message, StopDetails, ToolUseBlock, instant
+from reenact.domain.session.agent import (
     AgentInfo,
     AgentStarted,
     AgentStopped,
@@ -26,28 +43,11 @@ from reenact.domain.agent import (
     TurnContinued,
     TurnStarted,
 )
-from reenact.domain.announce import answer, question, results
-from reenact.domain.container import ContainerCreated, ContainerInfo
-from reenact.domain.events import AgentState, Outcome
-from reenact.domain.history import Decision, ToolCallInfo
-from reenact.domain.image import ImageInfo, ImageRegistered
-from reenact.domain.loop.events import (
-    HumanApproveRequired,
-    HumanPromptRequired,
-    HumanResponded,
-    HumanSelectRequired,
-    ToolApproved,
-    ToolEdited,
-    ToolPending,
-    ToolRejected,
-    ToolResult,
-    ToolStarted,
-)
-from reenact.domain.loop.ledger import Spent
-from reenact.domain.loop.rounds import Stage
-from reenact.domain.messages import EPOCH, Message, StopDetails, ToolUseBlock, instant
-from reenact.domain.schedules import Schedule
-from reenact.domain.session import BranchPoint, SessionBranched, SessionCreated, SessionDeleted, SessionInfo
+from reenact.domain.session.announce import answer, question, results
+from reenact.domain.session.schedules import Schedule
+from reenact.domain.session.state import BranchPoint, SessionBranched, SessionCreated, SessionDeleted, SessionInfo
+from reenact.domain.session.told import Decision, ToolCallInfo
+from reenact.domain.stream.events import AgentState, Outcome
 from tests.projections.histories import Recorded, lineage, stream_of
 
 E = TypeVar("E")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from reenact.domain.agent import (
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.messages import TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.session.agent import (
     AnswerRecorded,
     ContextCompressed,
     HandoverRequested,
@@ -18,7 +20,7 @@ from reenact.domain.agent import (
     TurnStarted,
     Unsaid,
 )
-from reenact.domain.events import (
+from reenact.domain.stream.events import (
     AgentStateChanged,
     EventData,
     MessageDelta,
@@ -30,8 +32,6 @@ from reenact.domain.events import (
     ThinkingStart,
     ToolCall,
 )
-from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.messages import TextBlock, ThinkingBlock, ToolUseBlock
 
 SCHEDULING = (MessageScheduled, ScheduleCancelled, ScheduleFired)
 GOES_ON = (

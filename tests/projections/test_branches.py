@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 
-from reenact.domain.agent import SoFar
 from reenact.domain.errors import LogUnusableError
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.session import BranchPoint, SessionBranched
+from reenact.domain.session.agent import SoFar
+from reenact.domain.session.state import BranchPoint, SessionBranched
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.explain.history import history_of, lineage_of, moment_of
 from reenact.projections.log import shared_before

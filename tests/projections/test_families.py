@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reenact.domain.messages import ToolUseBlock
-from reenact.domain.people import Caller
+from reenact.domain.session.people import Caller
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.statistics.counting import statistics_of
 from tests.projections.calling import ANSWER, USAGE, call, end

@@ -17,10 +17,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from reenact.domain.agent import SoFar, TurnStarted
 from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import ToolUseBlock
+from reenact.domain.session.agent import SoFar, TurnStarted
 from reenact.projections.errors import ProjectionFailedError, ProjectionReplacedError, ReadModelError
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model.opening import open_read_model, statuses

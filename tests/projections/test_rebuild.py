@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from reenact.domain.agent import TurnStarted
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.messages import Message
+from reenact.domain.session.agent import TurnStarted
 from reenact.projections import Progress
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.generations import Generations, clear

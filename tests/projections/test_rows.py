@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from sqlalchemy import Select
 from sqlalchemy.schema import CreateIndex, CreateTable
 
-from reenact.domain.agent import Failure, SoFar
 from reenact.domain.container import ContainerCreated
-from reenact.domain.history import TurnInfo
+from reenact.domain.history.stored import STORED
 from reenact.domain.image import Definition, ImageRegistered
 from reenact.domain.loop.events import Option, ToolEdited, ToolResult
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import Message, TextBlock, ToolUseBlock
-from reenact.domain.session import SessionBranched, SessionCreated
-from reenact.domain.stored import STORED
+from reenact.domain.session.agent import Failure, SoFar
+from reenact.domain.session.state import SessionBranched, SessionCreated
+from reenact.domain.session.told import TurnInfo
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.read_model import compiled
 from reenact.projections.read_model import tables as questions

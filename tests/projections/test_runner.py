@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from reenact.domain.agent import SoFar, TurnStarted
 from reenact.domain.errors import RuntimeClosedError, StorageError
+from reenact.domain.session.agent import SoFar, TurnStarted
 from reenact.projections.errors import ProjectionFailedError, ReadModelBehindError, ReadModelError
 from reenact.projections.read_model.projection import Projection
 from reenact.projections.read_model.queries import ReadModel

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact import Image, Runtime
-from reenact.actors.session import Recovery
+from reenact.actors.session.actor import Recovery
 from reenact.domain.messages import Said
 from reenact.testing import MockEvent
 from tests.domain.grammar import Heard

@@ -26,9 +26,9 @@ from reenact import (
     ToolResultBlock,
     tool,
 )
-from reenact.actors.session import Recovery
-from reenact.domain.events import STREAM
-from reenact.domain.session import Session
+from reenact.actors.session.actor import Recovery
+from reenact.domain.session.state import Session
+from reenact.domain.stream.events import STREAM
 from reenact.testing import MockEnvironmentFactory, MockEvent, wait_until
 from tests.examples import examples
 from tests.logs import copy_log, log_at

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from reenact import Runtime
-from reenact.actors.session import Recovery
+from reenact.actors.session.actor import Recovery
 from reenact.testing import CrashReport, CrashTest, MockEnvironmentFactory
 from tests.domain.grammar import Heard
 from tests.examples import chance_of

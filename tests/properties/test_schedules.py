@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from reenact import Image, Runtime
-from reenact.domain.agent import MessageAccepted, ScheduleFired
 from reenact.domain.messages import instant, text_of
+from reenact.domain.session.agent import MessageAccepted, ScheduleFired
 from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
 from tests.examples import examples
 from tests.logs import copy_log, log_at

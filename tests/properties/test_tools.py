@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reenact import CallNotPendingError, Runtime
-from reenact.actors.session import Recovery
+from reenact.actors.session.actor import Recovery
 from reenact.domain.messages import Said, ToolResultBlock, ToolUseBlock
-from reenact.domain.people import PendingCall
-from reenact.domain.session import Session
+from reenact.domain.session.people import PendingCall
+from reenact.domain.session.state import Session
 from reenact.testing import wait_until
 from tests.logs import copy_log, is_begun, log_at
 from tests.runtime.witness import at_every_commit, check, live_sessions, unfinished

@@ -14,7 +14,7 @@ import msgspec
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Subprotocol
 
-from reenact.domain import frames
+from reenact.domain.stream import frames
 from tests.jsons import object_at
 
 PATIENCE: Final = 60.0

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 from reenact import EnvironmentConfig, Runtime, ToolResultBlock
 from reenact.actors.environment.api import SystemBusConsumer, SystemBusProducer
-from reenact.domain.events import ToolStarted
 from reenact.domain.loop.ledger import Price
 from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
+from reenact.domain.stream.events import ToolStarted
 from reenact.events import Envelope
 from tests.runtime.conftest import furnish
 from tests.runtime.witness import Ears, check_decisions, check_rows, fold, journal_of, live_sessions, recorded_states

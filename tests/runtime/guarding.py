@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import msgspec
 
 from reenact import GuardInput
-from reenact.domain.agent import AnswerRecorded, MessageAccepted
-from reenact.domain.events import MessageStart, TextDelta, ToolCall
 from reenact.domain.guards import GuardChecked, GuardPoint, Guards
 from reenact.domain.loop.events import ToolStarted
+from reenact.domain.session.agent import AnswerRecorded, MessageAccepted
+from reenact.domain.stream.events import MessageStart, TextDelta, ToolCall
 from reenact.testing import wait_until
 from tests.runtime.witness import PATIENCE
 

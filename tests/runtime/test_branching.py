@@ -20,7 +20,7 @@ from reenact import (
     TextBlock,
     tool,
 )
-from reenact.domain.agent import TurnCompleted
+from reenact.domain.session.agent import TurnCompleted
 from reenact.testing import wait_until
 from tests.logs import execute
 from tests.runtime.conftest import Open

@@ -15,12 +15,13 @@ from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.journal.api import Append, Done
 from reenact.domain.children import MAX_CHILDREN, Budget, agent_tool
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.events import ChildEnded, ChildStarted
-from reenact.domain.history import Answer
 from reenact.domain.messages import instant
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
-from reenact.domain.session import SessionCommand, SessionInfo
+from reenact.domain.session.commands import SessionCommand
+from reenact.domain.session.state import SessionInfo
+from reenact.domain.session.told import Answer
+from reenact.domain.stream.events import ChildEnded, ChildStarted
 from reenact.testing import ManualClock, wait_until
 from tests.examples import some
 from tests.logs import copy_log, log_at
@@ -346,7 +347,7 @@ def test_children_end_with_the_agent_that_called_them(runtime: Runtime, how: str
 
 
 def test_a_silent_child_is_given_up(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reenact.domain.child_turns.PATIENCE", 50_000)
+    monkeypatch.setattr("reenact.domain.session.child_turns.PATIENCE", 50_000)
     runtime = opened(prices=PRICES)
     furnish(runtime)
     agent, ears = running(runtime, [[("agent", [HELD])], "top"])

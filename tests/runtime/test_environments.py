@@ -10,8 +10,8 @@ import pytest
 
 from reenact import EnvironmentConfig, Image, Runtime
 from reenact.actors.environment.api import OnEvent, SystemBusConsumer, SystemBusProducer, Unsubscribe
-from reenact.domain.events import UserMessage
 from reenact.domain.messages import Said
+from reenact.domain.stream.events import UserMessage
 from reenact.events import Envelope
 from reenact.testing import MockClaudeDriver, MockLLMProvider
 from tests.runtime.conftest import Open, furnish

@@ -22,9 +22,9 @@ from reenact import (
     SessionNotFoundError,
     Subscription,
 )
-from reenact.actors.facades import Events
+from reenact.actors.api.facades import Events
 from reenact.actors.journal.verify import verify
-from reenact.domain.events import DeltasCompacted
+from reenact.domain.stream.events import DeltasCompacted
 from reenact.events import Envelope
 from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
 from tests.feed.test_async_subscription import run

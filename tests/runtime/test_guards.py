@@ -28,10 +28,10 @@ from reenact import (
     guard,
 )
 from reenact.audit import verify_log
-from reenact.domain.agent import AnswerRecorded, MessageAccepted, TurnCompleted
 from reenact.domain.guards import GuardChecked
 from reenact.domain.loop.events import ToolStarted
 from reenact.domain.messages import instant
+from reenact.domain.session.agent import AnswerRecorded, MessageAccepted, TurnCompleted
 from reenact.server import Server
 from reenact.testing import ManualClock, MockEnvironmentFactory, MockEvent
 from tests.logs import copy_log

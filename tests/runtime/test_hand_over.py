@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from reenact import EnvironmentConfig, Image, Runtime
 from reenact.actors.environment.mock import MockEnvironment
-from reenact.domain.agent import AgentStopped, ImageChanged
+from reenact.domain.session.agent import AgentStopped, ImageChanged
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.runtime.conftest import furnish
 from tests.runtime.witness import journal_of

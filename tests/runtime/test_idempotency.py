@@ -23,14 +23,15 @@ from reenact import (
     Runtime,
     SessionNotFoundError,
 )
+from reenact.actors.api.operations import RuntimeOperations
 from reenact.actors.idempotency import InFlightRequest
 from reenact.actors.journal.api import Remembered
 from reenact.actors.kernel import Reference
-from reenact.actors.operations import RuntimeOperations
-from reenact.domain.commands import Sent
 from reenact.domain.errors import RequestReusedError
 from reenact.domain.idempotency import IdempotentCommand
-from reenact.domain.session import Receive, Session
+from reenact.domain.operations.table import Sent
+from reenact.domain.session.commands import Receive
+from reenact.domain.session.state import Session
 from reenact.events import REQUESTS, Envelope
 from reenact.testing import wait_until
 from tests.jsons import array_at, at

@@ -19,8 +19,8 @@ from reenact import (
     RuntimeClosedError,
 )
 from reenact.actors.journal.requests import Request, Step
-from reenact.domain.agent import TurnCompleted
-from reenact.domain.session import Interrupt, Stop
+from reenact.domain.session.agent import TurnCompleted
+from reenact.domain.session.commands import Interrupt, Stop
 from reenact.testing import MockEnvironmentFactory, MockLLMProvider
 from tests.logs import copy_log, is_begun, log_of, read_log
 from tests.runtime.conftest import Open, furnish

@@ -21,13 +21,13 @@ from reenact import (
     ToolUseBlock,
 )
 from reenact.actors.idempotency import Attempt
-from reenact.domain.commands import Response, SessionRunRequest
 from reenact.domain.errors import CallNotPendingError, InvalidAnswerError, StaleApprovalError
-from reenact.domain.history import ToolCallInfo, TurnInfo, UsageInfo
 from reenact.domain.loop.ledger import CostLimit
 from reenact.domain.loop.rules import Rules
-from reenact.domain.people import PendingCall
-from reenact.domain.session import Session
+from reenact.domain.operations.table import Response, SessionRunRequest
+from reenact.domain.session.people import PendingCall
+from reenact.domain.session.state import Session
+from reenact.domain.session.told import ToolCallInfo, TurnInfo, UsageInfo
 from tests.journal.server import running_server
 from tests.logs import copy_log, drop_tables
 from tests.runtime.conftest import Open

@@ -8,8 +8,8 @@ import pytest
 
 from reenact import Audit, Runtime
 from reenact._runtime import SharedRuntime
-from reenact.domain.agent import MessageAccepted, ScheduleFired
 from reenact.domain.messages import instant
+from reenact.domain.session.agent import MessageAccepted, ScheduleFired
 from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
 from tests.logs import execute
 from tests.runtime.conftest import furnish

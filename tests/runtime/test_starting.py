@@ -9,7 +9,7 @@ import pytest
 
 from reenact import Audit, Runtime
 from reenact.actors.environment.api import OnEvent
-from reenact.actors.session import SessionActor
+from reenact.actors.session.actor import SessionActor
 from reenact.domain.conversation import Conversation
 from reenact.domain.messages import Said
 from reenact.events import MessageStop, TextDelta

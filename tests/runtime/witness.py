@@ -13,8 +13,8 @@ from reenact import Runtime
 from reenact.actors.journal.api import Append, Done, Outcome
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
-from reenact.actors.session import SessionActor
-from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
+from reenact.actors.session.actor import SessionActor
+from reenact.domain.session.state import Session, SessionBranched, SessionCreated, evolve
 from reenact.events import Envelope
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.verification.replay import retrace

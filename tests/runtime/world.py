@@ -22,8 +22,7 @@ from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
 from reenact.domain.messages import Said
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
-from reenact.domain.session import Session
-from reenact.domain.session_state import for_model
+from reenact.domain.session.state import Session, for_model
 from reenact.testing import wait_until
 from tests.domain.grammar import Grammar
 from tests.runtime.witness import PATIENCE, check_decisions, fold, heard_of, journal_of, live_sessions

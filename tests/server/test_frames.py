@@ -10,7 +10,7 @@ from websockets.sync.client import connect
 from websockets.typing import Subprotocol
 
 from reenact import Runtime
-from reenact.domain.commands import RESPONSES
+from reenact.domain.operations.table import RESPONSES
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.server.conftest import Serve

@@ -30,8 +30,8 @@ from reenact import (
     UnstorableError,
     tool,
 )
-from reenact.domain.commands import REQUESTS
 from reenact.domain.errors import RequestReusedError, RequestTimeoutError
+from reenact.domain.operations.table import REQUESTS
 from reenact.server import Server
 from reenact.server.answers import status_of
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario, wait_until

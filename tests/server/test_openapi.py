@@ -9,7 +9,7 @@ import httpx2
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
-from reenact.domain.commands import REQUESTS, json_schema
+from reenact.domain.operations.table import REQUESTS, json_schema
 from reenact.domain.tools import is_array, is_object
 from reenact.server.answers import ANY_REQUEST, EVENTS
 from tests.server.conftest import TOKEN, Serve

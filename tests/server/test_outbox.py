@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from reenact.actors.feed.group import Batch, Group
-from reenact.domain.frames import Acked
+from reenact.domain.stream.frames import Acked
 from reenact.server.limits import Counts, Unread
 from reenact.server.outbox import BATCH, PACE, Followed, Outbox
 

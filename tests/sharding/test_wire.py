@@ -6,16 +6,13 @@ import msgspec
 import pytest
 
 from reenact.actors.sharding import wire
-from reenact.domain.causes import FORMS
 from reenact.domain.container import CreateContainer
 from reenact.domain.errors import AlreadyExistsError, ReenactError, ShardMovedError
-from reenact.domain.events import Context
+from reenact.domain.history.causes import FORMS
 from reenact.domain.idempotency import IdempotencyKey, IdempotentCommand
 from reenact.domain.image import Definition, RegisterImage
 from reenact.domain.messages import TextBlock, instant
-from reenact.domain.schedules import Schedule
-from reenact.domain.session import SessionInfo
-from reenact.domain.session_commands import (
+from reenact.domain.session.commands import (
     Approve,
     BranchSession,
     CancelSchedule,
@@ -30,6 +27,9 @@ from reenact.domain.session_commands import (
     Stop,
     Switch,
 )
+from reenact.domain.session.schedules import Schedule
+from reenact.domain.session.state import SessionInfo
+from reenact.domain.stream.events import Context
 
 KEY = IdempotencyKey("req_1", b"\x00digest")
 INFO = SessionInfo(id="s", container_id="c", image_id="i", image_revision=1, created_at=instant(0), origin=None)

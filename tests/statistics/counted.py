@@ -7,7 +7,17 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Final
 
-from reenact.domain.agent import (
+from reenact.domain.loop.events import (
+    AskedCall,
+    HumanApproveRequired,
+    ToolApproved,
+    ToolPending,
+    ToolRejected,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from reenact.domain.session.agent import (
     AgentStarted,
     AnswerRecorded,
     ContextCompressed,
@@ -21,18 +31,8 @@ from reenact.domain.agent import (
     TurnFailed,
     TurnStarted,
 )
-from reenact.domain.events import Outcome
-from reenact.domain.loop.events import (
-    AskedCall,
-    HumanApproveRequired,
-    ToolApproved,
-    ToolPending,
-    ToolRejected,
-    ToolResult,
-    ToolStarted,
-)
-from reenact.domain.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
-from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted
+from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted
+from reenact.domain.stream.events import Outcome
 from reenact.projections.log import Log
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.read_model.rows import Value

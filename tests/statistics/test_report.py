@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 
-from reenact.domain.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
 from reenact.domain.messages import TextBlock
-from reenact.domain.session import SessionCreated
+from reenact.domain.session.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
+from reenact.domain.session.state import SessionCreated
 from reenact.projections.statistics.counting import statistics_of
 from reenact.projections.statistics.figures import By, Statistics
 from reenact.projections.statistics.report import csv_of, text_of

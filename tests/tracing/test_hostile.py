@@ -10,10 +10,10 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from reenact.domain.agent import SoFar
 from reenact.domain.attachments import Base64Source, ImageBlock
 from reenact.domain.image import Definition
 from reenact.domain.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.session.agent import SoFar
 from reenact.tracing import collector as collectors
 from reenact.tracing import metrics
 from reenact.tracing.collector import Collector

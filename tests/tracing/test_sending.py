@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from reenact.domain.agent import SoFar
 from reenact.domain.errors import StorageError
 from reenact.domain.messages import TextBlock
-from reenact.domain.session import SessionBranched
+from reenact.domain.session.agent import SoFar
+from reenact.domain.session.state import SessionBranched
 from reenact.projections.errors import ProjectionFailedError, ReadModelError
 from reenact.projections.views.files import Files
 from reenact.projections.views.schemas import Schemas

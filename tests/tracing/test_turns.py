@@ -9,12 +9,12 @@ import msgspec
 import pytest
 from hypothesis import given
 
-from reenact.domain.agent import Failure, SoFar, TurnCompleted, TurnContinued, TurnInterrupted, TurnStarted
 from reenact.domain.image import Definition
 from reenact.domain.loop.events import ToolResult
 from reenact.domain.messages import TextBlock, ToolUseBlock
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
+from reenact.domain.session.agent import Failure, SoFar, TurnCompleted, TurnContinued, TurnInterrupted, TurnStarted
 from reenact.domain.tools import ToolSpec
 from reenact.tracing.log_spans import LogSpans
 from reenact.tracing.spans import Span

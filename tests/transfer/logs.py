@@ -15,10 +15,10 @@ from reenact._runtime import codec
 from reenact.actors.envelopes import flat, segments_of
 from reenact.actors.journal.api import Append, Derived, Entry, Listener, Segment
 from reenact.actors.journal.sqlite import SqliteJournal
-from reenact.domain import events as heard
-from reenact.domain.agent import StepStarted, TurnStarted
-from reenact.domain.announce import TODAY, announce, needed, of_turn
-from reenact.domain.session import Session, SessionBranched, evolve
+from reenact.domain.session.agent import StepStarted, TurnStarted
+from reenact.domain.session.announce import TODAY, announce, needed, of_turn
+from reenact.domain.session.state import Session, SessionBranched, evolve
+from reenact.domain.stream import events as heard
 from tests.journal.support import commit
 from tests.projections.histories import Foreign, ListLog, Recorded, lineage, steps_of
 from tests.projections.said import GOES_ON, said_in

@@ -29,14 +29,14 @@ from reenact.audit import (
     verify_log,
 )
 from reenact.domain import image
-from reenact.domain.agent import Failure, MessageAccepted, SoFar
 from reenact.domain.attachments import ImageBlock
 from reenact.domain.errors import ConfigurationError, RedactionError
-from reenact.domain.events import ToolStarted
 from reenact.domain.loop.events import HumanApproveRequired, ToolApproved
 from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, text_of
 from reenact.domain.plain import JsonObject
-from reenact.domain.session import Session
+from reenact.domain.session.agent import Failure, MessageAccepted, SoFar
+from reenact.domain.session.state import Session
+from reenact.domain.stream.events import ToolStarted
 from reenact.projections.explain.history import believe
 from reenact.projections.log import InMemoryLog, InMemoryRow
 from reenact.projections.verification.replay import retrace

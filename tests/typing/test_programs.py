@@ -12,8 +12,16 @@ from pathlib import Path
 from typing import get_args, get_overloads, get_type_hints
 
 from reenact.actors.feed.observable import Observable
-from reenact.domain.commands import CATALOGUE, REQUESTS, RESPONSES, EventType, RequestType, ResponseType, RuntimeEvent
-from reenact.domain.events import NOTIFICATIONS
+from reenact.domain.operations.table import (
+    CATALOGUE,
+    REQUESTS,
+    RESPONSES,
+    EventType,
+    RequestType,
+    ResponseType,
+    RuntimeEvent,
+)
+from reenact.domain.stream.events import NOTIFICATIONS
 
 HERE = Path(__file__).resolve().parent
 PROGRAMS = sorted((HERE / "programs").glob("*.py"))

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from reenact.domain.stored import STORED
+from reenact.domain.history.stored import STORED
 from tests.verification.tampering import KEYS, Cell, delete, insert, rows_of
 
 _LOOSE = (

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reenact import Image, Retention, Runtime, Said, ToolResultBlock
 from reenact.actors.environment.tools.tool import tool
-from reenact.domain.events import Envelope
+from reenact.domain.stream.events import Envelope
 from reenact.testing import MockEnvironmentFactory, MockEvent
 
 

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reenact.domain.agent import (
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.session.agent import (
     AgentStarted,
     AnswerRecorded,
     Failure,
@@ -21,10 +23,8 @@ from reenact.domain.agent import (
     TurnStarted,
     Unsaid,
 )
-from reenact.domain.events import DeltasCompacted, StreamError
-from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.messages import OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
-from reenact.domain.session import SessionCreated
+from reenact.domain.session.state import SessionCreated
+from reenact.domain.stream.events import DeltasCompacted, StreamError
 from reenact.projections.verification.answer_check import same, same_but_for_marks
 from reenact.projections.verification.feed_check import Deviation
 from tests.examples import examples

@@ -21,7 +21,7 @@ from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.audit import Audit, Filter, export_log, verify_log
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, StorageError
-from reenact.domain.session import SessionBranched
+from reenact.domain.session.state import SessionBranched
 from reenact.testing import MockEnvironmentFactory
 from tests.journal.support import repack
 from tests.verification.conftest import copied

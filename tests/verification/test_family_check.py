@@ -18,8 +18,7 @@ from reenact.actors.journal.evidence import EvidenceLog
 from reenact.actors.journal.verify import evidence_of
 from reenact.audit import Filter, verify_log
 from reenact.domain.children import ChildEnded, ChildStarted
-from reenact.domain.session import Session, SessionCreated, SessionEvent
-from reenact.domain.session_state import evolve
+from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
 from reenact.projections.log import InMemoryRow, Row
 from reenact.projections.verification.family_check import Links
 from tests.runtime.families import Plan, factory, furnish

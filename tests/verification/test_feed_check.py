@@ -11,16 +11,12 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from reenact.actors.envelopes import flat
-from reenact.domain.agent import (
-    AgentStarted,
-    StepStarted,
-    TurnStarted,
-)
-from reenact.domain.announce import TODAY, VERSIONS, about, announce, needed, of_turn
 from reenact.domain.chain import Passed
-from reenact.domain.events import DeltasCompacted, EventData
-from reenact.domain.feed import Entry, pack_feed, pack_segments
-from reenact.domain.session import Session, SessionBranched, SessionCreated, evolve
+from reenact.domain.session.agent import AgentStarted, StepStarted, TurnStarted
+from reenact.domain.session.announce import TODAY, VERSIONS, about, announce, needed, of_turn
+from reenact.domain.session.state import Session, SessionBranched, SessionCreated, evolve
+from reenact.domain.stream.events import DeltasCompacted, EventData
+from reenact.domain.stream.feed import Entry, pack_feed, pack_segments
 from reenact.projections.verification.feed_check import Conversations, Deviation
 from tests.examples import examples
 from tests.projections.histories import ListLog, Recorded, Step, lineage, play, steps, steps_of

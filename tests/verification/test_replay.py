@@ -25,13 +25,14 @@ from reenact.actors.journal.api import Append, Committed, Outcome
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.audit import Audit, Retraced
-from reenact.domain.agent import AgentStarted, ResultsRecorded, SoFar, TurnCompleted, TurnStarted
-from reenact.domain.causes import AnyCommand, cause_of
 from reenact.domain.container import ContainerCreated, CreateContainer
+from reenact.domain.history.causes import AnyCommand, cause_of
+from reenact.domain.history.stored import STORED
 from reenact.domain.image import Definition, ImageRegistered, RegisterImage
 from reenact.domain.messages import TextBlock
-from reenact.domain.session import CreateSession, Run, SessionBranched, SessionCreated
-from reenact.domain.stored import STORED
+from reenact.domain.session.agent import AgentStarted, ResultsRecorded, SoFar, TurnCompleted, TurnStarted
+from reenact.domain.session.commands import CreateSession, Run
+from reenact.domain.session.state import SessionBranched, SessionCreated
 from reenact.projections.log import Progress
 from reenact.projections.verification.replay import HistoryReplay, retrace
 from tests.examples import examples
@@ -311,7 +312,7 @@ def test_deciding_again_loads_nothing_that_acts() -> None:
 
     loaded = set(run.stdout.split())
 
-    assert "reenact.domain.decision_replay" in loaded
+    assert "reenact.domain.history.decision_replay" in loaded
     assert [name for name in loaded if name.startswith(("reenact.actors", "anthropic", "sqlite3"))] == []
 
 

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 
 from reenact import ConfigurationError, CostLimit, Image, Policies, Price, SessionNotFoundError
 from reenact.audit import Audit, Otherwise
-from reenact.domain.agent import AgentStarted, SoFar, TurnStarted
+from reenact.domain.history.what_if import Instead
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.what_if import Instead
+from reenact.domain.session.agent import AgentStarted, SoFar, TurnStarted
 from reenact.projections.log import Progress
 from reenact.projections.verification.what_if import Supposed, what_if
 from tests.examples import examples

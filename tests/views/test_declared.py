@@ -11,7 +11,7 @@ from sqlalchemy import Column, Connection, Integer, MetaData, Table
 
 from reenact import ConfigurationError, ProjectionMistakeError, Projections, Runtime
 from reenact.actors.journal.codec import EventCodec, StoredForm
-from reenact.domain.stored import STORED
+from reenact.domain.history.stored import STORED
 from reenact.events import SessionCreated as HeardOfSessionCreated
 from reenact.projections import Projection, Row, events, on
 from reenact.projections.views.declared import functions_of

@@ -19,9 +19,9 @@ from reenact.actors.environment.wire.stream import (
     is_json_object,
     lenient_json,
 )
-from reenact.domain.events import InputJsonDelta
 from reenact.domain.messages import Said, StopDetails, ToolUseBlock, Usage
 from reenact.domain.plain import Json, JsonDict
+from reenact.domain.stream.events import InputJsonDelta
 
 UNREADABLE = "invalid_json"
 """Under this name a tool is given arguments that are no JSON object: it refuses them, and the model reads why."""

@@ -27,7 +27,7 @@ from reenact.actors.environment.recorded.format import (
     ToolRun,
 )
 from reenact.domain.errors import InvalidInputError, RecordingError
-from reenact.domain.events import MessageStop, StreamError
+from reenact.domain.stream.events import MessageStop, StreamError
 
 LARGEST = 1 << 30
 """Bytes of the largest recording that is read."""

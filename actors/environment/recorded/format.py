@@ -21,8 +21,10 @@ from typing import Annotated, TypeAlias, TypeVar
 import msgspec
 
 from reenact.actors.environment.api import EnvironmentConfig
-from reenact.domain.answer import Complete, gather
-from reenact.domain.events import (
+from reenact.domain.messages import Said
+from reenact.domain.plain import Json, JsonObject
+from reenact.domain.stream.answer import Complete, gather
+from reenact.domain.stream.events import (
     InputJsonDelta,
     MessageStart,
     MessageStop,
@@ -34,8 +36,6 @@ from reenact.domain.events import (
     ToolCall,
     stream_event,
 )
-from reenact.domain.messages import Said
-from reenact.domain.plain import Json, JsonObject
 from reenact.domain.tools import is_array, is_object
 
 FORMAT = "reenact-recording"

@@ -35,7 +35,8 @@ from reenact.actors.environment.recorded.format import Cut, Exchange, Setting, S
 from reenact.actors.environment.recorded.matching import common
 from reenact.actors.environment.recorded.replaying import ReplayFactory
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.events import (
+from reenact.domain.messages import Said
+from reenact.domain.stream.events import (
     Envelope,
     MessageStop,
     StepStarted,
@@ -47,7 +48,6 @@ from reenact.domain.events import (
     TurnStarted,
     UserMessage,
 )
-from reenact.domain.messages import Said
 
 _QUESTIONS = (UserMessage.event_type, TurnStarted.event_type)
 """What may begin a turn: an environment may act on either."""

@@ -18,8 +18,10 @@ from reenact.actors.environment.wire.stream import (
     WireEvent,
     is_json_object,
 )
-from reenact.domain.answer import Complete
-from reenact.domain.events import (
+from reenact.domain.messages import Block, OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from reenact.domain.plain import JsonDict, is_sequence
+from reenact.domain.stream.answer import Complete
+from reenact.domain.stream.events import (
     InputJsonDelta,
     MessageDelta,
     MessageStart,
@@ -30,8 +32,6 @@ from reenact.domain.events import (
     ThinkingStart,
     ToolCall,
 )
-from reenact.domain.messages import Block, OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from reenact.domain.plain import JsonDict, is_sequence
 
 PAUSED = "pause_turn"
 _CUT = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})

@@ -11,7 +11,6 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from reenact.client.thread import reject, resolve
-from reenact.domain.commands import CATALOGUE, CommandError
 from reenact.domain.errors import (
     InvalidInputError,
     ProtocolError,
@@ -20,8 +19,9 @@ from reenact.domain.errors import (
     RuntimeClosedError,
     from_wire,
 )
-from reenact.domain.events import Envelope
-from reenact.domain.frames import Acked, Ended, Frame, Refused, Subscribed, Welcome
+from reenact.domain.operations.table import CATALOGUE, CommandError
+from reenact.domain.stream.events import Envelope
+from reenact.domain.stream.frames import Acked, Ended, Frame, Refused, Subscribed, Welcome
 from reenact.domain.structs import Frozen, FrozenByName
 
 T = TypeVar("T")

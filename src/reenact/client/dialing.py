@@ -35,8 +35,8 @@ from reenact.domain.errors import (
     ServerUnreachableError,
     from_wire,
 )
-from reenact.domain.frames import NOT_ALLOWED, PROTOCOL, SUBPROTOCOL, Hello, Refused, Welcome
 from reenact.domain.plain import is_sequence
+from reenact.domain.stream.frames import NOT_ALLOWED, PROTOCOL, SUBPROTOCOL, Hello, Refused, Welcome
 
 _SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 _UNFIT = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]")

@@ -12,7 +12,7 @@ from reenact.client.asking import DELETED, Batch, read_head, step_to
 from reenact.client.link import Follower, Link, Told
 from reenact.client.thread import Buffer, reject, resolve
 from reenact.domain.errors import NotFoundError, ProtocolError, ReenactError, RuntimeClosedError, from_wire
-from reenact.domain.frames import Ack, Acked, Refused, Subscribe, Subscribed, Unsubscribe, Welcome
+from reenact.domain.stream.frames import Ack, Acked, Refused, Subscribe, Subscribed, Unsubscribe, Welcome
 
 _DELETED = "deleted"
 """Why a subscription ended that is not to be taken up again; for any other reason it is, on the next connection."""

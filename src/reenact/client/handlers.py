@@ -20,7 +20,7 @@ from reenact.client.asking import Batch, Head, read_envelope, read_head
 from reenact.client.link import Follower, Link, Told
 from reenact.client.thread import NAME, Buffer, reject, resolve
 from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError, from_wire
-from reenact.domain.frames import Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
+from reenact.domain.stream.frames import Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
 
 MOST = 10_000
 MOST_BYTES = 32 * 1024 * 1024

@@ -25,7 +25,7 @@ from reenact.domain.errors import (
     RequestTimeoutError,
     ServerUnreachableError,
 )
-from reenact.domain.frames import BAD_FRAME, Acked, Ended, Refused, Subscribed, Welcome
+from reenact.domain.stream.frames import BAD_FRAME, Acked, Ended, Refused, Subscribed, Welcome
 
 T = TypeVar("T")
 _BLAMES = frozenset({1003, 1007, 1008, 1009, BAD_FRAME})

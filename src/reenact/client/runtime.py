@@ -11,7 +11,7 @@ from typing import Literal, Self, TypeVar, overload
 
 import msgspec
 
-from reenact.actors.asking import Asker, Asking
+from reenact.actors.api.asking import Asker, Asking
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.family import FamilyStream, cursors_of
 from reenact.actors.feed.handlers import Handler, check_handler, check_session, check_type
@@ -23,7 +23,6 @@ from reenact.client.handlers import Handlers, RemoteListener
 from reenact.client.link import Link
 from reenact.client.ray_hosts import SCHEME, RayHosts
 from reenact.client.subscription import RemoteSubscription
-from reenact.domain.commands import REQUESTS, ImageContent, Request, Response
 from reenact.domain.content import plain_content
 from reenact.domain.errors import (
     ConfigurationError,
@@ -35,12 +34,13 @@ from reenact.domain.errors import (
     UnknownCommandError,
     from_wire,
 )
-from reenact.domain.events import Envelope
 from reenact.domain.idempotency import given_fields
-from reenact.domain.image_travel import travelling
 from reenact.domain.messages import check_text
+from reenact.domain.operations.checks import checked
+from reenact.domain.operations.images import travelling
+from reenact.domain.operations.table import REQUESTS, ImageContent, Request, Response
 from reenact.domain.plain import is_mapping, is_sayable, seconds_of
-from reenact.domain.request_checks import checked
+from reenact.domain.stream.events import Envelope
 
 
 @dataclass(eq=False)

@@ -16,8 +16,8 @@ from reenact.client.asking import read_envelope
 from reenact.client.following import Following
 from reenact.client.link import Link
 from reenact.client.thread import Buffer
-from reenact.domain.commands import RuntimeEvent
 from reenact.domain.errors import InvalidInputError, ProtocolError, RuntimeClosedError
+from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.plain import seconds_of
 
 MOST = 5000

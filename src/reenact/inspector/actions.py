@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 from starlette.requests import Request
 
-from reenact.actors.asking import Asking
+from reenact.actors.api.asking import Asking
 from reenact.domain.errors import InvalidInputError
 from reenact.inspector.source import Source
 

@@ -21,10 +21,10 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
-from reenact.actors.asking import Asking
+from reenact.actors.api.asking import Asking
 from reenact.actors.journal.deadline import reading_for
 from reenact.domain.errors import InvalidInputError, NotFoundError, ReenactError
-from reenact.domain.frames import SUBPROTOCOL
+from reenact.domain.stream.frames import SUBPROTOCOL
 from reenact.inspector.actions import Actions, Form
 from reenact.inspector.addresses import Address
 from reenact.inspector.pages import ACTS, PAGES

@@ -7,11 +7,11 @@ from typing import TypeAlias
 
 import msgspec
 
-from reenact.domain.explanation import excerpt
+from reenact.domain.history.explanation import excerpt
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import instant, text_of
 from reenact.domain.plain import is_mapping
-from reenact.domain.session import Session
+from reenact.domain.session.state import Session
 from reenact.inspector.stories import Call, Story
 from reenact.inspector.talks import Speech
 from reenact.inspector.values import on_one_line, summary_of

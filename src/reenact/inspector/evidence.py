@@ -7,7 +7,7 @@ import msgspec
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.chain import GENESIS
 from reenact.domain.chain import Row as Record
-from reenact.domain.decision_replay import DecisionReplay, Divergence
+from reenact.domain.history.decision_replay import DecisionReplay, Divergence
 from reenact.inspector.states import States, whole
 from reenact.inspector.windows import AROUND, History
 from reenact.projections.explain.history import event_of, steps_of

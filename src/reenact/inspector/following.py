@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.kernel.timetable import microseconds
-from reenact.domain.commands import Response
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError
-from reenact.domain.events import Envelope
+from reenact.domain.operations.table import Response
+from reenact.domain.stream.events import Envelope
 
 LOOK = 0.05
 """Seconds between two looks at the log while somebody follows a session."""

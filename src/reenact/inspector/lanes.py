@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from reenact.domain.agent import AnswerRecorded, MessageAccepted
 from reenact.domain.loop.events import HumanResponded, ToolApproved, ToolEdited, ToolRejected, ToolResult
+from reenact.domain.session.agent import AnswerRecorded, MessageAccepted
 from reenact.inspector.stories import Story
 from reenact.inspector.timeline import IDLE
 from reenact.inspector.windows import Window

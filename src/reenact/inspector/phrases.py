@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 from markupsafe import Markup
 
-from reenact.domain.explanation import AnyEvent, sentence
+from reenact.domain.history.explanation import AnyEvent, sentence
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.events import ToolEdited
 from reenact.domain.messages import instant

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reenact.actors.asking import Asking
+from reenact.actors.api.asking import Asking
 from reenact.domain.errors import ConfigurationError
 from reenact.inspector.app import create_app, new_token
 from reenact.inspector.source import Source

@@ -12,7 +12,7 @@ import msgspec
 
 from reenact.domain.conversation import Conversation
 from reenact.domain.messages import Said
-from reenact.domain.session import Session
+from reenact.domain.session.state import Session
 from reenact.inspector.windows import History
 from reenact.projections.explain.history import believe
 

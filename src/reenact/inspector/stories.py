@@ -7,20 +7,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from reenact.domain.agent import (
-    AgentStopped,
-    AnswerRecorded,
-    ResultsRecorded,
-    StepStarted,
-    ToolsRequested,
-    TurnCompleted,
-    TurnContinued,
-    TurnStarted,
-)
-from reenact.domain.causes import AnyCommand, read_cause
 from reenact.domain.errors import reading
-from reenact.domain.explanation import Cause, causes_of
-from reenact.domain.history import Decision
+from reenact.domain.history.causes import AnyCommand, read_cause
+from reenact.domain.history.explanation import Cause, causes_of
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.events import (
     HumanApproveRequired,
@@ -35,7 +24,18 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.messages import ToolUseBlock
 from reenact.domain.plain import Json, JsonObject
-from reenact.domain.session import SessionEvent
+from reenact.domain.session.agent import (
+    AgentStopped,
+    AnswerRecorded,
+    ResultsRecorded,
+    StepStarted,
+    ToolsRequested,
+    TurnCompleted,
+    TurnContinued,
+    TurnStarted,
+)
+from reenact.domain.session.state import SessionEvent
+from reenact.domain.session.told import Decision
 from reenact.inspector.values import Value, value_of
 from reenact.projections.explain.history import event_of, steps_of
 from reenact.projections.log import Row

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from reenact.domain.agent import AnswerRecorded, ContextCompressed, MessageAccepted
 from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.session.agent import AnswerRecorded, ContextCompressed, MessageAccepted
 from reenact.inspector.stories import Call, Story
 from reenact.inspector.timeline import IDLE
 from reenact.inspector.values import Value, summary_of, value_of

@@ -8,20 +8,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from reenact.domain.agent import (
-    AgentStarted,
-    AnswerRecorded,
-    MessageAccepted,
-    ResultsRecorded,
-    RulesRecorded,
-    StepStarted,
-    ToolsRequested,
-    TurnCompleted,
-    TurnContinued,
-    TurnFailed,
-    TurnStarted,
-)
-from reenact.domain.explanation import Outside, sentence, told
+from reenact.domain.history.explanation import Outside, sentence, told
 from reenact.domain.loop.events import (
     HumanApproveRequired,
     HumanPromptRequired,
@@ -36,7 +23,20 @@ from reenact.domain.loop.events import (
 )
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.messages import text_of
-from reenact.domain.session import SessionCreated
+from reenact.domain.session.agent import (
+    AgentStarted,
+    AnswerRecorded,
+    MessageAccepted,
+    ResultsRecorded,
+    RulesRecorded,
+    StepStarted,
+    ToolsRequested,
+    TurnCompleted,
+    TurnContinued,
+    TurnFailed,
+    TurnStarted,
+)
+from reenact.domain.session.state import SessionCreated
 from reenact.inspector.phrases import with_short_ids
 from reenact.inspector.stories import Call, Story
 from reenact.inspector.windows import Window

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.domain.plain import is_sayable
-from reenact.domain.session import SessionBranched
+from reenact.domain.session.state import SessionBranched
 from reenact.projections.log import AuditedLog, Row, stream_of
 
 SIZE = 200

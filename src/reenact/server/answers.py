@@ -10,13 +10,13 @@ import msgspec
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from reenact.domain.commands import REQUESTS, CommandError, Request, tidied
-from reenact.domain.events import Envelope
-from reenact.domain.frames import FromClient, FromServer
-from reenact.domain.history import ToolCallInfo, TurnInfo
 from reenact.domain.image import ImageInfo
 from reenact.domain.messages import Message
-from reenact.domain.people import PendingCall
+from reenact.domain.operations.table import REQUESTS, CommandError, Request, tidied
+from reenact.domain.session.people import PendingCall
+from reenact.domain.session.told import ToolCallInfo, TurnInfo
+from reenact.domain.stream.events import Envelope
+from reenact.domain.stream.frames import FromClient, FromServer
 from reenact.server.limits import Unread
 
 EVENTS = "/v1/sessions/{session_id}/events"

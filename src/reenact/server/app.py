@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from starlette.websockets import WebSocket
 
 from reenact.actors.runtime import LocalRuntime
-from reenact.domain.frames import SUBPROTOCOL
+from reenact.domain.stream.frames import SUBPROTOCOL
 from reenact.server.answers import failure
 from reenact.server.http import ERRORS, routes
 from reenact.server.limits import Bucket, Limits

@@ -18,10 +18,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Match, Route
 
 from reenact.actors.runtime import LocalRuntime
-from reenact.domain import commands
-from reenact.domain.commands import REQUESTS, json_schema, refusal_of
 from reenact.domain.errors import InvalidInputError, ReenactError
-from reenact.domain.events import Envelope
+from reenact.domain.operations import table as commands
+from reenact.domain.operations.table import REQUESTS, json_schema, refusal_of
+from reenact.domain.stream.events import Envelope
 from reenact.server.answers import (
     ANY_REQUEST,
     EVENTS,

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import msgspec
 
 from reenact.actors.feed.group import Batch, Group
-from reenact.domain.commands import CATALOGUE
 from reenact.domain.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -25,8 +24,19 @@ from reenact.domain.errors import (
     StorageError,
     UnknownEventTypeError,
 )
-from reenact.domain.frames import Ack, Acked, Ended, FromServer, Listen, Refused, Subscribe, Subscribed, Unsubscribe
 from reenact.domain.messages import check_text
+from reenact.domain.operations.table import CATALOGUE
+from reenact.domain.stream.frames import (
+    Ack,
+    Acked,
+    Ended,
+    FromServer,
+    Listen,
+    Refused,
+    Subscribe,
+    Subscribed,
+    Unsubscribe,
+)
 from reenact.server.limits import Counts, Unread
 from reenact.server.reading import NotAccepted
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from reenact.domain.errors import ProtocolError, ReenactError
-from reenact.domain.frames import PROTOCOL, FromClient, Hello, Refused
+from reenact.domain.stream.frames import PROTOCOL, FromClient, Hello, Refused
 
 INVALID = "invalid_frame"
 MOST_VALUES = 200_000

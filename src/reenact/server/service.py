@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from reenact.actors.api.requests import context_of
 from reenact.actors.envelopes import enveloped, is_response
 from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.api import Entry
 from reenact.actors.kernel.timetable import microseconds
-from reenact.actors.requests import context_of
-from reenact.domain.commands import RESPONSES, CommandError, Response, refusal_of
 from reenact.domain.errors import ConfigurationError, ReenactError, RuntimeClosedError
-from reenact.domain.events import Envelope
-from reenact.domain.image_travel import check_from_afar
+from reenact.domain.operations.images import check_from_afar
+from reenact.domain.operations.table import RESPONSES, CommandError, Response, refusal_of
+from reenact.domain.stream.events import Envelope
 from reenact.server.answers import LARGE, READS
 from reenact.server.limits import Counts, Limits, Unread
 

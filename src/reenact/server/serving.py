@@ -16,7 +16,7 @@ from starlette.types import ASGIApp
 from reenact.actors.kernel.at_exit import AtExit
 from reenact.actors.runtime import LocalRuntime
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.frames import TOO_SLOW
+from reenact.domain.stream.frames import TOO_SLOW
 from reenact.server.app import application
 from reenact.server.limits import Limits
 from reenact.server.service import Access, Hosts, Served, Service, hosts_of, is_loopback

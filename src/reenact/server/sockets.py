@@ -14,7 +14,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from reenact.actors.feed.group import Group
 from reenact.domain.errors import ProtocolError, ReenactError
-from reenact.domain.frames import (
+from reenact.domain.stream.frames import (
     BAD_FRAME,
     NO_HELLO,
     NOT_ALLOWED,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from reenact.domain.children import ChildStarted, Parent
 from reenact.domain.image import Definition, ImageRegistered
-from reenact.domain.session_state import SessionCreated
+from reenact.domain.session.state import SessionCreated
 from reenact.projections.explain.entries import is_session
 from reenact.projections.log import AuditedLog, Row, shared_before, stream_of
 from reenact.tracing.spans import Span

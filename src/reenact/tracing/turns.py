@@ -7,19 +7,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from reenact.domain.agent import (
-    AgentStarted,
-    AnswerRecorded,
-    ContextCompressed,
-    ImageChanged,
-    MessageAccepted,
-    ResultsRecorded,
-    StepStarted,
-    TurnCompleted,
-    TurnContinued,
-    TurnInterrupted,
-    TurnStarted,
-)
 from reenact.domain.children import ChildEnded
 from reenact.domain.image import Definition
 from reenact.domain.loop.events import (
@@ -34,8 +21,21 @@ from reenact.domain.loop.events import (
     ToolStarted,
 )
 from reenact.domain.messages import TextBlock, ToolUseBlock
-from reenact.domain.session_state import SessionBranched, SessionCreated
-from reenact.domain.turns import COST_LIMIT
+from reenact.domain.session.agent import (
+    AgentStarted,
+    AnswerRecorded,
+    ContextCompressed,
+    ImageChanged,
+    MessageAccepted,
+    ResultsRecorded,
+    StepStarted,
+    TurnCompleted,
+    TurnContinued,
+    TurnInterrupted,
+    TurnStarted,
+)
+from reenact.domain.session.state import SessionBranched, SessionCreated
+from reenact.domain.session.turns import COST_LIMIT
 from reenact.projections.log import Row
 from reenact.tracing import conventions as names
 from reenact.tracing.content import (

@@ -17,8 +17,8 @@ from reenact.cli.commands.log import _WORDS
 from reenact.cli.editor.keys import Choices
 from reenact.cli.output.answers import Answer
 from reenact.domain.errors import ReenactError
-from reenact.domain.people import PendingCall
-from reenact.domain.stored import STORED
+from reenact.domain.history.stored import STORED
+from reenact.domain.session.people import PendingCall
 from reenact.testing import FakeMessagesAPI
 from tests.cli.conftest import Json, Run
 from tests.cli.talks import FIRST, beginning, say, unheard

@@ -16,8 +16,8 @@ from reenact.cli.chat.answering import Extending
 from reenact.cli.chat.conversation import Conversation
 from reenact.cli.chat.current import Current
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError, SessionNotFoundError
-from reenact.domain.events import Envelope
 from reenact.domain.loop.ledger import Price
+from reenact.domain.stream.events import Envelope
 from tests.cli.talks import FIRST, Warned, beginning, said, say, unheard
 
 NEW = Image(id="chat", system_prompt="Be kind.")

@@ -11,7 +11,7 @@ import pytest
 from reenact import Image, Runtime
 from reenact.cli.chat.conversation import Approved, Attending, Conversation, Decision, Rejected
 from reenact.cli.output.answers import Answer
-from reenact.domain.people import PendingCall
+from reenact.domain.session.people import PendingCall
 from tests.cli.talks import unheard
 from tests.logs import log_at
 from tests.runtime.families import Plan, factory, furnish

@@ -22,7 +22,10 @@ from reenact.cli.output.answers import unasked
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import INTERRUPTED, Problem
 from reenact.domain.children import NO_BUDGET, ChildOutcome
-from reenact.domain.events import (
+from reenact.domain.loop.events import AskedCall
+from reenact.domain.session.people import PendingCall
+from reenact.domain.session.turns import MAX_STEPS
+from reenact.domain.stream.events import (
     ChildEnded,
     ChildStarted,
     Context,
@@ -41,9 +44,6 @@ from reenact.domain.events import (
     ToolStarted,
     Warned,
 )
-from reenact.domain.loop.events import AskedCall
-from reenact.domain.people import PendingCall
-from reenact.domain.turns import MAX_STEPS
 from reenact.terminal import Screen as Seen
 from reenact.testing import wait_until
 from tests.cli.chat.test_person import MAIL

@@ -18,7 +18,7 @@ from rich.console import Console as Screen
 from reenact.cli.chat.asking import Person
 from reenact.cli.chat.conversation import Answered, Approved, Decision, Rejected
 from reenact.domain.loop.events import Option
-from reenact.domain.people import PendingCall
+from reenact.domain.session.people import PendingCall
 
 ENTER = "\r"
 CLEAR = "\x15"

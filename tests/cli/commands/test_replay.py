@@ -12,10 +12,11 @@ import pytest
 from reenact._runtime import codec
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.audit import Audit
-from reenact.domain import session as sessions
-from reenact.domain.agent import TurnCompleted
-from reenact.domain.decision_replay import DecisionReplay
-from reenact.domain.session import Session, SessionCommand, SessionEvent
+from reenact.domain.history.decision_replay import DecisionReplay
+from reenact.domain.session import decide as sessions
+from reenact.domain.session.agent import TurnCompleted
+from reenact.domain.session.commands import SessionCommand
+from reenact.domain.session.state import Session, SessionEvent
 from tests.cli.conftest import Json, Run
 from tests.journal.support import CODEC, Added, commit, step
 from tests.verification.test_replay import steps_of, written

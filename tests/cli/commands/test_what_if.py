@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reenact.audit import Audit
-from reenact.domain.agent import SoFar
-from reenact.domain.session import SessionCreated
+from reenact.domain.session.agent import SoFar
+from reenact.domain.session.state import SessionCreated
 from tests.cli.conftest import Run
 from tests.domain.examples import HELLO
 from tests.domain.retraced import Remembering

@@ -244,7 +244,7 @@ def test_an_agent_that_ends_without_a_word_is_not_waited_for(run: Run, monkeypat
     def gone(*_: object) -> None:
         return None
 
-    monkeypatch.setattr("reenact.actors.facades.Agents.get", gone)
+    monkeypatch.setattr("reenact.actors.api.facades.Agents.get", gone)
 
     done = run("-p", "x", "--output-format", "json")
 

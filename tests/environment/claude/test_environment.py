@@ -28,10 +28,10 @@ from reenact.actors.environment.claude.environment import (
 from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain import conversation
-from reenact.domain.answer import Complete
 from reenact.domain.errors import ConfigurationError, LLMError
-from reenact.domain.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
 from reenact.domain.messages import OpaqueBlock, Said, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.stream.answer import Complete
+from reenact.domain.stream.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
 from reenact.testing import FakeError, FakeMessagesAPI, FakeReply
 from tests.environment.support import HELLO, PATIENCE, Bus, until
 

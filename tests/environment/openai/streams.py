@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 from reenact.actors.environment.openai.chat_stream import ChatReader
 from reenact.actors.environment.openai.responses_stream import ResponsesReader
 from reenact.actors.environment.wire.decode import MessageDecoder
-from reenact.domain.answer import Answer, Complete
-from reenact.domain.events import StreamData
 from reenact.domain.messages import Block, Said, ToolUseBlock
+from reenact.domain.stream.answer import Answer, Complete
+from reenact.domain.stream.events import StreamData
 
 Json: TypeAlias = dict[str, Any]
 Reader: TypeAlias = ChatReader | ResponsesReader

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from reenact.actors.environment.openai.answer import UNREADABLE, arguments_of
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.stream import MalformedEventError
-from reenact.domain.events import InputJsonDelta, MessageDelta, MessageStart, TextDelta, ThinkingDelta, ToolCall
 from reenact.domain.messages import Said, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.stream.events import InputJsonDelta, MessageDelta, MessageStart, TextDelta, ThinkingDelta, ToolCall
 from tests.environment.openai.streams import Json, chat, chunk, piece
 
 DONE = "[DONE]"

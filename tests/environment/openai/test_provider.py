@@ -18,9 +18,9 @@ from reenact import Image, LLMConfig, OpenAIProvider, Runtime
 from reenact.actors.environment.api import LLMDriver, LLMProvider
 from reenact.actors.environment.openai.provider import OpenAIDriver
 from reenact.actors.environment.wire.driver import Patience
-from reenact.domain.answer import Complete
-from reenact.domain.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
 from reenact.domain.messages import Said, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.stream.answer import Complete
+from reenact.domain.stream.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
 from reenact.testing import FakeChatAPI, FakeChatReply, FakeError
 from tests.environment.support import HELLO, PATIENCE, until
 

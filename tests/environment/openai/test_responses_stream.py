@@ -7,8 +7,8 @@ import re
 import pytest
 
 from reenact.actors.environment.wire.faults import Fault
-from reenact.domain.events import InputJsonDelta, MessageDelta, MessageStart, TextDelta, ThinkingDelta, ToolCall
 from reenact.domain.messages import StopDetails, TextBlock, ThinkingBlock
+from reenact.domain.stream.events import InputJsonDelta, MessageDelta, MessageStart, TextDelta, ThinkingDelta, ToolCall
 from tests.environment.openai.streams import Json, responses
 
 COINED = re.compile(r"call_[0-9a-f]{24}")

@@ -10,8 +10,8 @@ import pytest
 from reenact.actors.environment.openai.chat_stream import ChatReader
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.stream import SseDecoder
-from reenact.domain.events import MessageDelta, StreamData
 from reenact.domain.messages import TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.stream.events import MessageDelta, StreamData
 from tests.environment.openai.streams import Heard
 
 STREAMS = Path(__file__).with_name("servers")

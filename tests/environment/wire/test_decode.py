@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.stream import MalformedEventError, SseDecoder, whole_message, wire_event
-from reenact.domain.answer import Answer, Complete, gather
-from reenact.domain.events import (
+from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.stream.answer import Answer, Complete, gather
+from reenact.domain.stream.events import (
     InputJsonDelta,
     MessageDelta,
     MessageStart,
@@ -23,7 +24,6 @@ from reenact.domain.events import (
     ThinkingStart,
     ToolCall,
 )
-from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
 
 Json = dict[str, Any]
 

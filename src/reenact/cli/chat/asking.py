@@ -17,8 +17,8 @@ from reenact.cli.output.exact import MARGIN, SHOWN, escaped, on_one_line, plain_
 from reenact.cli.settings.configuration import user_name
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.legible import harmless
-from reenact.domain.people import PendingCall, check_arguments
 from reenact.domain.plain import Json, JsonObject
+from reenact.domain.session.people import PendingCall, check_arguments
 
 _ALWAYS = "earlier, with [a]lways"
 """What is recorded of who approved a call without being asked about it."""

@@ -42,7 +42,7 @@ from reenact.cli.settings.environment import version
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import harmless
 from reenact.domain.messages import TextBlock, check_message
-from reenact.domain.people import PendingCall
+from reenact.domain.session.people import PendingCall
 
 _MOMENT = 5.0
 """Seconds in which Ctrl+C leaves after that was said."""

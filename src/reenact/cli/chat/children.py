@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from reenact.domain.events import ChildEnded, ChildStarted, Envelope, EventData, ToolStarted
 from reenact.domain.loop.ledger import sum_of
 from reenact.domain.plain import Json
+from reenact.domain.stream.events import ChildEnded, ChildStarted, Envelope, EventData, ToolStarted
 
 CallLine = Callable[[str, Json], str]
 """Returns a call on one line."""

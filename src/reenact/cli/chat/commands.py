@@ -16,7 +16,7 @@ from reenact.cli.output.answers import told
 from reenact.cli.settings.configuration import user_name
 from reenact.domain.errors import ReenactError
 from reenact.domain.legible import harmless
-from reenact.domain.people import PendingCall
+from reenact.domain.session.people import PendingCall
 
 _NOTHING = "Nothing waits for you."
 

@@ -10,7 +10,7 @@ from queue import Empty, SimpleQueue
 from typing import NamedTuple, Protocol, TypeAlias, assert_never
 
 from reenact._runtime import Runtime
-from reenact.actors.facades import Agents
+from reenact.actors.api.facades import Agents
 from reenact.actors.ids import TimeOrderedIds
 from reenact.actors.kernel.timetable import microseconds
 from reenact.cli.interrupts import interrupting
@@ -18,13 +18,13 @@ from reenact.cli.output.answers import Answer, Hearing
 from reenact.cli.output.failures import INTERRUPTED, AnswerLostError, WaitsForPersonError, timed_out
 from reenact.domain.content import Content
 from reenact.domain.errors import AlreadyExistsError, SessionNotFoundError
-from reenact.domain.events import Envelope, TurnCompleted
-from reenact.domain.history import ToolCallInfo
 from reenact.domain.image import Definition, Image, define
 from reenact.domain.messages import Block, TextBlock, check_message
-from reenact.domain.people import PendingCall
 from reenact.domain.plain import Json, JsonObject
+from reenact.domain.session.people import PendingCall
+from reenact.domain.session.told import ToolCallInfo
 from reenact.domain.shards import is_child
+from reenact.domain.stream.events import Envelope, TurnCompleted
 
 
 @dataclass(frozen=True, kw_only=True)

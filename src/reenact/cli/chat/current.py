@@ -14,7 +14,7 @@ from reenact._runtime import Runtime, codec
 from reenact.actors.container import ImageActor
 from reenact.actors.journal.opening import without_password
 from reenact.actors.journal.stored import StoredJournal
-from reenact.actors.session import SessionActor
+from reenact.actors.session.actor import SessionActor
 from reenact.cli.chat.answering import Answering, Extending
 from reenact.cli.chat.conversation import Attending, Conversation, Decision, new_session_id
 from reenact.cli.commands.sessions import reading
@@ -28,7 +28,7 @@ from reenact.domain.image import Definition, Image, ImageRegistered
 from reenact.domain.legible import harmless
 from reenact.domain.loop.ledger import Price, price_of
 from reenact.domain.messages import check_text
-from reenact.domain.people import PendingCall
+from reenact.domain.session.people import PendingCall
 
 _LONGEST = 200
 """Bytes that the name of a model may have."""

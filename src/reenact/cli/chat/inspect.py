@@ -13,11 +13,10 @@ from reenact.cli.commands.sessions import first_words, session_line
 from reenact.cli.output.answers import cut
 from reenact.cli.output.exact import plain_or_quoted
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.history import TurnInfo, UsageInfo
 from reenact.domain.legible import harmless
 from reenact.domain.loop.ledger import Spent, sum_of
-from reenact.domain.session import SessionInfo
-from reenact.domain.session_state import plus_cost
+from reenact.domain.session.state import SessionInfo, plus_cost
+from reenact.domain.session.told import TurnInfo, UsageInfo
 from reenact.projections.explain.entries import Filter, LogEntry, last_entries
 
 SHOWN = 20

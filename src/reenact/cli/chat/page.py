@@ -23,7 +23,8 @@ from reenact.cli.render.control_characters import escape_plainly, strip_controls
 from reenact.cli.render.flow import Plain, can_be_styled, can_show, width_of
 from reenact.cli.render.live_line import LiveLine
 from reenact.cli.render.markdown import StreamedMarkdown
-from reenact.domain.events import (
+from reenact.domain.session.people import PendingCall
+from reenact.domain.stream.events import (
     ContextCompressed,
     Envelope,
     EventData,
@@ -42,7 +43,6 @@ from reenact.domain.events import (
     ToolStarted,
     Warned,
 )
-from reenact.domain.people import PendingCall
 
 _THOUGHT = "dim italic"
 _WAITING, _RUNNING, _WRITING, _THINKING = "waiting", "running", "writing", "thinking"

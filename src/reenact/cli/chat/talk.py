@@ -47,8 +47,8 @@ from reenact.cli.settings.configuration import functions_of, load_guards, read_p
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
 from reenact.domain.image import Image, define, tool_names
 from reenact.domain.messages import check_message, check_text
-from reenact.domain.people import PendingCall
-from reenact.domain.turns import REJECTED
+from reenact.domain.session.people import PendingCall
+from reenact.domain.session.turns import REJECTED
 
 _READ_WITHIN = 3.0
 """Seconds that standard input is waited for beside a prompt: whoever started this may have left it open."""

@@ -27,7 +27,7 @@ from reenact.cli.parsing.options import (
     VerifyOptions,
 )
 from reenact.domain.errors import ExportUnusableError, InvalidInputError, LogUnusableError, SessionNotFoundError
-from reenact.domain.what_if import Otherwise
+from reenact.domain.history.what_if import Otherwise
 from reenact.projections.explain.difference import difference
 from reenact.projections.explain.history_view import shown
 from reenact.projections.log import AuditedLog

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 
 from reenact._runtime import Runtime
-from reenact.actors.asking import Asking
+from reenact.actors.api.asking import Asking
 from reenact.cli.commands.sessions import log_to_read
 from reenact.cli.interrupts import stopping
 from reenact.cli.output.console import Console

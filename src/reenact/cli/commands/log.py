@@ -22,8 +22,8 @@ from reenact.cli.output.exact import on_one_line
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import LogOptions
 from reenact.domain.errors import InvalidInputError
+from reenact.domain.history.stored import STORED
 from reenact.domain.legible import harmless
-from reenact.domain.stored import STORED
 from reenact.domain.tools import is_array, is_object
 from reenact.projections.explain.entries import Fields, Filter, LogEntry, entries_of, follow, last_entries
 from reenact.projections.explain.why import why

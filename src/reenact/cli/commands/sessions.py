@@ -23,8 +23,8 @@ from reenact.cli.render.control_characters import strip_controls
 from reenact.cli.settings.environment import database_of, default_database, given
 from reenact.domain.errors import ConfigurationError, InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.domain.messages import Message, text_of
-from reenact.domain.schedules import Schedule
-from reenact.domain.session import SessionInfo
+from reenact.domain.session.schedules import Schedule
+from reenact.domain.session.state import SessionInfo
 from reenact.domain.tools import History
 from reenact.projections.log import OnProgress, Progress
 from reenact.projections.read_model.queries import ReadModel

@@ -11,9 +11,9 @@ from msgspec import UNSET
 
 from reenact.cli.parsing.options import ReplayOptions
 from reenact.cli.settings.configuration import read_policies_by_image, read_prices
+from reenact.domain.history.what_if import Instead, Otherwise, Ruling
 from reenact.domain.legible import shortened
 from reenact.domain.loop.ledger import CostLimit
-from reenact.domain.what_if import Instead, Otherwise, Ruling
 from reenact.projections.verification.replay import Retraced
 from reenact.projections.verification.what_if import Supposed
 

@@ -25,7 +25,12 @@ from reenact.cli.output.failures import AGENT_FAILED
 from reenact.cli.settings.configuration import check_price
 from reenact.domain.children import AgentTool, agent_tool
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
-from reenact.domain.events import (
+from reenact.domain.image import Definition, Image, define, tool_names
+from reenact.domain.legible import harmless
+from reenact.domain.loop.ledger import Price
+from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
+from reenact.domain.session.turns import TOOL_USE
+from reenact.domain.stream.events import (
     Envelope,
     MessageStart,
     MessageStop,
@@ -36,11 +41,6 @@ from reenact.domain.events import (
     ToolCall,
     TurnStarted,
 )
-from reenact.domain.image import Definition, Image, define, tool_names
-from reenact.domain.legible import harmless
-from reenact.domain.loop.ledger import Price
-from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock
-from reenact.domain.turns import TOOL_USE
 from reenact.extensions.kinds import Agent, called_agent, image_of
 from reenact.extensions.loading import Extensions
 

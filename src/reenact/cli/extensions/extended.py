@@ -24,11 +24,11 @@ from reenact.cli.output.failures import INTERRUPTED, ExitCode, Problem, problem_
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import read_prices, user_name
 from reenact.domain.errors import ReenactError
-from reenact.domain.events import ChildStarted, Envelope
 from reenact.domain.image import Image, define
 from reenact.domain.legible import harmless
 from reenact.domain.loop.ledger import Price
-from reenact.domain.people import PendingCall
+from reenact.domain.session.people import PendingCall
+from reenact.domain.stream.events import ChildStarted, Envelope
 from reenact.extensions.firing import GuardedToolbox, Hooks, Verdict
 from reenact.extensions.kinds import TOOL, Agent, called_agent, called_command, missing_tools, skill_tool, with_skills
 from reenact.extensions.loading import Extensions, Withheld

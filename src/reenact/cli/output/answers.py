@@ -13,7 +13,16 @@ from reenact.cli.output.console import Console
 from reenact.cli.output.exact import on_one_line, plain_or_quoted
 from reenact.cli.output.failures import AGENT_FAILED, Problem, problem_of_turn
 from reenact.cli.settings.values import OutputFormat
-from reenact.domain.events import (
+from reenact.domain.legible import harmless
+from reenact.domain.loop.calls import content_of
+from reenact.domain.loop.ledger import sum_of
+from reenact.domain.messages import StopDetails, ToolUseBlock, Usage
+from reenact.domain.plain import JsonObject
+from reenact.domain.session.people import PendingCall
+from reenact.domain.session.state import REFUSAL, plus_cost
+from reenact.domain.session.told import ToolCallInfo
+from reenact.domain.session.turns import COST_LIMIT, MAX_STEPS, REJECTED, REPEATED
+from reenact.domain.stream.events import (
     AssistantMessage,
     ChildEnded,
     Envelope,
@@ -26,16 +35,7 @@ from reenact.domain.events import (
     TurnCompleted,
     TurnStarted,
 )
-from reenact.domain.history import ToolCallInfo
-from reenact.domain.legible import harmless
-from reenact.domain.loop.calls import content_of
-from reenact.domain.loop.ledger import sum_of
-from reenact.domain.messages import StopDetails, ToolUseBlock, Usage
-from reenact.domain.people import PendingCall
-from reenact.domain.plain import JsonObject
-from reenact.domain.session_state import REFUSAL, plus_cost
 from reenact.domain.tools import is_object
-from reenact.domain.turns import COST_LIMIT, MAX_STEPS, REJECTED, REPEATED
 
 BETWEEN_MESSAGES = "\n\n"
 """What stands between two messages of one answer: before and after the calls of tools."""

@@ -180,7 +180,7 @@ class _Place:
 
 def _types(word: str) -> list[Choice]:
     """Return the types of events, written as the word is: subscribers and the log differ in what is between words."""
-    from reenact.domain.stored import STORED  # noqa: PLC0415 - when they are asked for
+    from reenact.domain.history.stored import STORED  # noqa: PLC0415 - when they are asked for
 
     return [(name.replace("-", "_") if "_" in word else name, "") for name in sorted(STORED)]
 

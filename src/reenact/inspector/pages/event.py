@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeGuard
 
-from reenact.domain.agent import AnswerRecorded
-from reenact.domain.explanation import AnyEvent, sentence
+from reenact.domain.history.explanation import AnyEvent, sentence
+from reenact.domain.history.stored import STORED
 from reenact.domain.loop.events import HumanApproveRequired, ToolResult, ToolStarted
-from reenact.domain.stored import STORED
+from reenact.domain.session.agent import AnswerRecorded
 from reenact.inspector.addresses import Address
 from reenact.inspector.evidence import decided_anew, link_of
 from reenact.inspector.pages.session import record_of

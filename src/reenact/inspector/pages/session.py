@@ -7,7 +7,8 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from reenact.domain.agent import (
+from reenact.domain.errors import StorageError
+from reenact.domain.session.agent import (
     AgentStarted,
     AgentStopped,
     HandoverRequested,
@@ -20,9 +21,8 @@ from reenact.domain.agent import (
     ScheduleFired,
     TurnCompleted,
 )
-from reenact.domain.errors import StorageError
-from reenact.domain.history import UsageInfo
-from reenact.domain.session import SessionBranched, SessionCreated, SessionDeleted, SessionInfo
+from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted, SessionInfo
+from reenact.domain.session.told import UsageInfo
 from reenact.inspector.addresses import Address
 from reenact.inspector.fitting import Contents, Where, entries_of
 from reenact.inspector.lanes import Lanes

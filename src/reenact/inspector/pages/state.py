@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from reenact.domain.agent import MessageAccepted
-from reenact.domain.explanation import sentence
+from reenact.domain.history.explanation import sentence
+from reenact.domain.session.agent import MessageAccepted
 from reenact.inspector.addresses import Address
 from reenact.inspector.differences import Moment, changes_between
 from reenact.inspector.pages.session import state_now, values_of_talk

@@ -1,0 +1,476 @@
+"""Asks agents: sends a message, follows the session until its turn has ended, and puts the answer together."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import ParamSpec, Protocol, TypeVar, overload
+
+import msgspec
+
+from reenact.actors.api.facades import Agents, Containers, Execute, Images, Sessions
+from reenact.actors.api.operations import DEFAULT_CONTAINER, RuntimeOperations
+from reenact.actors.api.requests import Requests
+from reenact.actors.feed.handlers import Handler, check_handler
+from reenact.actors.feed.hub import Feed
+from reenact.actors.output import output_of
+from reenact.domain.content import Content, check_content, plain_content
+from reenact.domain.errors import (
+    AgentStoppedError,
+    AlreadyExistsError,
+    InvalidInputError,
+    RuntimeClosedError,
+    SessionNotFoundError,
+    TurnNotFoundError,
+    TurnTimeoutError,
+)
+from reenact.domain.image import Image
+from reenact.domain.messages import Message, StopDetails
+from reenact.domain.operations.table import MessageSendRequest, TurnLocateRequest
+from reenact.domain.output import OutputSpec
+from reenact.domain.plain import Json, made, seconds_of
+from reenact.domain.session.agent import Failure
+from reenact.domain.session.people import PendingCall
+from reenact.domain.session.told import Answer, TurnLocation
+from reenact.domain.stream.events import (
+    AgentStopped,
+    AssistantMessage,
+    Envelope,
+    ErrorMessage,
+    OutputAccepted,
+    TurnCompleted,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+DEFAULT_IMAGE = "chat"
+"""The image of a new session for which nobody has named another; made when it is needed."""
+
+
+class Following(Protocol):
+    """The events of a session, from behind a cursor on."""
+
+    @property
+    def closed(self) -> bool: ...
+    def next(self, timeout: float | None = None) -> Envelope | None: ...
+    def __anext__(self) -> Awaitable[Envelope]: ...
+    def unsubscribe(self) -> None: ...
+
+
+class Streams(Protocol):
+    """What is needed of `runtime.events`."""
+
+    def stream(self, session_id: str, after: int = 0) -> Following: ...
+
+
+class Waiting:
+    """How an asker waits: by blocking its thread, so that it never pauses, and is `driven`; or in another way."""
+
+    def __init__(self, agents: Agents, events: Streams) -> None:
+        self._agents = agents
+        self._events = events
+
+    async def call(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return what the method returns, which may block."""
+        return method(*args, **kwargs)
+
+    async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str:
+        """Do as `Agents.receive`."""
+        return self._agents.receive(agent_id, message, output=output)
+
+    async def stream(self, session_id: str, after: int) -> Following:
+        """Do as `Events.stream`."""
+        return self._events.stream(session_id, after)
+
+    async def next(self, events: Following, timeout: float | None) -> Envelope | None:  # noqa: ASYNC109 - that of `next`
+        """Return the next event; None if none has come within so many seconds, or none will."""
+        return events.next(timeout)
+
+    async def tell(self, handler: Handler, envelope: Envelope) -> None:
+        """Call the handler, and wait until it has returned."""
+        handler(envelope)
+
+    async def within(self, timeout: float | None, turn_id: str, work: Coroutine[object, object, R]) -> R:  # noqa: ASYNC109 - `next` has it
+        """Return what the work returns; raise `TurnTimeoutError` if that takes longer than so many seconds."""
+        return await work
+
+
+def driven(work: Coroutine[object, object, R]) -> R:
+    """Return what a coroutine returns that never pauses, for it waits by blocking."""
+    try:
+        work.send(None)
+    except StopIteration as done:
+        result: R = done.value
+        return result
+    raise AssertionError("it has paused, and nobody is there to go on with it")
+
+
+class AwaitedTurn:
+    """The events of one turn, as they are heard, and the answer that they add up to.
+
+    With an `agent_id` the turn is awaited from this agent alone: if it stops before, there will be no answer.
+    """
+
+    def __init__(self, location: TurnLocation, agent_id: str | None = None) -> None:
+        self.turn_id = location.turn_id
+        self.session_id = location.session_id
+        self.after = location.cursor - 1
+        """The cursor in front of its first event."""
+        self._agent_id = agent_id
+        self._message: Message | None = None
+        self._output: Json = None
+        self._failure: Failure | None = None
+        self._end: TurnCompleted | None = None
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its last event has been heard."""
+        return self._end is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it has ended with calls that wait for a person."""
+        return self._end is not None and self._end.outcome == "waiting"
+
+    def hear(self, envelope: Envelope) -> bool:
+        """Take the session's next event; return whether it is one of the turn.
+
+        Raises:
+            AgentStoppedError: the agent has stopped, and the turn has not begun.
+        """
+        data = envelope.data
+        if envelope.context.turn_id != self.turn_id:
+            if isinstance(data, AgentStopped) and data.agent_id == self._agent_id:
+                raise AgentStoppedError(data.agent_id, self.session_id, self.turn_id)
+            return False
+        match data:
+            case AssistantMessage():
+                self._message = data.message
+            case OutputAccepted():
+                self._output = data.output
+            case ErrorMessage():
+                self._failure = Failure(data.type, data.message, data.retryable)
+            case TurnCompleted():
+                self._end = data
+            case _:
+                pass
+        return True
+
+    def answer(self, pending: tuple[PendingCall, ...]) -> Answer[Json]:
+        """Return the answer; the turn has ended."""
+        end, message = self._end, self._message
+        assert end is not None
+        return Answer(
+            text="" if message is None else message.text,
+            message=message,
+            outcome=end.outcome,
+            stop_reason=end.stop_reason,
+            refusal=(end.stop_details or StopDetails()) if end.stop_reason == "refusal" else None,
+            pending=pending,
+            usage=end.usage,
+            cost=end.cost,
+            session_id=self.session_id,
+            turn_id=self.turn_id,
+            failure=self._failure,
+            output=self._output,
+        )
+
+    def over(self) -> RuntimeClosedError:
+        """Return the error for who is told nothing more although the turn has not ended."""
+        return RuntimeClosedError(f"the runtime was closed before turn {self.turn_id!r} began; its message is queued")
+
+
+class Deadline:
+    """A time that is so many seconds away, or never comes."""
+
+    def __init__(self, timeout: object) -> None:
+        seconds = seconds_of(timeout)
+        self._at = None if seconds is None else time.monotonic() + seconds
+
+    @property
+    def left(self) -> float | None:
+        """The seconds until then; None if it never comes."""
+        return None if self._at is None else max(0.0, self._at - time.monotonic())
+
+
+class Asker:
+    """Asks the agents of a runtime, however it is waited for: by a runtime and by its asyncio twin."""
+
+    def __init__(self, runtime: Asking) -> None:
+        self._of = runtime
+
+    async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str | None:
+        """Do as `Agents.receive` on an event loop, which is never blocked; return None if that takes a thread."""
+        return None
+
+    async def ask(
+        self,
+        waiting: Waiting,
+        content: Content,
+        *,
+        session: str | None,
+        image: Image | str | None,
+        container: str | None,
+        timeout: float | None,  # noqa: ASYNC109 - that of the turn
+        on_event: Handler | None,
+        output: object,
+    ) -> Answer[object]:
+        """See `Asking.ask`."""
+        deadline = Deadline(timeout)
+        wanted = None if output is None else output_of(output)
+        of_image = output_of(image.output) if isinstance(image, Image) and image.output is not None else None
+        check_content(content)  # whatever is refused is refused before anything is created for it
+        if on_event is not None:
+            check_handler(on_event)
+        if session is not None and not (image is None and container is None):
+            raise InvalidInputError("a session that goes on has its image and its container; give the session alone")
+        session_id = await waiting.call(_new_session, self._of, image, container) if session is None else session
+        turn, events = await self._begin(waiting, session_id, content, None if wanted is None else wanted.spec)
+        hearing = self._hear(waiting, turn, events, deadline, on_event)
+        answer = await waiting.within(deadline.left, turn.turn_id, hearing)
+        read = wanted or of_image
+        if read is None or answer.output is None:
+            return answer
+        return msgspec.structs.replace(answer, output=read.value(answer.output, answer.turn_id))
+
+    async def wait(self, waiting: Waiting, turn_id: str, timeout: float | None) -> Answer:  # noqa: ASYNC109 - that of the turn
+        """See `Turns.wait`."""
+        deadline = Deadline(timeout)
+        turn = await self._locate(waiting, turn_id, None)
+        return await waiting.within(deadline.left, turn_id, self._hear(waiting, turn, None, deadline, None))
+
+    async def _begin(
+        self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None
+    ) -> tuple[AwaitedTurn, Following | None]:
+        """Send the message to the session's agent, which is started if need be.
+
+        Return its turn, and the events that those of the turn are among, unless they are to be read from its first on.
+        """
+        agent_id = await waiting.call(self._of.sessions.run, session_id)
+        turn_id = await waiting.receive(agent_id, content, output)
+        return await self._locate(waiting, turn_id, agent_id), None
+
+    async def _locate(self, waiting: Waiting, turn_id: str, agent_id: str | None) -> AwaitedTurn:
+        location = await waiting.call(self._of.turns.locate, turn_id)
+        if location is None:
+            raise TurnNotFoundError(turn_id)
+        return AwaitedTurn(location, agent_id)
+
+    async def _hear(
+        self,
+        waiting: Waiting,
+        turn: AwaitedTurn,
+        events: Following | None,
+        deadline: Deadline,
+        on_event: Handler | None,
+    ) -> Answer[Json]:
+        """Follow the turn to its end, and return its answer."""
+        if events is None:
+            events = await waiting.stream(turn.session_id, turn.after)
+        try:
+            while not turn.has_ended:
+                envelope = await waiting.next(events, deadline.left)
+                if envelope is None:
+                    raise turn.over() if events.closed else TurnTimeoutError(turn.turn_id)
+                if turn.hear(envelope) and on_event is not None:
+                    await waiting.tell(on_event, envelope)
+        finally:
+            events.unsubscribe()
+        return turn.answer(await waiting.call(_pending_of, turn, self._of.agents) if turn.waits else ())
+
+
+class LocalAsker(Asker):
+    """Asks agents in this process: what they say is followed from before the message is sent, and never read."""
+
+    def __init__(self, runtime: Asking, operations: RuntimeOperations, requests: Requests, feed: Feed) -> None:
+        super().__init__(runtime)
+        self._operations = operations
+        self._requests = requests
+        self._feed = feed
+
+    async def receive(self, agent_id: str, message: Content, output: OutputSpec | None) -> str | None:
+        """Do as `Agents.receive` on an event loop; return None if the agent is not live."""
+        sent = await self._requests.receive(
+            made(MessageSendRequest, agent_id=agent_id, content=plain_content(message), output=output)
+        )
+        return None if sent is None else sent.turn_id
+
+    async def _begin(
+        self, waiting: Waiting, session_id: str, content: Content, output: OutputSpec | None
+    ) -> tuple[AwaitedTurn, Following | None]:
+        live = self._operations.live_agent(session_id)
+        agent_id = await waiting.call(self._of.sessions.run, session_id) if live is None else live
+        events = self._feed.news(session_id)
+        try:
+            turn_id = await waiting.receive(agent_id, content, output)
+        except BaseException:
+            events.unsubscribe()
+            raise
+        return AwaitedTurn(TurnLocation(turn_id=turn_id, session_id=session_id, cursor=0), agent_id), events
+
+
+class Turns:
+    """Turns: what agents do about messages. `runtime.turns`."""
+
+    def __init__(self, execute: Execute, asker: Asker, waiting: Waiting) -> None:
+        self._do = execute
+        self._asker = asker
+        self._waiting = waiting
+
+    def locate(self, turn_id: str) -> TurnLocation | None:
+        """Return which session the turn is of, and the cursor of its first event; None if there is no such turn."""
+        return self._do(TurnLocateRequest(turn_id=turn_id))
+
+    def wait(self, turn_id: str, timeout: float | None = None) -> Answer:
+        """Return the turn's answer once it has ended, which may be long ago. `timeout` is in seconds.
+
+        A turn whose message is queued is waited for too, also while the session has no live agent.
+
+        Raises:
+            TurnNotFoundError: there is no such turn.
+            TurnTimeoutError: it has not ended in time. It goes on.
+            RuntimeClosedError: the runtime is closed.
+            StorageError: the log cannot be read.
+        """
+        return driven(self._asker.wait(self._waiting, turn_id, timeout))
+
+
+class Asking:
+    """A runtime's facades, and the short way through them."""
+
+    default_image = DEFAULT_IMAGE
+    """The id of the image of those sessions for which `ask` is given no other."""
+
+    def __init__(self, execute: Execute, events: Streams, asker: Asker) -> None:
+        self.containers = Containers(execute)
+        self.images = Images(execute)
+        self.sessions = Sessions(execute)
+        self.agents = Agents(execute)
+        self.asker = asker
+        """Asks for this runtime and for its asyncio twin."""
+        self._waiting = Waiting(self.agents, events)
+        self.turns = Turns(execute, asker, self._waiting)
+
+    @overload
+    def ask(
+        self,
+        content: Content,
+        *,
+        session: str | None = None,
+        image: Image | str | None = None,
+        container: str | None = None,
+        timeout: float | None = None,
+        on_event: Handler | None = None,
+        output: type[T],
+    ) -> Answer[T]: ...
+    @overload
+    def ask(
+        self,
+        content: Content,
+        *,
+        session: str | None = None,
+        image: Image | str | None = None,
+        container: str | None = None,
+        timeout: float | None = None,
+        on_event: Handler | None = None,
+        output: Mapping[str, object] | OutputSpec,
+    ) -> Answer[Json]: ...
+    @overload
+    def ask(
+        self,
+        content: Content,
+        *,
+        session: None = None,
+        image: Image[T],
+        container: str | None = None,
+        timeout: float | None = None,
+        on_event: Handler | None = None,
+        output: None = None,
+    ) -> Answer[T]: ...
+    @overload
+    def ask(
+        self,
+        content: Content,
+        *,
+        session: str | None = None,
+        image: Image | str | None = None,
+        container: str | None = None,
+        timeout: float | None = None,
+        on_event: Handler | None = None,
+        output: None = None,
+    ) -> Answer: ...
+    def ask(
+        self,
+        content: Content,
+        *,
+        session: str | None = None,
+        image: Image | str | None = None,
+        container: str | None = None,
+        timeout: float | None = None,
+        on_event: Handler | None = None,
+        output: object = None,
+    ) -> Answer[object]:
+        """Send a message, and return the answer once its own turn has ended, whatever other turns end meanwhile.
+
+        A turn that waits for people returns, too, with the calls under `pending`.
+
+        Args:
+            content: text, or content blocks; see `Agents.receive`.
+            session: the id of the session that goes on; its agent is started if need be. None: a new session.
+            image: the new session's image, which is registered, or its id. None: that of the id `chat`, or the
+                runtime's default image.
+            container: the id of the new session's container. None: `default`, which is created when needed.
+            timeout: seconds until `TurnTimeoutError`, which has the turn's id; the turn goes on. None: no limit.
+            on_event: called with each event of this turn, in order, before this returns. It runs on the caller's own
+                thread, and what it raises is raised here; the turn goes on.
+            output: what the answer must be: a msgspec Struct, a dataclass, a TypedDict, a pydantic model or another
+                type that JSON can have, or the JSON Schema of an object. `Answer.output` is that value. None: what the
+                image says; as JSON has it, if the image is not given here.
+
+        Raises:
+            TurnTimeoutError: the turn has not ended in time.
+            AgentStoppedError: the agent was stopped before it took up the message, which is queued.
+            InvalidMessageError: the message cannot be accepted.
+            InvalidInputError: a session is given together with an image or a container.
+            ConfigurationError: no answer could be held to the output.
+            InvalidOutputError: the answer fits the schema of the type, but breaks a rule that only the type knows.
+            ReenactError: what the facades raise that create and run the session.
+        """
+        return driven(
+            self.asker.ask(
+                self._waiting,
+                content,
+                session=session,
+                image=image,
+                container=container,
+                timeout=timeout,
+                on_event=on_event,
+                output=output,
+            )
+        )
+
+
+def _pending_of(turn: AwaitedTurn, agents: Agents) -> tuple[PendingCall, ...]:
+    """Return what waits for people in the turn's session; nothing if the session was deleted meanwhile."""
+    try:
+        return tuple(agents.pending(session_id=turn.session_id))
+    except SessionNotFoundError:
+        return ()
+
+
+def _new_session(runtime: Asking, image: Image | str | None, container: str | None) -> str:
+    """Create a session for `ask`, with what it needs; return its id."""
+    if container is None:
+        container = DEFAULT_CONTAINER
+        if runtime.containers.get(container) is None:
+            with contextlib.suppress(AlreadyExistsError):  # somebody else was as quick
+                runtime.containers.create(container_id=container)
+    if image is None:
+        image = runtime.default_image
+        if runtime.images.get(image) is None:
+            runtime.images.register(Image(id=image))
+    elif isinstance(image, Image):
+        image = runtime.images.register(image).id
+    return runtime.sessions.create(container, image).id

@@ -1,0 +1,122 @@
+"""Finds the record behind which a session branches off, in its own stream or in one that it goes on with."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from typing import Protocol
+
+import msgspec
+
+from reenact.actors.journal.api import ChainedJournal, Journal, Link
+from reenact.actors.session.actor import SessionActor
+from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionForgottenError, SessionNotFoundError
+from reenact.domain.session.agent import ImageChanged
+from reenact.domain.session.branching import before_last_message
+from reenact.domain.session.state import SessionBranched, SessionCreated, SessionForgotten
+
+_NOW = sys.maxsize
+_ON_IMAGE = (SessionCreated, SessionBranched, ImageChanged)
+_TAIL = 64
+"""So many events are looked through first for the last message, and then more and more."""
+
+
+class ChainedLog(Journal, ChainedJournal, Protocol):
+    """A log in which sessions can branch off."""
+
+
+class Point(msgspec.Struct, frozen=True):
+    """Where to branch off: the session whose stream it is in, and the record of the last event that is shared."""
+
+    session_id: str
+    link: Link
+
+
+def begun(log: ChainedJournal, session_id: str) -> SessionCreated | SessionBranched:
+    """Return how the session began, also if it is deleted.
+
+    Raises:
+        SessionNotFoundError: there is no such session in the log.
+        SessionForgottenError: it was forgotten.
+    """
+    stream = SessionActor.stream(session_id)
+    rows = log.read_until(stream, 1) or log.read_until(stream, _NOW)
+    event = rows[0].event if rows else None
+    if isinstance(event, SessionForgotten):
+        raise SessionForgottenError(session_id)
+    if not isinstance(event, SessionCreated | SessionBranched):
+        raise SessionNotFoundError(session_id)
+    return event
+
+
+def point_at(log: ChainedLog, session_id: str, at: int | None) -> Point:
+    """Return where the session's history is at the position of the log, now if it is None.
+
+    Before a branch began, that is in the history which it shares.
+
+    Raises:
+        SessionNotFoundError: there is no such session in the log.
+        InvalidInputError: the session begins behind the position, or the log ends before it.
+    """
+    if at is not None and (head := log.head()) < at:
+        raise InvalidInputError(f"there is no position {at}: the log ends at {head}")
+    named, until = session_id, _NOW
+    while True:
+        event = begun(log, session_id)
+        stream = SessionActor.stream(session_id)
+        link = log.link_at(stream, _NOW if at is None else at)
+        if link is not None:
+            shared = link if link.version <= until else log.link(stream, until)
+            return Point(session_id, _there(shared, stream, until))
+        if not isinstance(event, SessionBranched):
+            first = _there(log.link(stream, 1), stream, 1)
+            raise InvalidInputError(
+                f"session {named!r} begins at position {first.position}, behind {at}; name a later one"
+            )
+        session_id, until = event.origin, event.version
+
+
+def image_at(log: ChainedJournal, point: Point) -> tuple[str, int]:
+    """Return the image, and its revision, that the session is on at the point; each stream begins on one."""
+    history = log.read_until(SessionActor.stream(point.session_id), point.link.version)
+    on = (row.event for row in reversed(history) if isinstance(row.event, _ON_IMAGE))
+    event = next(on)
+    return event.image_id, event.image_revision
+
+
+def point_before_last_message(log: ChainedLog, point: Point) -> Point:
+    """Return the point up to the given one behind which the last message of a user waits, and has not been taken up.
+
+    Raises:
+        InvalidInputError: no user has said anything up to there.
+        LogUnusableError: the log has lost what the session branches off from.
+    """
+    session_id, until, size = point.session_id, point.link.version, _TAIL
+    while True:
+        stream = SessionActor.stream(session_id)
+        rows = log.read_until(stream, until, after=max(0, until - size))
+        index = before_last_message([row.event for row in rows])
+        if index is not None:
+            version = rows[index].version
+            return Point(session_id, _there(log.link(stream, version), stream, version))
+        if size < until:
+            size *= 8
+            continue
+        event = begun(log, session_id)
+        if not isinstance(event, SessionBranched):
+            raise InvalidInputError(
+                "there is no message of a user yet that could be edited; branch without `edit`, and send one"
+            )
+        session_id, until, size = event.origin, event.version, _TAIL
+
+
+def derived_id(image_id: str, revision: int, model: str | None, system_prompt: str | None) -> str:
+    """Return the id of the image that is this one but for its model and its system prompt: always the same."""
+    told = msgspec.json.encode([image_id, revision, model, system_prompt])
+    return f"img_{hashlib.blake2b(told, digest_size=13).hexdigest()}"
+
+
+def _there(link: Link | None, stream: str, version: int) -> Link:
+    if link is None:
+        raise LogUnusableError(f"stream {stream!r} has no version {version}, which another one goes on with")
+    return link

@@ -1,0 +1,589 @@
+"""The facades: every method of a runtime that a program can call. They return frozen values, never actors or rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Literal, Protocol, TypeVar, overload
+
+from reenact.actors.feed.consumers import check_cursor
+from reenact.actors.feed.family import FamilyStream, cursors_of
+from reenact.actors.feed.handlers import Handler, Registration
+from reenact.actors.feed.hub import Feed
+from reenact.actors.feed.observable import Observable
+from reenact.actors.feed.retention import Compacted
+from reenact.actors.feed.subscription import Subscription as Following
+from reenact.actors.output import spec_of, with_spec
+from reenact.domain.container import ContainerInfo
+from reenact.domain.content import Content, plain_content
+from reenact.domain.errors import CallNotPendingError, InvalidInputError
+from reenact.domain.image import Image, ImageInfo, OutputType
+from reenact.domain.messages import Message, check_text
+from reenact.domain.operations import table as commands
+from reenact.domain.operations.images import requested
+from reenact.domain.plain import Json, JsonObject, made
+from reenact.domain.session.agent import AgentInfo
+from reenact.domain.session.people import PendingCall
+from reenact.domain.session.schedules import Schedule
+from reenact.domain.session.state import SessionInfo
+from reenact.domain.session.told import ToolCallInfo, TurnInfo, UsageInfo
+from reenact.domain.tools import History
+
+R = TypeVar("R")
+
+
+class Execute(Protocol):
+    """Carries out operations: by the actors of this process, or by those of another, at the far end of a connection."""
+
+    def __call__(self, request: commands.Request[R], /) -> R:
+        """Return the result of the request, or raise why it is not carried out."""
+        ...
+
+
+class _Facade:
+    def __init__(self, execute: Execute) -> None:
+        self._do = execute
+
+
+class Containers(_Facade):
+    """Containers: named workspaces. `runtime.containers`."""
+
+    def create(self, name: str | None = None, *, container_id: str | None = None) -> ContainerInfo:
+        """Create a container and return it.
+
+        A name, as an id, says something in a list and fits into any database: it has at least one character that is
+        not blank, at most 1,024 bytes in UTF-8, no NUL and no lone surrogate. Names need not be unique.
+
+        Raises:
+            AlreadyExistsError: a container with the supplied id exists.
+            InvalidInputError: the name or the id is not like that.
+        """
+        return self._do(commands.ContainerCreateRequest(name=name, container_id=container_id))
+
+    def get(self, container_id: str) -> ContainerInfo | None:
+        """Return the container, or None if there is none with this id."""
+        return self._do(commands.ContainerGetRequest(container_id=container_id))
+
+    def list(self) -> list[ContainerInfo]:
+        """Return all containers, the oldest first."""
+        return self._do(commands.ContainerListRequest())
+
+
+class Images(_Facade):
+    """Images: definitions of agents. `runtime.images`."""
+
+    def register(self, image: Image) -> ImageInfo:
+        """Register the image and return it in its newest revision.
+
+        The same content again changes nothing; other content under the same id is a new revision, and sessions keep
+        the one they were created with.
+
+        Raises:
+            ConfigurationError: the definition asks for something that cannot work.
+            InvalidInputError: a text in it is empty, too long or not valid Unicode.
+        """
+        return self._do(commands.ImageRegisterRequest(image=requested(with_spec(image))))
+
+    def get(self, image_id: str) -> ImageInfo | None:
+        """Return the newest revision of the image, or None if there is none with this id."""
+        return self._do(commands.ImageGetRequest(image_id=image_id))
+
+    def list(self) -> list[ImageInfo]:
+        """Return the newest revision of every image, the oldest image first."""
+        return self._do(commands.ImageListRequest())
+
+
+class Sessions(_Facade):
+    """Sessions: conversations in a container, on an image. `runtime.sessions`."""
+
+    def create(self, container_id: str, image_id: str, *, session_id: str | None = None) -> SessionInfo:
+        """Create a session on the image's newest revision and return it.
+
+        Raises:
+            ContainerNotFoundError: there is no such container.
+            ImageNotFoundError: there is no such image.
+            AlreadyExistsError: a session with the supplied id exists, or once existed.
+        """
+        return self._do(
+            commands.SessionCreateRequest(container_id=container_id, image_id=image_id, session_id=session_id)
+        )
+
+    def branch(
+        self,
+        session_id: str,
+        *,
+        at: int | None = None,
+        edit: Content | None = None,
+        model: str | None = None,
+        system_prompt: str | None = None,
+        image_id: str | None = None,
+        new_session_id: str | None = None,
+    ) -> SessionInfo:
+        """Create a session that goes on with the history of another one, which stays as it is, and return it.
+
+        Nothing is copied. A turn that was under way at that point ends in the branch as interrupted, and what its
+        calls do is not known there; calls that wait for people go on waiting, in both sessions; and messages that
+        wait there wait in the branch, too. The session may be a branch itself, and may be deleted.
+
+        Args:
+            session_id: the session to branch off from.
+            at: the position of the log up to which the history is shared, 1 or more. None: now.
+            edit: what the user says in the branch instead of the last message that was accepted up to `at`: the
+                history ends before that message was taken up, and this one waits for the next run.
+            model: another model than that of the session's image.
+            system_prompt: another system prompt. With either, the branch runs on an image that is derived from the
+                session's, with the same tools.
+            image_id: the branch runs on this image, in its newest revision.
+            new_session_id: the branch's own id.
+
+        Raises:
+            SessionNotFoundError: there never was such a session.
+            ImageNotFoundError: there is no such image.
+            AlreadyExistsError: a session with the supplied id exists, or once existed.
+            InvalidMessageError: the edited message cannot be accepted.
+            InvalidInputError: there is no such position, the session begins behind it, or there is no message to edit;
+                or the branch is to have both an image and a model or prompt of its own.
+            LogUnusableError: what the session itself branches off from is not in the log, or not what it was.
+        """
+        return self._do(
+            made(
+                commands.SessionBranchRequest,
+                session_id=session_id,
+                at=at,
+                edit=plain_content(edit),
+                model=model,
+                system_prompt=system_prompt,
+                image_id=image_id,
+                new_session_id=new_session_id,
+            )
+        )
+
+    def switch(self, session_id: str, image: str, history: History = "all") -> bool:
+        """Hand the session over to another image, in its newest revision; return whether it is there now.
+
+        It stays the same session, with the same cursors; its agent goes on with the tools, the prompt, the model and
+        the policies of that image. If a turn is under way, or its calls wait for people, that happens at its end: False
+        is returned then, and the event `image_changed` tells when it has happened. A later hand-over takes the place of
+        one that has not happened yet. The way back is the same.
+
+        Args:
+            session_id: the session.
+            image: the image that it goes over to, by its id.
+            history: what the agent is given of what was said before: "all", "none", or a "summary", which its model
+                makes before its first answer, if more than one message was said.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            ImageNotFoundError: there is no such image.
+            InvalidInputError: there is no such history.
+        """
+        return self._do(made(commands.SessionSwitchRequest, session_id=session_id, image=image, history=history))
+
+    def get(self, session_id: str) -> SessionInfo | None:
+        """Return the session; None if there is none with this id, or it was deleted."""
+        return self._do(commands.SessionGetRequest(session_id=session_id))
+
+    def list_by_container(self, container_id: str) -> list[SessionInfo]:
+        """Return the container's sessions, the oldest first.
+
+        Raises:
+            ContainerNotFoundError: there is no such container.
+        """
+        return self._do(commands.SessionListRequest(container_id=container_id))
+
+    def delete(self, session_id: str) -> bool:
+        """Stop the session's agent and delete the session; False if there is no such session.
+
+        Its history stays in the log. Its id is never used again.
+        """
+        return self._do(commands.SessionDeleteRequest(session_id=session_id))
+
+    def forget(self, session_id: str, *, by: str, why: str = "", family: bool = False) -> list[SessionInfo]:
+        """Destroy the key of the session, so that nobody can read what was said in it, in no copy made from then on.
+
+        Its agent is stopped, and the session deleted, first. That it was forgotten, when, by whom and why is an event
+        of its stream, and the chain of digests is whole as before. What is forgotten cannot be brought back.
+
+        Args:
+            session_id: the session, which may have been deleted.
+            by: who wants it; a name that may stand in the log for good, as `why`.
+            why: what for.
+            family: whether all that would miss it are forgotten with it, in one step: branches of it, the session that
+                has called it, its children, and so on.
+
+        Returns:
+            The sessions that were forgotten now; none if it had been.
+
+        Raises:
+            SessionNotFoundError: there never was such a session.
+            SessionInUseError: others would miss it; the error names them.
+            SessionNotEncryptedError: it was recorded without keys, at least in part.
+        """
+        return self._do(commands.SessionForgetRequest(session_id=session_id, by=by, why=why, family=family))
+
+    def run(self, session_id: str) -> str:
+        """Start the session's agent, or find the one that is live, and return its id.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            ConfigurationError: the runtime has no environment for agents.
+        """
+        return self._do(commands.SessionRunRequest(session_id=session_id))
+
+    def messages(self, session_id: str) -> list[Message]:
+        """Return the session's messages: each question before its answer, in the order of the turns.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+        """
+        return self._do(commands.SessionMessagesRequest(session_id=session_id))
+
+    def turns(self, session_id: str) -> list[TurnInfo]:
+        """Return the session's turns in the order of their questions, each followed by those that go on with it.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+        """
+        return self._do(commands.SessionTurnsRequest(session_id=session_id))
+
+    def tool_calls(self, session_id: str) -> list[ToolCallInfo]:
+        """Return the calls of tools that answers have asked for, in that order, and what has become of each.
+
+        Calls that the environment runs by itself are not among them.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+        """
+        return self._do(commands.SessionToolCallsRequest(session_id=session_id))
+
+    def usage(self, session_id: str) -> UsageInfo:
+        """Return what the session has used and what that cost, by model and by tool.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+        """
+        return self._do(commands.SessionUsageRequest(session_id=session_id))
+
+    def list(
+        self,
+        *,
+        container_id: str | None = None,
+        waiting: bool | None = None,
+        after: str | None = None,
+        limit: int = 100,
+        parent: str | None = None,
+    ) -> list[SessionInfo]:
+        """Return sessions, the newest first: a page of at most `limit`, 1 to 1000.
+
+        Child sessions are among them; their `parent` says who has called them.
+
+        Args:
+            container_id: only those of this container.
+            waiting: only those with a call that waits for a person; if False, only those without one.
+            after: the id of the last session of the page before; also if that was deleted since.
+            limit: how many to return at the most.
+            parent: only the children of this session.
+
+        Raises:
+            ContainerNotFoundError: there is no such container.
+            SessionNotFoundError: there never was a session with the id `after`, or there is no such parent.
+            InvalidInputError: the limit is out of range, or both a container and a parent are named.
+        """
+        return self._do(
+            commands.SessionPageRequest(
+                container_id=container_id, waiting=waiting, after=after, limit=limit, parent=parent
+            )
+        )
+
+
+class Agents(_Facade):
+    """Agents: live runs of sessions. `runtime.agents`."""
+
+    def get(self, agent_id: str) -> AgentInfo | None:
+        """Return the agent; None unless it is live."""
+        return self._do(commands.AgentGetRequest(agent_id=agent_id))
+
+    def pending(self, agent_id: str | None = None, *, session_id: str | None = None) -> list[PendingCall]:
+        """Return the calls that wait for a person, those first that were asked for first.
+
+        Those of all sessions, with a live agent or without, or of the one session that is named, or that the agent
+        runs, with those of its children and of theirs: `path` says from where a child was called. They wait for as long
+        as it takes, through restarts too.
+
+        Raises:
+            AgentNotFoundError: no live agent has this id.
+            SessionNotFoundError: there is no such session.
+            InvalidInputError: both an agent and a session are named.
+        """
+        return self._do(commands.AgentPendingRequest(agent_id=agent_id, session_id=session_id))
+
+    def approve(
+        self,
+        call_id: str | PendingCall,
+        *,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        arguments: JsonObject | None = None,
+        digest: str | None = None,
+        by: str | None = None,
+    ) -> str | None:
+        """Let a call run, and return the id of the turn in which it does.
+
+        A call that is given as `pending` told of it, or with its `digest`, runs only if it is still that call, under
+        the same policies. With `arguments`, which are a JSON object, it runs with these instead of its own, unless the
+        policies deny that; nothing runs then, and None is returned if other calls still wait. An agent is started
+        if the session has none. `by` says who approves, for the record.
+
+        Args:
+            call_id: the call, by its id or as `pending` told of it.
+            session_id: the session it is of, in case calls of several sessions have the same id.
+            agent_id: the same, by the live agent.
+            arguments: other arguments than the call's own.
+            digest: the `digest` of the `PendingCall` that was looked at.
+            by: who approves.
+
+        Raises:
+            CallNotPendingError: no such call waits for approval: it was decided already, say.
+            StaleApprovalError: the call, or the policies, are not those that the digest stands for.
+            ToolUnavailableError: the function behind the tool is not there; the call goes on waiting.
+            InvalidInputError: calls of several sessions have this id, or the arguments are no JSON object.
+            SessionNotFoundError: there is no such session.
+            AgentNotFoundError: no live agent has this id.
+            ConfigurationError: the runtime has no environment for agents.
+        """
+        id_, where = self._named(call_id, session_id, agent_id)
+        if digest is None and isinstance(call_id, PendingCall):
+            digest = call_id.digest or None
+        return self._do(
+            commands.AgentApproveRequest(
+                call_id=id_,
+                session_id=where,
+                agent_id=agent_id,
+                arguments=arguments,
+                digest=digest,
+                by=by,
+            )
+        )
+
+    def reject(
+        self,
+        call_id: str | PendingCall,
+        reason: str = "",
+        *,
+        resume: bool = True,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        by: str | None = None,
+    ) -> str | None:
+        """Refuse a call, or to answer a question; the model is told so, with the reason, once no other call waits.
+
+        Return the id of the turn that goes on, or None if there is none: because other calls still wait, or because
+        `resume` is false, which gives up all calls of the answer and has the model not asked again.
+
+        Raises:
+            CallNotPendingError: no such call waits for a person.
+            InvalidInputError: calls of several sessions have this id, or the reason is no text.
+            SessionNotFoundError: there is no such session.
+            AgentNotFoundError: no live agent has this id.
+            ConfigurationError: the runtime has no environment for agents.
+        """
+        id_, where = self._named(call_id, session_id, agent_id)
+        return self._do(
+            commands.AgentRejectRequest(
+                call_id=id_, reason=reason, resume=bool(resume), session_id=where, agent_id=agent_id, by=by
+            )
+        )
+
+    def respond(
+        self,
+        call_id: str | PendingCall,
+        value: Json,
+        *,
+        session_id: str | None = None,
+        agent_id: str | None = None,
+        by: str | None = None,
+    ) -> str | None:
+        """Answer the question that a call asks: with text, with one of its options, or with a list of them if `multi`.
+
+        Options are named by their values or labels. Return the id of the turn that goes on, or None while other calls
+        still wait.
+
+        Raises:
+            CallNotPendingError: no such call asks a question.
+            InvalidAnswerError: the question does not take this answer.
+            InvalidInputError: calls of several sessions have this id, or the answer is no JSON value.
+            SessionNotFoundError: there is no such session.
+            AgentNotFoundError: no live agent has this id.
+            ConfigurationError: the runtime has no environment for agents.
+        """
+        id_, where = self._named(call_id, session_id, agent_id)
+        return self._do(
+            commands.AgentRespondRequest(call_id=id_, value=value, session_id=where, agent_id=agent_id, by=by)
+        )
+
+    def schedule(
+        self,
+        session_id: str,
+        content: Content,
+        *,
+        at: datetime | None = None,
+        every: float | None = None,
+        until: datetime | None = None,
+    ) -> Schedule:
+        """Have a message come to a session at a time, or again and again, and return the schedule.
+
+        It is in the log when this returns, and survives restarts. When its time has come it is accepted as any message
+        is, and an agent is started if the session has none. Times that are missed while nothing runs come once, marked
+        as `late` in the event `schedule_fired`.
+
+        Args:
+            session_id: the session.
+            content: the message: text or content blocks, as for `receive`.
+            at: when it comes, with a time zone; one that has passed comes at once.
+            every: seconds between two messages, 1 or more. The first comes `at`, or after so many seconds.
+            until: none comes after this time.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+            InvalidMessageError: as for `receive`.
+            InvalidInputError: neither `at` nor `every` is given, a time has no time zone, or `until` is too early.
+        """
+        return self._do(
+            made(
+                commands.AgentScheduleRequest,
+                session_id=session_id,
+                content=plain_content(content),
+                at=at,
+                every=every,
+                until=until,
+            )
+        )
+
+    def schedules(self, session_id: str | None = None) -> list[Schedule]:
+        """Return the messages that are to come, those first that come first: to all sessions, or to one.
+
+        Raises:
+            SessionNotFoundError: there is no such session.
+        """
+        return self._do(commands.AgentSchedulesRequest(session_id=session_id))
+
+    def cancel_schedule(self, schedule_id: str) -> bool:
+        """Have no message of the schedule come any more; False if there is no such schedule, or none is to come."""
+        return self._do(commands.AgentCancelScheduleRequest(schedule_id=schedule_id))
+
+    def list(self) -> list[AgentInfo]:
+        """Return the live agents in the order in which they started."""
+        return self._do(commands.AgentListRequest())
+
+    def receive(self, agent_id: str, message: Content, *, output: OutputType | None = None) -> str:
+        """Accept a message for the agent and return the id of the turn that will answer it.
+
+        It is text, or a list of content blocks, such as `ImageBlock.from_bytes(…)`, or of their plain mappings.
+        The message is durable when this returns. A busy agent takes it up after those before it. `output` is what the
+        answer must be: a type, or the JSON Schema of an object; None: what the image says.
+
+        Raises:
+            AgentNotFoundError: no live agent has this id.
+            ConfigurationError: no answer could be held to the output.
+            InvalidMessageError: the message is blank, larger than 10 MiB, not valid Unicode, or has a block that the
+                Messages API does not take from users.
+        """
+        return self._do(
+            made(
+                commands.MessageSendRequest,
+                agent_id=agent_id or "",
+                content=plain_content(message),
+                output=spec_of(output),
+            )
+        ).turn_id
+
+    def interrupt(self, agent_id: str) -> None:
+        """End the agent's turn, if there is one, as interrupted. The part of the answer that there is, is kept."""
+        self._do(commands.AgentInterruptRequest(agent_id=agent_id))
+
+    def destroy(self, agent_id: str) -> None:
+        """End the agent, if it is live, and its turn. The session stays, and can be run again."""
+        self._do(commands.AgentDestroyRequest(agent_id=agent_id))
+
+    def _named(self, call: object, session_id: str | None, agent_id: str | None) -> tuple[str, str | None]:
+        """Return the id of the call that is meant, and in which session it is, unless the agent tells that."""
+        if isinstance(call, str):
+            return call, session_id
+        if not isinstance(call, PendingCall):
+            raise InvalidInputError(f"a call is named by its id, or is a PendingCall; it is no {type(call).__name__}")
+        if agent_id is not None:
+            agent = self.get(agent_id)
+            where = None if agent is None else agent.session_id
+        elif session_id is not None:
+            where = session_id
+        elif self._do(commands.SessionGetRequest(session_id=call.session_id)) is None:
+            raise CallNotPendingError(call.id)
+        else:
+            where = call.session_id
+        if where not in (None, call.session_id):
+            self.pending(agent_id, session_id=session_id)  # or raise why there can be none
+            raise InvalidInputError(f"call {call.id!r} was told of session {call.session_id!r}, and not of {where!r}")
+        return call.id, call.session_id if agent_id is None else session_id
+
+
+class Events(Observable[Registration]):
+    """What happens, as it becomes durable. `runtime.events`."""
+
+    def __init__(self, feed: Feed, sweep: Callable[[], Compacted], check: Callable[[], None]) -> None:
+        self._feed = feed
+        self._sweep = sweep
+        self._check = check
+
+    def register(self, type: str | None, handler: Handler, session_id: str | None) -> Registration:  # noqa: A002 - as there
+        """See `Observable.register`."""
+        self._check()
+        return self._feed.handlers.add(type, handler, session_id)
+
+    def subscribe(
+        self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False
+    ) -> Following:
+        """Follow a session under a name: what it was told, then what it is told, each event once and in order.
+
+        It begins behind the cursor `after`; without it behind what was acknowledged under this name, in this session;
+        or else with the first event. What is acknowledged is kept, also when the runtime is closed. With `auto_ack`,
+        events are acknowledged by themselves, many at a time, when one behind them is asked for.
+
+        Raises:
+            SessionNotFoundError: no session has this id, or had it. One that was deleted can be followed to its end.
+            InvalidInputError: `after` is no cursor of the session; the client id is blank, or no text.
+            StorageError: the log cannot be read.
+            RuntimeClosedError: the runtime is closed.
+        """
+        self._check()
+        return self._feed.subscribe(session_id, check_text("the client id", client_id), after, auto_ack=auto_ack)
+
+    @overload
+    def stream(self, session_id: str, after: int = 0) -> Following: ...
+    @overload
+    def stream(
+        self, session_id: str, after: int | Mapping[str, int] = 0, *, children: Literal[True]
+    ) -> FamilyStream: ...
+    def stream(
+        self, session_id: str, after: int | Mapping[str, int] = 0, *, children: bool = False
+    ) -> Following | FamilyStream:
+        """Follow a session without a name: as `subscribe` does, from behind the cursor `after` on.
+
+        With `children`, those of its child sessions come, too: of those that start behind `after`, and of those that
+        `after` names, as a mapping of ids of sessions to cursors, such as the `cursors` of an earlier stream.
+        """
+        self._check()
+        if children:
+            return FamilyStream(
+                lambda id_, at: self._feed.subscribe(id_, None, at), session_id, cursors_of(session_id, after)
+            )
+        return self._feed.subscribe(session_id, None, check_cursor("`after`", after))
+
+    def compact(self) -> Compacted:
+        """Do now what is done from time to time: let go of what the runtime's `Retention` does not keep.
+
+        Raises:
+            StorageError: the log cannot be read or written; what was let go of until then is gone.
+            RuntimeClosedError: the runtime is closed.
+        """
+        self._check()
+        return self._sweep()

@@ -1,0 +1,104 @@
+"""Forgets sessions: stops and deletes them, then destroys their keys together with the last event of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
+from typing import Protocol
+
+from reenact.actors.api.reading import ReadModel
+from reenact.actors.envelopes import segments_of
+from reenact.actors.idempotency import Askable, Attempt
+from reenact.actors.journal.api import Append, Derived
+from reenact.actors.session.actor import SessionActor
+from reenact.domain.errors import SessionInUseError, SessionNotEncryptedError, SessionNotFoundError
+from reenact.domain.messages import EPOCH
+from reenact.domain.operations.table import SessionForgetRequest
+from reenact.domain.session import announce as announcing
+from reenact.domain.session.commands import Delete
+from reenact.domain.session.state import KnownSession, Session, SessionForgotten
+
+_BLANK = Session()
+
+
+class ForgettingJournal(Protocol):
+    """A journal that has a key for each session, and can destroy it."""
+
+    def is_encrypted(self, stream: str) -> bool:
+        """Return whether all rows of the stream are encrypted, so that it can be forgotten."""
+        ...
+
+    def forget(self, steps: Sequence[Append]) -> int:
+        """Record the last steps of streams and destroy the data keys of these, together; returns the log's position."""
+        ...
+
+
+class Sessions(Protocol):
+    """What is needed of the runtime's operations."""
+
+    now: Callable[[], int]
+
+    def read(self) -> ReadModel:
+        """Return the tables, once they have reached what the log holds now."""
+        ...
+
+    def actor_of(self, session_id: str) -> Askable:
+        """Return a reference to the session's actor."""
+        ...
+
+
+def forget(
+    sessions: Sessions, journal: ForgettingJournal, request: SessionForgetRequest, attempt: Attempt
+) -> list[str]:
+    """Forget a session, or all that belong together with it; return which were forgotten now.
+
+    Raises:
+        SessionNotFoundError: there never was such a session.
+        SessionInUseError: others would miss it.
+        SessionNotEncryptedError: one of them was recorded without keys, at least in part.
+    """
+    found = dict(_found(sessions.read(), request.session_id, family=request.family))
+    for id_, known in found.items():
+        if not journal.is_encrypted(SessionActor.stream(id_)):
+            raise SessionNotEncryptedError(id_)
+        if known.deleted_at is None:
+            # Without the id of the request: what is carried out once is the whole, which does no harm twice.
+            sessions.actor_of(id_).ask(Delete(session_id=id_, at=sessions.now()), attempt.timeout)
+    if found.keys() != dict(_found(sessions.read(), request.session_id, family=request.family)).keys():
+        return forget(sessions, journal, request, attempt)  # one more came meanwhile
+    if found:
+        journal.forget([_last_step(id_, known, request, sessions.now()) for id_, known in found.items()])
+    return list(found)
+
+
+def _found(model: ReadModel, session_id: str, *, family: bool) -> Iterator[tuple[str, KnownSession]]:
+    """Yield the sessions that are to be forgotten."""
+    ids = [session_id]
+    for id_ in ids:
+        known = model.known_session(id_)
+        if known is None:
+            raise SessionNotFoundError(id_)
+        if known.forgotten_at is not None:
+            continue
+        kin = model.kin(id_)
+        if kin and not family:
+            raise SessionInUseError(id_, kin)
+        ids += (one for one in kin if one not in ids)
+        yield id_, known
+
+
+def _last_step(session_id: str, known: KnownSession, request: SessionForgetRequest, now: int) -> Append:
+    event = SessionForgotten(
+        session_id,
+        known.container_id,
+        known.image_id,
+        known.image_revision,
+        (known.created_at - EPOCH) // timedelta(microseconds=1),
+        request.by,
+        request.why,
+        deleted=known.deleted_at is not None,
+    )
+    needs = announcing.needed(_BLANK, (event,))
+    heard = segments_of(announcing.announce(session_id, needs, (event,)), now)
+    kept = Derived(announcing.TODAY, needs.stored(), heard)
+    return Append(SessionActor.stream(session_id), None, now, (event,), kept)

@@ -1,0 +1,199 @@
+"""Carries out requests: for a facade, or by the command protocol, which publishes a request and its response."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Final, TypeVar
+
+import msgspec
+
+from reenact.actors.api.approvals import ApprovalOperations
+from reenact.actors.api.operations import RuntimeOperations
+from reenact.actors.envelopes import enveloped, flat, is_response
+from reenact.actors.feed.hub import Feed
+from reenact.actors.idempotency import Attempt, InFlightRequest, InFlightRequests
+from reenact.actors.journal.api import Remembered, Segment
+from reenact.domain.content import plain_content
+from reenact.domain.errors import (
+    InvalidInputError,
+    LogUnusableError,
+    ReenactError,
+    RequestReusedError,
+    RequestTimeoutError,
+    UnknownCommandError,
+)
+from reenact.domain.idempotency import IdempotencyKey, digest_of
+from reenact.domain.messages import check_text
+from reenact.domain.operations import table as asked
+from reenact.domain.operations.checks import checked
+from reenact.domain.plain import seconds_of
+from reenact.domain.stream.events import Context, Envelope
+
+R = TypeVar("R")
+_REMEMBERED: Final[Mapping[type[asked.Request[object]], object]] = {
+    asked.ImageRegisterRequest: tuple[str, int],
+    asked.MessageSendRequest: tuple[Context, dict[str, str]],
+}
+"""What is remembered of an answer, where it is not the result: an id and a revision; the context and the result."""
+
+
+class Requests:
+    """Carries out requests, those that bear an id and change something once. Thread-safe."""
+
+    def __init__(self, do: RuntimeOperations, feed: Feed) -> None:
+        self._do = do
+        approvals = ApprovalOperations(do)
+        self._operations = SimpleNamespace()
+        for name in asked.REQUESTS:
+            operation = name.removesuffix("_request")
+            setattr(self._operations, name, getattr(do, operation, None) or getattr(approvals, operation))
+        self._feed = feed
+        self._in_flight = InFlightRequests()
+
+    def __call__(self, request: asked.Request[R], attempt: Attempt | None = None) -> R:
+        """Return the result of the request, or raise why it is not carried out. Nothing of it is published."""
+        operation: Callable[..., R] = getattr(self._operations, request.event_type)
+        return self._carry_out(request, attempt or Attempt(), operation)
+
+    async def receive(self, request: asked.MessageSendRequest) -> asked.Sent | None:
+        """Do the same without blocking the event loop; return None if that takes a thread."""
+        self._do.check_open()
+        sent = checked(request)
+        return None if sent is None else await self._do.receive(sent)
+
+    def request(self, type: str, data: Mapping[str, object], timeout: float | None) -> Envelope[asked.Response]:  # noqa: A002
+        """Carry out the request and return its response, which is published too.
+
+        Raises:
+            UnknownCommandError: there is no such request.
+            InvalidInputError: the data does not fit it.
+            RequestReusedError: the request's id was used for another request.
+            RequestTimeoutError: no answer within `timeout` seconds.
+            ReenactError: what the facade's method raises; a response that says so is published first.
+        """
+        self._do.check_open()
+        request, timeout = _read(type, data), seconds_of(timeout)
+        if request.request_id is None or not request.changes:
+            request_id = request.request_id or self._do.new_id("req")
+            return self._respond(msgspec.structs.replace(request, request_id=request_id), Attempt(timeout))
+        key = IdempotencyKey(request.request_id, digest_of(type, request))
+        with self._in_flight.attempt(key, timeout) as attempt:
+            remembered = self._remembered(key)
+            if remembered is None:
+                return self._respond(request, attempt)
+            return self._respond_again(request, self._say(request), remembered)
+
+    def _carry_out(self, request: asked.Request[object], attempt: Attempt, operation: Callable[..., R]) -> R:
+        if request.changes:
+            self._do.check_open()
+        sound = checked(request)
+        if sound is None:
+            absent: R = msgspec.convert(request.absent, request.result)
+            return absent
+        return operation(sound, attempt) if request.changes else operation(sound)
+
+    def _respond(self, request: asked.Request[object], attempt: Attempt) -> Envelope[asked.Response]:
+        """Carry the request out, and answer it."""
+        context = self._say(request)
+        try:
+            if isinstance(request, asked.MessageSendRequest):  # answered together with what it brings about
+                sent = self._carry_out(request, attempt, self._do.answer)
+                if isinstance(sent, Segment):
+                    return self._open(sent)
+                result: object = sent
+                context = _of_turn(context, sent)
+            else:
+                result = self(request, attempt)
+        except ReenactError as error:
+            if isinstance(attempt, InFlightRequest) and not isinstance(error, RequestTimeoutError):
+                # It may have been carried out all the same, such as by another process on the same log.
+                remembered = self._remembered(attempt.key)
+                if remembered is not None:
+                    return self._respond_again(request, context, remembered)
+            self._answer(request, context, error=asked.refusal_of(error))
+            raise
+        return self._answer(request, context, result)
+
+    def _remembered(self, key: IdempotencyKey) -> Remembered | None:
+        """Return the request if it has been carried out, or raise `RequestReusedError` if its id was used already."""
+        remembered = self._do.remembered(key.id)
+        if remembered is not None and remembered.digest != key.digest:
+            raise RequestReusedError(key.id)
+        return remembered
+
+    def _respond_again(
+        self, request: asked.Request[object], context: Context, remembered: Remembered
+    ) -> Envelope[asked.Response]:
+        """Answer the request as it was answered when it was carried out."""
+        try:
+            kind = _REMEMBERED.get(type(request), request.result)
+            result = msgspec.msgpack.decode(remembered.note, type=kind)
+        except (msgspec.MsgspecError, UnicodeError) as damaged:
+            msg = f"what is remembered of the answer to request {remembered.id!r} is damaged ({damaged})"
+            raise LogUnusableError(f"{msg}; restore a copy of the log, or ask under another id") from damaged
+        if isinstance(request, asked.ImageRegisterRequest):
+            result = self._do.image_at(*result)
+        elif isinstance(request, asked.MessageSendRequest):
+            context, result = result
+        return self._answer(request, context, result)
+
+    def _say(self, request: asked.Request[object]) -> Context:
+        """Publish the request, and return its context."""
+        context = context_of(request, request.request_id)
+        self._feed.say(self._do.now(), request, flat(context))
+        return context
+
+    def _answer(
+        self,
+        request: asked.Request[object],
+        context: Context,
+        result: object = None,
+        error: asked.CommandError | None = None,
+    ) -> Envelope[asked.Response]:
+        """Publish the response to the request, and return it."""
+        response = asked.response_to(request.event_type)(
+            request_id=request.request_id or "", result=msgspec.to_builtins(result), error=error
+        )
+        return self._open(self._feed.say(self._do.now(), response, flat(context)))
+
+    def _open(self, published: Segment) -> Envelope[asked.Response]:
+        (entry,) = published.entries
+        response = enveloped(entry, Context(**published.context), None, None, self._do.new_id)
+        assert is_response(response)  # nothing else is published here
+        return response
+
+
+def context_of(data: Mapping[str, object] | asked.Request[object], request_id: str | None) -> Context:
+    """Return the context of a request that has this data, and of its response."""
+    names = ("container_id", "image_id", "session_id", "agent_id")
+    about = {name: value for name in names if isinstance(value := data.get(name), str)}
+    return Context(**about, correlation_id=request_id)
+
+
+def _of_turn(context: Context, sent: asked.Sent) -> Context:
+    return msgspec.structs.replace(context, session_id=sent.session_id, agent_id=sent.agent_id, turn_id=sent.turn_id)
+
+
+def _read(type_: object, given: object) -> asked.Request[object]:
+    kind = asked.REQUESTS.get(type_) if isinstance(type_, str) else None
+    if kind is None:
+        raise UnknownCommandError(type_, asked.REQUESTS)
+    try:
+        data = msgspec.convert(given, dict[str, object])
+    except (msgspec.ValidationError, ValueError):
+        raise InvalidInputError(
+            f"the data of a request is a mapping by the names of its fields, not {type(given).__name__}"
+        ) from None
+    if kind is asked.MessageSendRequest and "content" in data:
+        data["content"] = plain_content(data["content"])
+    unknown = next((name for name in data if name not in kind.__struct_fields__), None)
+    if unknown is not None:
+        raise InvalidInputError(f"{type_} has no field {unknown!r}; it has {', '.join(kind.__struct_fields__)}")
+    try:
+        request = msgspec.convert(data, kind, from_attributes=True)
+    except (msgspec.ValidationError, TypeError, ValueError) as wrong:
+        raise InvalidInputError(f"the data of {type_} does not fit: {wrong}") from None
+    if request.request_id is not None:
+        check_text("the request's id", request.request_id)
+    return request

@@ -1,0 +1,1 @@
+"""The session actor, and its side of the environment."""

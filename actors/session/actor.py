@@ -1,0 +1,853 @@
+"""The session actor: records what is decided about a session and its agent, and drives the agent's environment."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from functools import partial
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from reenact.actors.envelopes import enveloped, flat, segments_of
+from reenact.actors.environment.api import ChecksTools, Environment
+from reenact.actors.idempotency import remembered
+from reenact.actors.journal.api import Derived, Entry, Journal, Kept, Remembered, Segment
+from reenact.actors.journal.lock import Owner, StreamLocks
+from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin, Postponed, Timer
+from reenact.actors.session.turn_stream import Channel, TurnStream, published_of
+from reenact.domain.children import ChildStarted
+from reenact.domain.errors import MessageRefusedError, ReenactError, SessionLockedError, ShardMovedError
+from reenact.domain.guards import GuardChecked, Guards, of_point, refusal_in
+from reenact.domain.history.causes import cause_of
+from reenact.domain.idempotency import IdempotentCommand
+from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import Said, instant, is_blank
+from reenact.domain.operations.table import MessageSendRequest, Response, response_to
+from reenact.domain.session import announce as announcing
+from reenact.domain.session import child_turns as family
+from reenact.domain.session import decide as deciding
+from reenact.domain.session import state as states
+from reenact.domain.session.agent import Failure, HandoverRequested, SoFar, TurnContinued
+from reenact.domain.session.branching import waiting
+from reenact.domain.session.commands import (
+    Approve,
+    BeginChild,
+    BranchSession,
+    CancelSchedule,
+    Compress,
+    CreateSession,
+    Delete,
+    Finish,
+    FireSchedule,
+    GiveUpChildren,
+    Interrupt,
+    PassAnswer,
+    Receive,
+    Reject,
+    Report,
+    ReportChild,
+    Respond,
+    Resume,
+    Run,
+    ScheduleMessage,
+    SessionCommand,
+    Stop,
+    Switch,
+)
+from reenact.domain.session.guarding import Question, questions
+from reenact.domain.session.schedules import SECOND, Schedule
+from reenact.domain.session.state import (
+    SNAPSHOT_VERSION,
+    BranchPoint,
+    Session,
+    SessionBranched,
+    SessionCreated,
+    SessionEvent,
+    SessionInfo,
+    evolve,
+    for_model,
+    kept,
+    reading,
+    taken_from,
+)
+from reenact.domain.session.turns import BUDGET, TOOL_USE, Decided, output_of
+from reenact.domain.stream import events as heard_events
+from reenact.domain.stream.events import Context, Envelope, EventData
+from reenact.domain.tools import Handover
+
+logger = logging.getLogger("reenact.session")
+LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
+Recovery: TypeAlias = Literal["close", "resume"]
+Reply: TypeAlias = str | bool | SessionInfo | Schedule | Segment | ReportChild | None
+
+
+class Nodes(Protocol):
+    """Where sessions are when the log has several nodes."""
+
+    def may_start(self, stream: str) -> bool:
+        """Return whether the session is to be on this node."""
+        ...
+
+    def epoch_of(self, stream: str) -> int | None:
+        """Return the epoch that the session is to be written in; None if it is not this node's."""
+        ...
+
+    def was_found(self, stream: str) -> bool:
+        """Return whether a crash has left the session behind before this node began."""
+        ...
+
+
+class Ports(Protocol):
+    """What a session needs of the runtime it lives in."""
+
+    recovery: Recovery
+    journal: Journal
+    locks: StreamLocks | None
+    """Which sessions are this process's, if others write the log, too."""
+    nodes: Nodes | None
+    """Which sessions are on this node, if the log has several."""
+
+    def now(self) -> int:
+        """Return the time in microseconds since 1970-01-01 UTC."""
+        ...
+
+    def new_id(self, prefix: str, /) -> str:
+        """Return a new id."""
+        ...
+
+    def make_environment(self, session: Session, agent_id: str) -> Environment:
+        """Return a new environment for the agent, not yet connected."""
+        ...
+
+    def rules(self, session: Session) -> Rules:
+        """Return what holds for the loop of the session's agent, in an environment that runs tools."""
+        ...
+
+    def ask_guards(
+        self,
+        asked: Sequence[Question],
+        then: Callable[[tuple[GuardChecked, ...]], None],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        """Ask guards, on other threads, and tell what they have said; or `fail` if nobody will."""
+        ...
+
+    def newest_revision(self, image_id: str) -> int:
+        """Return the newest revision of the image, or raise `ImageNotFoundError`."""
+        ...
+
+    def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
+        """Send a command to the session; call `then` when it has been dealt with, in whatever way."""
+        ...
+
+    def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "") -> None:
+        """Send a command to a session of the same family, again while the log fails; its reply goes to `back_to`."""
+        ...
+
+    def mark_of(self, session_id: str, version: int) -> tuple[int, int, str]:
+        """Return the version, the last cursor of the session's feed, and the digest of the record of its event."""
+        ...
+
+    def request(self, type: str, data: Mapping[str, object], timeout: float) -> Envelope[Response]:  # noqa: A002
+        """Carry out a request of the command protocol."""
+        ...
+
+    def spawn(self, work: Coroutine[object, object, None]) -> object:
+        """Run the coroutine on the outside loop."""
+        ...
+
+    def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
+        """Take note that the agent is live; `responding` tells the turn in which its answer's text has begun."""
+        ...
+
+    def agent_is_known(self, agent_id: str) -> bool:
+        """Return whether the agent was started by this runtime and has not been stopped since."""
+        ...
+
+    def log_fails(self, session_id: str, error: Exception) -> None:
+        """Take note that the session could not be recorded; wake it up again after a while."""
+        ...
+
+    def log_works(self, session_id: str) -> None:
+        """Take note that the session was recorded."""
+        ...
+
+    def agent_ends(self, agent_id: str) -> None:
+        """Take note that the agent is live no more."""
+        ...
+
+
+def _origin(begins: SessionCommand | SessionEvent) -> Origin | None:
+    match begins:
+        case BranchSession() | SessionBranched():
+            return Origin(begins.origin, begins.version, begins.digest)
+        case _:
+            return None
+
+
+def timers(session: Session) -> tuple[Timer[SessionCommand], ...]:
+    """Return what a session waits for: messages that are to come, and what `_of_family` says."""
+    waits = _of_family(session)
+    if not session.schedules:
+        return waits
+    to_come: tuple[Timer[SessionCommand], ...] = tuple(
+        Timer(one.due, FireSchedule(schedule_id=one.id, due=one.due)) for one in session.schedules
+    )
+    return (*waits, *to_come)
+
+
+def _of_family(session: Session) -> tuple[Timer[SessionCommand], ...]:
+    """Return the end of children that were interrupted, or of the budget's seconds."""
+    if session.interrupted is not None:
+        until = session.interrupted.at + family.patience(session)
+        return (Timer(until, GiveUpChildren(at=until)),)
+    deadline = None if session.budget is None else family.deadline(session)
+    return () if deadline is None else (Timer(deadline, family.interrupting(BUDGET, deadline)),)
+
+
+def _check_passed(checked: Sequence[GuardChecked]) -> None:
+    refusal = refusal_in(checked)
+    if refusal is not None:
+        raise MessageRefusedError(refusal.name, refusal.reason)
+
+
+class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
+    """One session: decides, records, believes; then lets the environment act."""
+
+    category = "session"  # the stream is also the topic of the session's feed
+    initial = Session()
+    decide = staticmethod(deciding.decide)
+    evolve = staticmethod(states.evolve)
+    origin = staticmethod(_origin)
+    timers = staticmethod(timers)
+    snapshot_every = 500
+    snapshot_version = SNAPSHOT_VERSION
+    snapshot_type = msgspec.Raw
+    to_snapshot = staticmethod(kept)
+    from_snapshot = staticmethod(taken_from)
+    cause = staticmethod(cause_of)  # pyright: ignore[reportAssignmentType]  # it needs no actor
+
+    def __init__(self, context: ActorContext, ports: Ports) -> None:
+        super().__init__(context)
+        self._ports = ports
+        self._environment: Environment | None = None
+        self._made: Environment | None = None
+        self._unmade: Failure | None = None
+        self._channel: Channel | None = None
+        self._heard: tuple[tuple[Context, EventData], ...] = ()
+        self._recorded_at = 0
+        self._rules: tuple[Rules, Rules] | None = None
+        self._published: tuple[str, SoFar] | None = None  # a turn, and its answer from before a crash
+
+    def on_start(self) -> None:
+        """Have the session, before its log is read: from now on no other process changes it.
+
+        Raises:
+            SessionLockedError: another process has it.
+        """
+        locks = self._ports.locks
+        if locks is not None and not locks.claim(self.context.stream):
+            owner = locks.owner_of(self.context.stream) or Owner(None)
+            raise SessionLockedError(self.context.id, owner.pid, owner.host)
+
+    def on_restored(self, state: Session) -> Session:
+        """Have the conversation read when somebody asks for it."""
+        return reading(state, self._conversation)
+
+    def on_recovered(self) -> Sequence[SessionCommand]:
+        """Go on with the agent that the log says is live, or end it, as the runtime is configured."""
+        agent, turn = self.state.agent, self.state.turn
+        self._ask_family()
+        if agent is None:
+            if self.version:
+                self._leave_to_others()
+            return ()
+        at = self._ports.now()
+        published = SoFar() if turn is None else published_of(self._ports.journal, self.context.stream, turn.id)
+        if self._ports.agent_is_known(agent.id):  # the log failed under this very agent, and can be read again
+            if self._revive(agent.id):
+                if turn is None:
+                    return ()
+                ended = published.stop_reason is not None or published.failure is not None
+                if self.state.round is not None or not ended:  # the answer that began a round has had its end
+                    published = msgspec.structs.replace(published, failure=LOST, untold=True)
+                return (Finish(turn_id=turn.id, so_far=published, at=at),)
+        elif turn is None and self._comes_from_another_node() and self._revive(agent.id):
+            return ()
+        elif self._ports.recovery == "resume" and turn is not None and self._revive(agent.id):
+            if self.state.round is not None:
+                return (Resume(turn_id=turn.id, at=at),)
+            if published.stop_reason is not None or published.failure is not None:  # only its end was not recorded
+                self._published = turn.id, published
+                return (Finish(turn_id=turn.id, so_far=published, at=at),)
+            started = heard_events.TurnStarted(turn_id=turn.id, message_id=turn.message_id)
+            again = heard_events.StepStarted(turn_id=turn.id, step=turn.steps)
+            step = started if turn.steps == 1 else again
+            self._let_in(announcing.of_turn(self.state), step, responding=published.responding)
+            return ()
+        return (Stop(agent_id=agent.id, reason="crash", at=at, so_far=published),)
+
+    def evolve_all(self, state: Session, events: tuple[SessionEvent, ...]) -> Session:
+        """Return the session after the events."""
+        return events.after if isinstance(events, Decided) else super().evolve_all(state, events)
+
+    def prepare(self, command: SessionCommand) -> SessionCommand:
+        """Add what only the actor knows: the rules of the loop, and what has come in of the answer that would end."""
+        match command:
+            case CreateSession() | Switch() | ScheduleMessage() | CancelSchedule():
+                return command
+            case BeginChild():
+                self._make_child(command)
+                return command
+            case ReportChild():
+                command = family.received(self.state, command, self._ports.new_id)
+                if command.agent_id and self._made is None:
+                    self._made = self._ports.make_environment(self.state, command.agent_id)
+            case FireSchedule():
+                command = self._fired(command)
+            case BranchSession():
+                new_id = self._ports.new_id
+                ids = tuple((new_id("trn"), new_id("msg")) for _ in waiting(self.state, command.edit))
+                image, revision = command.image_id, command.image_revision
+                if not image:
+                    image, revision = self.state.image_id, self.state.image_revision
+                command = msgspec.structs.replace(
+                    command, ids=ids, results_id=new_id("msg"), image_id=image, image_revision=revision
+                )
+                return command if command.edit is None else self._guarded_edit(command)
+            case Interrupt() | Stop() | Delete() if self._ends_turn(command):
+                so_far = self._so_far(command.so_far)
+                command = msgspec.structs.replace(command, so_far=so_far)
+            case Run() if self.state.agent is None and self.state.id is not None and not self.state.deleted:
+                if self._made is None:
+                    self._made = self._ports.make_environment(self.state, command.agent_id)
+            case Approve():
+                self._check_tool(command.call_id)
+            case _:
+                pass
+        if isinstance(command, Interrupt | Stop | Delete) and self.state.turn is None and self.state.round is None:
+            return command
+        command = self._with_rules(command)
+        guards = self._current_rules().guards
+        return command if guards is None else self._guarded(command, guards)
+
+    def announce(
+        self,
+        command: SessionCommand,
+        before: Session,
+        events: tuple[SessionEvent, ...],
+        after: Session,
+        recorded_at: int,
+    ) -> tuple[Kept, tuple[Segment, ...]]:
+        """Return what the session's feed says, which is derived from the events whenever it is read, and the response.
+
+        That may not come later than what it brings about.
+        """
+        needs = announcing.needed(before, events)
+        self._heard = tuple(announcing.announce(self.context.id, needs, events))
+        self._recorded_at = recorded_at
+        kept = Derived(announcing.TODAY, needs.stored(), segments_of(self._heard, recorded_at))
+        return kept, self._response(command, after, recorded_at)
+
+    def remember(
+        self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, recorded_at: int
+    ) -> Remembered | None:
+        """Return the request that the command carries out, with its answer."""
+        if not isinstance(command, IdempotentCommand) or command.once is None:
+            return None
+        if isinstance(command, Receive) and refusal_in(command.checked) is not None:
+            return None
+        answer: object
+        match command:
+            case Receive():
+                answer = self._told(command, after)
+            case Delete():
+                answer = True
+            case _:
+                answer = self._answer(command, events, after, recorded_at)
+        return remembered(command, answer, recorded_at)
+
+    def on_committed(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
+        """Let the environment act on what is durable now."""
+        self._ports.log_works(self.context.id)
+        heard, self._heard = self._heard, ()
+        continued = {event.turn_id for event in events if isinstance(event, TurnContinued)}
+        for context, data in heard:
+            match data:
+                case heard_events.AgentStarted():
+                    self._go_live(data.agent_id)
+                    self._pass_on(context, data)
+                case heard_events.TurnStarted() if data.turn_id in continued:
+                    self._enter(data.turn_id, context)  # it is not the model's turn yet
+                case heard_events.TurnStarted() | heard_events.StepStarted():
+                    self._let_in(context, data)
+                case heard_events.ToolStarted() if self.state.children and self._is_child(data.id):
+                    pass  # no tool runs
+                case heard_events.ToolStarted():
+                    if (handover := self._current_rules().handovers.get(data.name)) is not None:
+                        self._answer_handover(context.turn_id or "", data.id, handover)
+                        continue
+                    if self._channel is not None:
+                        self._channel.said = for_model(self.state)
+                        self._channel.turn_stream.expect(data.id)
+                    self._pass_on(context, data)
+                case heard_events.ImageChanged():
+                    self._rules = None
+                    self._change_environment()
+                    self._pass_on(context, data)
+                case heard_events.UserMessage():
+                    pass  # the environment hears it when its turn begins
+                case heard_events.AgentStopped():
+                    self._pass_on(context, data)
+                    self._disconnect()
+                    self._ports.agent_ends(data.agent_id)
+                    self._leave_to_others()
+                case _:
+                    self._pass_on(context, data)
+        if self.state.children or self.state.parent is not None:
+            self._tell_family(command, events)
+        if isinstance(command, PassAnswer):
+            self._tell_answer(command)
+
+    def reply(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> Reply:
+        """Return the agent's id, the turn's id or the response that was published, or the session that was created.
+
+        Raises:
+            MessageRefusedError: a guard has refused the message.
+        """
+        if isinstance(command, Receive):
+            _check_passed(command.checked)
+        return self._answer(command, events, self.state, self._recorded_at)
+
+    def on_lost(self, error: Exception) -> None:
+        """The log could not be written: let go of the environment; the next incarnation finds out how things stand."""
+        self._disconnect()
+        agent = self.state.agent
+        if isinstance(error, ShardMovedError):  # the next incarnation is at another node
+            logger.info("session %s: %s", self.context.id, error)
+            if agent is not None:
+                self._ports.agent_ends(agent.id)
+            return
+        logger.error("session %s could not be recorded: %s", self.context.id, error)
+        if agent is not None:
+            self._ports.log_fails(self.context.id, error)
+
+    def can_passivate(self) -> bool:
+        """A live agent stays: its environment may know more than the log."""
+        return self.state.agent is None
+
+    def can_leave(self) -> bool:
+        """Another node can go on with an agent that is at nothing, or waits for people."""
+        return self.state.turn is None
+
+    def on_stop(self) -> None:
+        """Let go of the environment, and of the session if no agent is live in it."""
+        self._disconnect()
+        agent, nodes = self.state.agent, self._ports.nodes
+        if agent is not None and nodes is not None and not nodes.may_start(self.context.stream):
+            self._ports.agent_ends(agent.id)  # it lives on at another node
+        if self._ports.locks is not None and self.state.agent is None:
+            self._ports.locks.release(self.context.stream)
+
+    def _make_child(self, command: BeginChild) -> None:
+        """Make the environment of a child that is to begin; if there is none to be had, its turn will say so."""
+        if self.state.id is not None or self._made is not None:
+            return
+        of_image = command.container_id, command.image_id, command.image_revision
+        created = SessionCreated(command.session_id, *of_image, command.parent, command.budget)
+        try:
+            self._made = self._ports.make_environment(evolve(Session(), created), command.agent_id)
+        except Exception as error:
+            logger.exception("agent %s cannot start: no environment could be made for it", command.agent_id)
+            self._unmade = Failure("environment_error", f"no environment could be made: {error}")
+
+    def _tell_family(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
+        """Tell children and parent what has become true for them."""
+        before, new_id, at = self.version - len(events), self._ports.new_id, self._ports.now()
+        for letter in family.letters(self.state, events, before, new_id=new_id, mark=self._mark, at=at):
+            self._ports.tell_kin(*letter)
+        if isinstance(command, Run | FireSchedule):
+            self._ask_family()
+
+    def _ask_family(self) -> None:
+        """Ask the children how they stand of which nobody has said how they ended; wake the parent, which asks, too."""
+        new_id, at = self._ports.new_id, self._ports.now()
+        for letter in family.questions(self.state, self._starts, new_id=new_id, mark=self._mark, at=at):
+            self._ports.tell_kin(*letter)
+
+    def _starts(self) -> dict[str, int]:
+        rows = self._ports.journal.read(self.context.stream)
+        return {row.event.child_id: row.version for row in rows if isinstance(row.event, ChildStarted)}
+
+    def _mark(self) -> tuple[int, int, str]:
+        return self._ports.mark_of(self.context.id, self.version)
+
+    def _is_child(self, call_id: str) -> bool:
+        return any(child.call_id == call_id for child in self.state.children)
+
+    def _comes_from_another_node(self) -> bool:
+        nodes = self._ports.nodes
+        return nodes is not None and not nodes.was_found(self.context.stream)
+
+    def _conversation(self) -> Sequence[Said]:
+        journal = self._ports.journal
+        return self.replay(journal.read(self.context.stream, after=-1), journal).conversation
+
+    def _leave_to_others(self) -> None:
+        """Leave memory once nothing waits here, so that another process may have the session."""
+        if self._ports.locks is not None:
+            self.ask_to_leave()
+
+    def _fired(self, command: FireSchedule) -> FireSchedule:
+        """Return the command with an agent if one is to be started, and can be; else the message waits for one."""
+        new_id, agent_id = self._ports.new_id, None
+        if self.state.agent is None:
+            agent_id = new_id("agt")
+            try:
+                self._made = self._made or self._ports.make_environment(self.state, agent_id)
+            except Exception:
+                logger.exception("no agent can be started for a message that is due in session %s", self.context.id)
+                agent_id = None
+        return msgspec.structs.replace(
+            command,
+            at=self._ports.now(),
+            agent_id=agent_id,
+            turn_id=new_id("trn"),
+            message_turn_id=new_id("trn"),
+            message_id=new_id("msg"),
+        )
+
+    def _ends_turn(self, command: Interrupt | Stop | Delete) -> bool:
+        """Return whether `decide` will end the turn under way, so that its answer must not grow any more."""
+        if isinstance(command, Delete):
+            return True
+        return self.state.agent is not None and command.agent_id in (None, self.state.agent.id)
+
+    def _check_tool(self, call_id: str) -> None:
+        """Raise `ToolUnavailableError` if an approval would be used up by a call that cannot run."""
+        call = None if self.state.round is None else self.state.round.call(call_id)
+        environment: object = self._environment
+        if call is None or call.stage != "waiting" or call.question is not None:  # a question is no approval
+            return
+        if any(agent.name == call.name for agent in self._current_rules().agents):  # no function is behind it
+            return
+        if isinstance(environment, ChecksTools):
+            environment.check_tool(call.name)
+
+    def _revive(self, agent_id: str) -> bool:
+        """Give an agent that the log says is live an environment again; False if there is none to be had."""
+        try:
+            environment = self._ports.make_environment(self.state, agent_id)
+        except Exception:
+            logger.exception("agent %s cannot go on: no environment could be made for it", agent_id)
+            return False
+        if self._connect(agent_id, environment) is not None:
+            return False
+        if self.state.turn is not None:  # results of its calls may come in before the next answer does
+            self._enter(self.state.turn.id, announcing.of_turn(self.state))
+        return True
+
+    def _guarded(self, command: SessionCommand, guards: Guards) -> SessionCommand:
+        """Return the command as guards leave it.
+
+        Raises:
+            Postponed: some are to be asked first.
+        """
+        if isinstance(command, Finish) and (passed := self._passing(command)) is not None:
+            return passed
+        asked = questions(self.state, command, guards)
+        if asked:
+            raise Postponed(partial(self._ask_guards, command, asked))
+        match command:
+            case Finish():
+                return self._finished(command)
+            case Interrupt() | Stop() | Delete() if guards.answer:
+                return msgspec.structs.replace(command, so_far=self._without_end(command.so_far))
+            case _:
+                pass
+        return command
+
+    def _guarded_edit(self, command: BranchSession) -> BranchSession:
+        """Return the command if the guards of the branch's image let the message pass that it is to begin with.
+
+        Raises:
+            Postponed: they are to be asked first.
+            MessageRefusedError: one refuses it.
+        """
+        image, revision = command.image_id, command.image_revision
+        branch = msgspec.structs.replace(self.state, image_id=image, image_revision=revision)
+        guards = self._ports.rules(branch).guards
+        asked = () if guards is None else questions(branch, command, guards)
+        if asked:
+            raise Postponed(partial(self._ask_guards, command, asked))
+        _check_passed(command.checked)
+        return command
+
+    def _ask_guards(
+        self,
+        command: SessionCommand,
+        asked: Sequence[Question],
+        again: Callable[[object], None],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        def then(checked: tuple[GuardChecked, ...]) -> None:
+            at = self._ports.now()
+            match command:
+                case Receive() if refusal_in(checked) is not None:  # the log has the verdict alone
+                    again(msgspec.structs.replace(command, checked=(*command.checked, *checked), content=(), at=at))
+                case BranchSession() | Receive() | Finish() | Approve():
+                    again(msgspec.structs.replace(command, checked=(*command.checked, *checked), at=at))
+                case _:
+                    again(command)
+
+        self._ports.ask_guards(asked, then, fail)
+
+    def _passing(self, command: Finish) -> PassAnswer | None:
+        """Return what has an answer heard that was withheld, if its guards have let it pass."""
+        of_answer, channel = of_point(command.checked, "answer"), self._channel
+        if not of_answer or refusal_in(of_answer) is not None or channel is None:
+            return None
+        if not channel.turn_stream.withholds(command.turn_id):
+            return None
+        return PassAnswer(turn_id=command.turn_id, at=command.at, checked=of_answer)
+
+    def _tell_answer(self, command: PassAnswer) -> None:
+        """Have the answer heard: what lets it pass is durable."""
+        so_far = None if self._channel is None else self._channel.turn_stream.publish(command.turn_id)
+        if so_far is not None:
+            self._finish(command.turn_id, so_far)
+
+    def _finished(self, command: Finish) -> Finish:
+        """Return the end of an answer of which nothing is withheld any more; one that is refused says nothing."""
+        so_far, stream = command.so_far, None if self._channel is None else self._channel.turn_stream
+        if refusal_in(of_point(command.checked, "answer")) is not None:
+            if stream is not None and stream.withholds(command.turn_id):
+                so_far = stream.close(command.turn_id)
+            so_far = msgspec.structs.replace(so_far, content=())
+            return msgspec.structs.replace(command, so_far=so_far)
+        if stream is not None and is_blank(so_far.content):  # no guard is asked about nothing
+            stream.publish(command.turn_id)
+        return command
+
+    def _without_end(self, so_far: SoFar) -> SoFar:
+        """Return an answer that was complete, but no guard had let pass, as one that was cut short."""
+        passed = None if self.state.turn is None else self.state.turn.passed
+        if so_far.stop_reason is None or so_far.message_id == passed or is_blank(so_far.content):
+            return so_far
+        return msgspec.structs.replace(so_far, stop_reason=None, stop_sequence=None, stop_details=None)
+
+    def _so_far(self, given: SoFar) -> SoFar:
+        turn = self.state.turn
+        if turn is None or self._channel is None:
+            return given
+        if self._published is not None and self._published[0] == turn.id:
+            return self._published[1]
+        return self._channel.turn_stream.close(turn.id)
+
+    def _connect(self, agent_id: str, environment: Environment) -> Failure | None:
+        """Give the agent the environment; return why that failed, if it did."""
+        guards = self._current_rules().guards
+        turn_stream = TurnStream(
+            self.context.stream,
+            self.context.system.append_in_round,
+            self._ports.now,
+            self._ports.new_id,
+            finish=self._finish,
+            report=self._report,
+            compress=self._compress,
+            hold=guards is not None and guards.hold,
+        )
+        channel = Channel(turn_stream, self._ports.request, self._ports.spawn)
+        self._environment, self._channel = environment, channel
+        self._ports.agent_lives(agent_id, self.context.id, lambda: turn_stream.responding)
+        try:
+            environment.receptor.connect(turn_stream)
+            environment.effector.connect(channel)
+        except Exception as error:
+            logger.exception("the environment of session %s could not be connected", self.context.id)
+            self._disconnect()
+            return Failure("environment_error", f"the environment could not be connected: {error!r}")
+        return None
+
+    def _disconnect(self) -> None:
+        for environment in (self._environment, self._made):
+            if environment is not None:
+                try:
+                    environment.dispose()
+                except Exception:
+                    logger.exception("the environment of session %s could not be disposed of", self.context.id)
+        self._environment = self._made = self._channel = None
+
+    def _go_live(self, agent_id: str) -> None:
+        made, self._made = self._made, None
+        failure, self._unmade = self._unmade, None
+        if made is not None:
+            failure = self._connect(agent_id, made)
+        if failure is not None:
+            self._end_agent(agent_id, failure)
+
+    def _change_environment(self) -> None:
+        """Give the live agent an environment of the image that the session is on now, in the place of its own."""
+        agent = self.state.agent
+        self._disconnect()
+        if agent is None:
+            return
+        try:
+            failure = self._connect(agent.id, self._ports.make_environment(self.state, agent.id))
+        except Exception as error:
+            logger.exception("agent %s cannot go on: no environment could be made for it", agent.id)
+            failure = Failure("environment_error", f"no environment could be made: {error!r}")
+        if failure is not None:
+            self._end_agent(agent.id, failure)
+
+    def _end_agent(self, agent_id: str, failure: Failure) -> None:
+        so_far = SoFar(failure=failure, untold=True)
+        stop = Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far)
+        self._ports.tell_session(self.context.id, stop)
+
+    def _answer_handover(self, turn_id: str, call_id: str, to: Handover) -> None:
+        """Answer a call that asks for a hand-over; nothing outside takes part in that."""
+        asked = None
+        try:
+            asked = HandoverRequested(to.image, self._ports.newest_revision(to.image), to.history, call_id)
+            result = f"{to.image} takes over when this turn ends, and answers what comes then."
+        except ReenactError as error:
+            result = f"There is no hand-over to {to.image}: {error}"
+        at = self._ports.now()
+        report = Report(turn_id=turn_id, call_id=call_id, result=result, is_error=asked is None, at=at, handover=asked)
+        self._ports.tell_session(self.context.id, report)
+
+    def _let_in(
+        self,
+        context: Context,
+        started: heard_events.TurnStarted | heard_events.StepStarted,
+        *,
+        responding: bool = False,
+    ) -> None:
+        channel, turn = self._channel, self.state.turn
+        if channel is None or turn is None or turn.id != started.turn_id:
+            return
+        self._published = None
+        channel.said = for_model(self.state)
+        channel.too_long = self._is_too_long()
+        channel.wanted = output_of(turn, self._current_rules())
+        channel.turn_stream.open(turn.id, flat(context), responding=responding)
+        if isinstance(started, heard_events.TurnStarted) and channel.wants(heard_events.UserMessage.event_type):
+            self._pass_on(context, heard_events.UserMessage(message=announcing.question_of(turn, channel.said[-1])))
+        self._pass_on(context, started)
+
+    def _enter(self, turn_id: str, context: Context) -> None:
+        if self._channel is not None:
+            self._channel.turn_stream.enter(turn_id, flat(context))
+
+    def _is_too_long(self) -> bool:
+        limit = self._current_rules().compress_at
+        return self.state.summarise or (limit is not None and self.state.context_tokens > limit)
+
+    def _current_rules(self) -> Rules:
+        if self._rules is None:
+            rules = self._ports.rules(self.state)
+            self._rules = rules, msgspec.structs.replace(rules, runs_tools=False)
+        return self._rules[self._channel is not None and not self._channel.runs_tools]
+
+    def _with_rules(self, command: SessionCommand) -> SessionCommand:
+        rules = self._current_rules()
+        match command:
+            case Receive() | Compress():
+                return msgspec.structs.replace(command, rules=rules)
+            case Finish() if command.so_far.stop_reason != TOOL_USE and self.state.round is None:
+                return msgspec.structs.replace(command, rules=rules)
+            case Run():
+                turn_id, results_id = self._ports.new_id("trn"), self._ports.new_id("msg")
+                return msgspec.structs.replace(command, rules=rules, turn_id=turn_id, results_id=results_id)
+            case _:
+                return msgspec.structs.replace(command, rules=rules, results_id=self._ports.new_id("msg"))
+
+    def _pass_on(self, context: Context, data: EventData) -> None:
+        channel = self._channel
+        if channel is not None and channel.wants(data.event_type):
+            entry = Entry(data.event_type, self._ports.now(), data)
+            channel.hear(enveloped(entry, context, None, None, self._ports.new_id))
+
+    def _finish(self, turn_id: str, so_far: SoFar) -> None:
+        self._ports.tell_session(self.context.id, Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
+
+    def _report(self, turn_id: str, told: heard_events.ToolResult) -> None:
+        report = Report(
+            turn_id=turn_id,
+            call_id=told.id or "",
+            result=told.result,
+            is_error=told.is_error,
+            at=self._ports.now(),
+        )
+        self._ports.tell_session(self.context.id, report)
+
+    def _compress(self, turn_id: str, told: heard_events.ContextCompressed, then: Callable[[], None]) -> None:
+        compress = Compress(
+            turn_id=turn_id,
+            summary=told.summary,
+            kept=told.kept,
+            usage=told.usage,
+            model=told.model,
+            at=self._ports.now(),
+        )
+        self._ports.tell_session(self.context.id, compress, then)
+
+    def _answer(self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, at: int) -> Reply:
+        match command:
+            case Switch():
+                return (after.image_id, after.image_revision) == (command.image_id, command.image_revision)
+            case ScheduleMessage():
+                return Schedule(
+                    id=command.schedule_id,
+                    session_id=command.session_id,
+                    content=command.content,
+                    at=instant(command.due),
+                    every=None if command.every is None else command.every / SECOND,
+                    until=None if command.until is None else instant(command.until),
+                    created_at=instant(at),
+                )
+            case CancelSchedule():
+                return bool(events)
+            case Run():
+                return None if after.agent is None else after.agent.id
+            case Approve() | Reject(resume=True) | Respond():
+                return next(
+                    (event.turn_id for event in events if isinstance(event, TurnContinued)),
+                    None if after.turn is None else after.turn.id,
+                )
+            case Receive(request_id=None):
+                return command.turn_id
+            case Receive():
+                return self._response(command, after, at)[0]
+            case BeginChild():
+                return None if events else family.reported(self.state, self._mark, self._ports.now())
+            case CreateSession() | BranchSession():
+                origin = None
+                if isinstance(command, BranchSession):
+                    origin = BranchPoint(session_id=command.origin, position=command.position, version=command.version)
+                return SessionInfo(
+                    id=command.session_id,
+                    container_id=command.container_id,
+                    image_id=command.image_id,
+                    image_revision=command.image_revision,
+                    created_at=instant(at),
+                    origin=origin,
+                )
+            case _:
+                return None
+
+    def _response(self, command: SessionCommand, after: Session, at: int) -> tuple[Segment, ...]:
+        if not isinstance(command, Receive) or command.request_id is None or refusal_in(command.checked) is not None:
+            return ()
+        context, result = self._told(command, after)
+        response = response_to(MessageSendRequest.event_type)(request_id=command.request_id, result=result)
+        return segments_of([(context, response)], at)
+
+    def _told(self, command: Receive, after: Session) -> tuple[Context, dict[str, str | None]]:
+        """Return what the response to a request that sends a message says, and of what."""
+        result = {"turn_id": command.turn_id, "agent_id": command.agent_id, "session_id": after.id}
+        request_id = command.request_id if command.once is None else command.once.id
+        context = msgspec.structs.replace(announcing.about(after), turn_id=command.turn_id, correlation_id=request_id)
+        return context, result

@@ -1,0 +1,449 @@
+"""An agent's side of its environment: the producer that the receptor emits to, the consumer that the effector hears.
+
+Deltas do not pass through `decide`. What the receptor emits is made regular, handed to the journal as entries of the
+session's feed, and gathered into the answer; only when the answer is complete, or has failed, is the session told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Final, Self
+
+import msgspec
+
+from reenact.actors.environment.api import Handler
+from reenact.actors.environment.failures import failure_on
+from reenact.actors.environment.incoming import checked
+from reenact.actors.journal.api import Append, Done, Entry, Journal, Outcome, Segment
+from reenact.domain.conversation import Conversation
+from reenact.domain.errors import InvalidInputError, ReenactError, RuntimeClosedError, UnknownEventTypeError, reading
+from reenact.domain.messages import Said
+from reenact.domain.operations.table import CATALOGUE, Response
+from reenact.domain.output import OutputSpec
+from reenact.domain.session.agent import Failure, SoFar
+from reenact.domain.stream.answer import Answer, gather
+from reenact.domain.stream.events import (
+    AgentStateChanged,
+    ContextCompressed,
+    Envelope,
+    EventData,
+    InputJsonDelta,
+    StepStarted,
+    StreamData,
+    StreamError,
+    TextDelta,
+    ThinkingDelta,
+    ToolCall,
+    ToolResult,
+    ToolStarted,
+    TurnStarted,
+)
+
+_TOLD: Final[frozenset[type[StreamData]]] = frozenset({ToolResult, ContextCompressed})
+"""The types of stream events that are commands to the session, and no part of an answer."""
+
+_CONTENT = TextDelta, ThinkingDelta, ToolCall, InputJsonDelta
+"""The types of stream events with content of an answer; the first of them is its first delta."""
+
+logger = logging.getLogger("reenact.environment")
+
+
+class TurnStream:
+    """Takes in what the environment of one agent says: at most one turn is open at a time. Thread-safe."""
+
+    def __init__(
+        self,
+        session_id: str,
+        append: Callable[[Append, Done], None],
+        clock: Callable[[], int],
+        new_id: Callable[[str], str],
+        *,
+        finish: Callable[[str, SoFar], None],
+        report: Callable[[str, ToolResult], None] | None = None,
+        compress: Callable[[str, ContextCompressed, Callable[[], None]], None] | None = None,
+        hold: bool = False,
+    ) -> None:
+        """With `hold`, nothing of an answer becomes durable, or is heard, before `publish`."""
+        self._session_id = session_id
+        self._append = append
+        self._clock = clock
+        self._new_id = new_id
+        self._finish = finish
+        self._report = report
+        self._compress = compress
+        self._hold = hold
+        # `_lock` protects all that follows. The session's actor opens, enters and closes; threads and loops of the
+        # environment emit; whoever writes the journal says whether entries were kept. Nothing is sent to the session
+        # while it is held, for the actor may be waiting for it in `close`. Entries are handed to the journal under it,
+        # so that they stand in the log in the order in which they were let in.
+        self._calls: set[str] = set()
+        self._held: list[StreamData] | None = None  # what waits until the session has recorded a summary
+        self._withheld: list[Entry] = []
+        self._is_dropped = False  # whether what was withheld will never be heard
+        self._lock = threading.Lock()
+        self._turn_id: str | None = None
+        self._context: dict[str, str] = {}
+        self._answer = Answer(self._new_message_id)
+        self._responding = False
+        self._asked_at: int | None = None  # when the model was asked, until the first delta has come in
+        self._first_delta: float | None = None
+        self._failure: Failure | None = None
+        self._open = False
+        self.responding: str | None = None
+        """The turn in which the text of the answer has begun, durably."""
+
+    def open(self, turn_id: str, context: dict[str, str], *, responding: bool = False) -> None:
+        """Let an answer of the turn in. `responding` if text of it was published before a crash."""
+        with self._lock:
+            self._enter(turn_id, context)
+            self._responding = responding
+            self._asked_at = self._clock()
+            self._open = True
+            self.responding = turn_id if responding else None
+
+    def enter(self, turn_id: str, context: dict[str, str]) -> None:
+        """Let in what is said of the turn's calls, but no answer."""
+        with self._lock:
+            self._enter(turn_id, context)
+
+    def expect(self, call_id: str) -> None:
+        """Let the result of the call in, once."""
+        with self._lock:
+            self._calls.add(call_id)
+
+    def _enter(self, turn_id: str, context: dict[str, str]) -> None:
+        self._turn_id = turn_id
+        self._context = context
+        self._answer = Answer(self._new_message_id)
+        self._calls.clear()
+        self._held = None
+        self._withheld = []
+        self._is_dropped = False
+        self._responding = False
+        self._asked_at = self._first_delta = None
+        self._failure = None
+        self._open = False
+        self.responding = None
+
+    def close(self, turn_id: str) -> SoFar:
+        """Let nothing more of the turn in; return what came in and was heard. The same again when asked again."""
+        with self._lock:
+            if self._turn_id != turn_id:
+                return SoFar()
+            self._release()
+            self._open = False
+            self._calls.clear()
+            return self._heard_so_far()
+
+    def withholds(self, turn_id: str) -> bool:
+        """Return whether something of the turn's answer waits for `publish`."""
+        with self._lock:
+            return self._turn_id == turn_id and bool(self._withheld)
+
+    def publish(self, turn_id: str) -> SoFar | None:
+        """Have heard what was withheld of the turn's answer; return all of the answer, None if nothing was."""
+        with self._lock:
+            if self._turn_id != turn_id or not self._withheld:
+                return None
+            withheld, self._withheld = tuple(self._withheld), []
+            self._keep(withheld, began=self._responding)
+            return self._so_far()
+
+    def emit(self, event: StreamData | Mapping[str, object], *, turn_id: str | None = None) -> bool:
+        """See `SystemBusProducer.emit`."""
+        return self.emit_all((event,), turn_id=turn_id)
+
+    def emit_all(self, events: Iterable[StreamData | Mapping[str, object]], *, turn_id: str | None = None) -> bool:
+        """See `SystemBusProducer.emit_all`."""
+        said = [checked(event) for event in events]
+        with self._lock:
+            turn = self._turn_id
+            if turn is None or (turn_id is not None and turn_id != turn):
+                return False
+            heard = self._open
+            told = [] if _TOLD.isdisjoint(map(type, said)) else [event for event in said if self._is_told(event)]
+            so_far = self._sort(said, told) if told else self._let_in(said)
+        for event in told:
+            if isinstance(event, ToolResult) and self._report is not None:
+                self._report(turn, event)
+            elif isinstance(event, ContextCompressed) and self._compress is not None:
+                self._compress(turn, event, lambda: self._go_on(turn))
+        if so_far is not None:
+            self._finish(turn, so_far)
+        return heard or bool(told)
+
+    def _sort(self, said: Sequence[StreamData], told: Sequence[StreamData]) -> SoFar | None:
+        """Let in what is part of the answer; what follows a summary waits, so that it is heard after it."""
+        so_far: SoFar | None = None
+        for event in said:
+            if all(event is not one for one in told):
+                so_far = self._let_in((event,)) or so_far
+            elif isinstance(event, ContextCompressed) and self._open and self._held is None and self._compress:
+                self._held = []
+        return so_far
+
+    def _go_on(self, turn: str) -> None:
+        """Let in what waited for the summary."""
+        with self._lock:
+            so_far = self._release() if self._turn_id == turn else None
+        if so_far is not None:
+            self._finish(turn, so_far)
+
+    def _release(self) -> SoFar | None:
+        held, self._held = self._held, None
+        return self._let_in(held) if held else None
+
+    def _is_told(self, event: StreamData) -> bool:
+        """Return whether the session is told of the event, and decides what is heard of it."""
+        if isinstance(event, ToolResult) and event.id in self._calls:
+            self._calls.remove(event.id)
+            return True
+        return isinstance(event, ContextCompressed) and (bool(self._calls) or self._open)
+
+    def _let_in(self, said: Sequence[StreamData]) -> SoFar | None:
+        """Keep what belongs to the answer; return all of it once it has ended."""
+        if not self._open:
+            return None
+        if self._held is not None:
+            self._held.extend(said)
+            return None
+        was_responding = self._responding
+        entries = self._entries(said)
+        if self._hold:
+            self._withheld += entries
+        elif entries:
+            self._keep(entries, began=self._responding is not was_responding)
+        if not self._answer.finished:
+            return None
+        self._open = False
+        return self._so_far() if self._answer.error is None else self._heard_so_far()
+
+    def _entries(self, said: Iterable[StreamData]) -> tuple[Entry, ...]:
+        at = self._clock()
+        entries: list[Entry] = []
+        accept = self._answer.accept
+        for one in said:
+            for event in accept(one):
+                if not self._responding and isinstance(event, TextDelta):
+                    self._responding = True
+                    change = AgentStateChanged(previous="thinking", current="responding")
+                    entries.append(Entry(change.event_type, at, change))
+                entries.append(Entry(event.event_type, at, event))
+        asked_at = self._asked_at
+        if asked_at is not None and any(isinstance(entry.data, _CONTENT) for entry in entries):
+            self._asked_at, self._first_delta = None, max(0, at - asked_at) / 1_000_000
+        return tuple(entries)
+
+    def _keep(self, entries: tuple[Entry, ...], *, began: bool) -> None:
+        done = self._text_began if began else self._kept
+        kept = (Segment(self._context, entries),)
+        try:
+            self._append(Append(self._session_id, None, entries[0].at, kept=kept), done)
+        except RuntimeClosedError:
+            self._open = False
+
+    def _text_began(self, outcome: Outcome) -> None:
+        if not isinstance(outcome, Exception):
+            self.responding = self._turn_id
+        self._kept(outcome)
+
+    def _kept(self, outcome: Outcome) -> None:
+        if not isinstance(outcome, Exception):
+            return
+        with self._lock:
+            if self._failure is not None or self._turn_id is None:
+                return
+            self._failure = Failure("storage_error", str(outcome), retryable=True)
+            self._open = False
+            turn, so_far = self._turn_id, self._so_far()
+        self._finish(turn, so_far)
+
+    def _so_far(self) -> SoFar:
+        answer = self._answer
+        failure = self._failure or _failure(answer.error)
+        so_far = so_far_of(answer, self._responding, failure, first_delta=self._first_delta)
+        return so_far if self._failure is None else msgspec.structs.replace(so_far, untold=True)
+
+    def _heard_so_far(self) -> SoFar:
+        """Return the answer without what is withheld, which nobody will hear any more."""
+        so_far = self._so_far()
+        self._is_dropped = self._is_dropped or bool(self._withheld)
+        self._withheld = []
+        if not self._is_dropped:
+            return so_far
+        return SoFar(
+            message_id=so_far.message_id,
+            usage=so_far.usage,
+            model=so_far.model,
+            failure=so_far.failure,
+            untold=so_far.failure is not None,
+        )
+
+    def _new_message_id(self) -> str:
+        return self._new_id("msg")
+
+
+class Channel:
+    """What an agent and its environment have between them; also the consumer that the effector is connected to."""
+
+    def __init__(
+        self,
+        turn_stream: TurnStream,
+        request: Callable[[str, Mapping[str, object], float], Envelope[Response]],
+        spawn: Callable[[Coroutine[object, object, None]], object],
+    ) -> None:
+        self.turn_stream = turn_stream
+        self.said: Sequence[Said] = Conversation()
+        self.too_long = False
+        self.wanted: OutputSpec | None = None
+        self._request = request
+        self._spawn = spawn
+        self._handlers: tuple[tuple[str | None, Handler], ...] = ()
+        self._wanted: frozenset[str | None] = frozenset()
+        self._hearing = 0
+        self.runs_tools = False
+        """Whether the environment runs tools, and goes on with their results."""
+
+    def wants(self, type: str) -> bool:  # noqa: A002 - the word users know it by
+        """Return whether anybody hears events of the type."""
+        return type in self._wanted or None in self._wanted
+
+    def hear(self, envelope: Envelope) -> None:
+        """Tell the effector what is durable. A handler may be a coroutine function; what it raises ends the turn."""
+        self._hearing = threading.get_ident()
+        try:
+            for type_, handler in self._handlers:
+                if type_ is None or type_ == envelope.type:
+                    self._call(handler, envelope)
+        finally:
+            self._hearing = 0
+
+    def on(self, type: str, handler: Handler) -> _Off:  # noqa: A002 - the word users know it by
+        """See `SystemBusConsumer.on`."""
+        if type not in CATALOGUE:
+            raise UnknownEventTypeError(type, CATALOGUE)
+        return self._add(type, handler)
+
+    def on_all(self, handler: Handler) -> _Off:
+        """See `SystemBusConsumer.on_all`."""
+        return self._add(None, handler)
+
+    def request(self, type: str, data: Mapping[str, object], timeout: float = 30) -> Envelope[Response]:  # noqa: A002
+        """See `SystemBusConsumer.request`."""
+        if self._hearing == threading.get_ident():
+            raise InvalidInputError(
+                "a handler of an effector holds up its session; send requests from a thread or task of your own"
+            )
+        return self._request(type, data, timeout)
+
+    def conversation(self) -> Sequence[Said]:
+        """See `SystemBusConsumer.conversation`."""
+        return self.said
+
+    def must_compress(self) -> bool:
+        """See `SystemBusConsumer.must_compress`."""
+        return self.too_long
+
+    def output(self) -> OutputSpec | None:
+        """See `SystemBusConsumer.output`."""
+        return self.wanted
+
+    def _call(self, handler: Handler, envelope: Envelope) -> None:
+        try:
+            work = handler(envelope)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the turn has to end
+            self._failed(envelope, error)
+        else:
+            if inspect.iscoroutine(work):
+                self._spawn(self._finish(work, envelope))
+
+    async def _finish(self, work: Coroutine[object, object, object], envelope: Envelope) -> None:
+        try:
+            await work
+        except Exception as error:  # noqa: BLE001 - whatever it is, the turn has to end
+            self._failed(envelope, error)
+
+    def _failed(self, envelope: Envelope, error: Exception) -> None:
+        """Log it; and end the turn, or answer the call, that the effector should have acted on: nobody else will."""
+        logger.error("an effector raised on %r", envelope.type, exc_info=error)
+        with contextlib.suppress(ReenactError):
+            self.turn_stream.emit(failure_on(envelope, error), turn_id=envelope.context.turn_id or "")
+
+    def _add(self, type_: str | None, handler: Handler) -> _Off:
+        entry = (type_, handler)
+        self._serve((*self._handlers, entry))
+        return _Off(lambda: self._serve(tuple(other for other in self._handlers if other is not entry)))
+
+    def _serve(self, handlers: tuple[tuple[str | None, Handler], ...]) -> None:
+        self._handlers, self._wanted = handlers, frozenset(type_ for type_, _ in handlers)
+        self.runs_tools = self.wants(ToolStarted.event_type) and self.wants(StepStarted.event_type)
+
+
+class _Off:
+    """Ends a subscription of an effector."""
+
+    def __init__(self, end: Callable[[], None]) -> None:
+        self._end = end
+
+    def __call__(self) -> None:
+        self._end()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self()
+
+
+def so_far_of(
+    answer: Answer,
+    responding: bool,  # noqa: FBT001 - a value, no switch
+    failure: Failure | None,
+    *,
+    first_delta: float | None = None,
+) -> SoFar:
+    """Return what has come in, as the session's decisions take it."""
+    return SoFar(
+        message_id=answer.message_id,
+        content=answer.blocks,
+        stop_reason=answer.stop_reason,
+        usage=answer.usage,
+        model=answer.model,
+        responding=responding,
+        failure=failure,
+        stop_sequence=answer.stop_sequence,
+        stop_details=answer.stop_details,
+        first_delta=first_delta,
+    )
+
+
+def published_of(journal: Journal, session_id: str, turn_id: str) -> SoFar:
+    """Return what the feed holds of a turn whose answer is nowhere else: of one that a crash cut short."""
+    published: list[StreamData] = []
+    responding = False
+    for row in journal.read_feed_backwards(session_id):
+        with reading(f"row {row.first_cursor} of the feed of {row.topic!r}"):
+            of_row: list[EventData] = [
+                msgspec.convert(entry.data, CATALOGUE[entry.type])
+                for segment in row.segments
+                if segment.context.get("turn_id") == turn_id
+                for entry in segment.entries
+            ]
+        begun = [number for number, event in enumerate(of_row) if isinstance(event, TurnStarted | StepStarted)]
+        of_answer = of_row[begun[-1] :] if begun else of_row
+        published[:0] = [event for event in of_answer if isinstance(event, StreamData)]
+        responding = responding or any(
+            isinstance(event, AgentStateChanged) and event.current == "responding" for event in of_answer
+        )
+        if begun:
+            break
+    answer = gather(published)
+    return so_far_of(answer, responding, _failure(answer.error))
+
+
+def _failure(error: StreamError | None) -> Failure | None:
+    return None if error is None else Failure(error.type, error.message, error.retryable)

@@ -1,0 +1,1 @@
+"""What is told of a recorded history: causes, sentences, and what today's code would decide."""

@@ -1,0 +1,367 @@
+"""What if: which decisions of a recorded history would be otherwise under other policies, limits or prices.
+
+Each decision is made again by itself, in the state that the recorded events led to: what would have come of another
+decision nobody knows. `decide` judges the calls of a step again; limits are looked at wherever a turn looks at them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from reenact.domain.errors import ReenactError
+from reenact.domain.history.causes import read_cause
+from reenact.domain.history.decision_replay import command_of, of_session
+from reenact.domain.image import Definition, rules_of
+from reenact.domain.loop.events import (
+    HumanApproveRequired,
+    HumanPromptRequired,
+    HumanSelectRequired,
+    ToolEdited,
+    ToolResult,
+    ToolStarted,
+)
+from reenact.domain.loop.ledger import CostLimit, Price, cost_of, price_of
+from reenact.domain.loop.rounds import Call, Round
+from reenact.domain.loop.rules import Rules, rules_held
+from reenact.domain.marks import is_marked
+from reenact.domain.plain import JsonObject
+from reenact.domain.policy.judge import Policies
+from reenact.domain.policy.rules import call_digest
+from reenact.domain.session import decide as sessions
+from reenact.domain.session.agent import (
+    AnswerRecorded,
+    ContextCompressed,
+    ImageChanged,
+    ResultsRecorded,
+    RulesRecorded,
+    ToolsRequested,
+    TurnCompleted,
+    TurnContinued,
+    TurnInterrupted,
+    TurnStarted,
+    Unsaid,
+)
+from reenact.domain.session.commands import Approve, FireSchedule, Resume, Run
+from reenact.domain.session.state import Session, SessionBranched, SessionEvent, calls_of, evolve
+from reenact.domain.session.turns import COST_LIMIT, Reached, exceeded, overspent, reached_before_calls, reached_steps
+from reenact.domain.structs import FrozenByName
+
+OfCall: TypeAlias = Literal["run", "ask", "deny"]
+OfTurn: TypeAlias = Literal["go_on", "warn", "stop", "interrupt"]
+_BY_DEFAULT = RulesRecorded()
+
+
+class Ruling(FrozenByName):
+    """What is decided, and why.
+
+    A call runs (`run`), a person is asked (`ask`), or it is denied (`deny`). A turn goes on (`go_on`), perhaps with a
+    warning (`warn`); or a `limit`, which is a stop reason, ends it as completed (`stop`) or interrupted (`interrupt`).
+    """
+
+    decision: OfCall | OfTurn
+    reason: str = ""
+    limit: str | None = None
+
+
+_GOES_ON = Ruling(decision="go_on", reason="no limit is reached")
+_ENDS = ("stop", "interrupt")
+_Checked: TypeAlias = TurnStarted | ToolsRequested | ResultsRecorded
+
+
+class Otherwise(FrozenByName):
+    """A recorded decision that would be otherwise.
+
+    `position` is where the log says what was decided of a call, or where the limits of a turn were looked at.
+    `call_id`, `tool` and `arguments` are None if it is about a turn.
+    """
+
+    position: int
+    turn_id: str | None
+    recorded: Ruling
+    decided: Ruling
+    call_id: str | None = None
+    tool: str | None = None
+    arguments: JsonObject | None = None
+
+
+class Instead(FrozenByName, gc=True):
+    """What holds for a session in place of what was recorded; what is not given stays as it was recorded.
+
+    The `prices` are those of some models, by their names. `costs` are those of all tools.
+    """
+
+    policies: Policies | None = None
+    max_steps: int | UnsetType | None = UNSET
+    max_repeats: int | UnsetType | None = UNSET
+    cost_limit: CostLimit | UnsetType | None = UNSET
+    prices: Mapping[str, Price] = {}
+    costs: Mapping[str, float] | None = None
+
+    def by(self, definition: Definition) -> Instead:
+        """Return the same, but with what the image's definition says of policies, limits and costs."""
+        rules = rules_of(definition, {}, 0)
+        same = ("policies", "max_steps", "max_repeats", "cost_limit", "costs")
+        return msgspec.structs.replace(self, **{name: getattr(rules, name) for name in same})
+
+    def limits(self, recorded: Rules) -> Rules:
+        """Return the rules with these limits."""
+        same = ("max_steps", "max_repeats", "cost_limit")
+        given = {name: getattr(self, name) for name in same if getattr(self, name) is not UNSET}
+        return msgspec.structs.replace(recorded, **given)
+
+    @property
+    def says_limits(self) -> bool:
+        """Whether a limit could be reached otherwise."""
+        is_unset = self.max_steps is self.max_repeats is self.cost_limit is UNSET
+        return not is_unset or bool(self.prices) or self.costs is not None
+
+
+class WhatIf:
+    """A session's history, followed step by step from its beginning, and judged by what holds instead."""
+
+    def __init__(self, instead: Instead) -> None:
+        self.session = Session()
+        self.decisions = 0
+        """How many decisions were made again."""
+        self.undecided = 0
+        """How many of them nobody can make again from the log alone, which says too little of what they depended on."""
+        self._instead = instead
+        self._says_limits = instead.says_limits
+        self._in_force: RulesRecorded = _BY_DEFAULT
+        self._recorded = rules_held(_BY_DEFAULT.rules)
+        self._limits = instead.limits(self._recorded)
+        self._more = 0.0
+        """What the session would have cost more than was recorded."""
+        self._warned = False
+        self._ended = ""
+        """The turn that would have ended earlier than it did: what becomes of it later is not looked at."""
+
+    def hold(self, instead: Instead) -> None:
+        """Let this hold instead from here on: the session has gone over to another image."""
+        self._instead, self._says_limits = instead, instead.says_limits
+        self._limits = instead.limits(self._recorded)
+
+    def take_in(self, event: SessionEvent) -> None:
+        """Let the event happen, without judging anything."""
+        self.session = evolve(self.session, event)
+        self._more += _difference(event, self._instead)
+
+    def follow(self, cause: bytes | None, position: int, events: Sequence[SessionEvent]) -> list[Otherwise]:
+        """Take in a step, whose first event has this position; return what would be otherwise.
+
+        Raises:
+            LogUnusableError: the command that was recorded with it cannot be read.
+        """
+        self._enforce(events[0])
+        before, found = self.session, list[Otherwise]()
+        is_judged = has_changed = False
+        is_cut = any(isinstance(event, TurnCompleted) and event.outcome == "failed" for event in events)
+        for place, event in enumerate(events):
+            self.take_in(event)
+            match event:
+                case TurnInterrupted() | SessionBranched():
+                    is_cut = True  # what is left of the turn in this step is given up, and no limit is looked at
+                case ImageChanged():
+                    has_changed = True  # no limit is looked at until the first answer
+                case TurnStarted() if not has_changed:
+                    found += self._limited(event, position + place)
+                case ToolsRequested() if not is_cut:
+                    found += self._limited(event, position + place)
+                    is_cut = self._ruling(event).decision in _ENDS
+                    is_judged = not is_cut
+                case ResultsRecorded(turn_id=str()) if not is_cut:
+                    found += self._limited(event, position + place)
+                case ToolEdited():
+                    is_judged = True
+                case _:
+                    pass
+        policies = self._instead.policies
+        if policies is not None and (is_judged or _judges_again(before, cause)):
+            found += self._judged(_Step(before, cause, position, events), policies)
+        return sorted(found, key=lambda one: one.position)
+
+    def _ruling(self, event: _Checked) -> Ruling:
+        """Return what the recorded rules make of the turn, behind the event at which its limits are looked at."""
+        return _ruling_of_turn(
+            event, self.session, self._recorded, self.session.ledger.cost, is_warned=self.session.warned
+        )
+
+    def _limited(self, event: _Checked, position: int) -> Iterator[Otherwise]:
+        turn = self.session.turn
+        if not self._says_limits or turn is None or turn.id == self._ended:
+            return
+        self.decisions += 1
+        was, cost = self._ruling(event), self.session.ledger.cost + self._more
+        is_warned = (self._warned or self.session.warned) and was.decision != "warn"
+        now = _ruling_of_turn(event, self.session, self._limits, cost, is_warned=is_warned)
+        self._warned |= now.decision == "warn"
+        if (now.decision, now.limit) != (was.decision, was.limit):
+            if now.decision in _ENDS and was.decision not in _ENDS:
+                self._ended = turn.id
+            yield Otherwise(position=position, turn_id=turn.id, recorded=was, decided=now)
+
+    def _judged(self, step: _Step, policies: Policies) -> Iterator[Otherwise]:
+        was, calls, recorded = _outcomes(step.events), step.calls(), self._recorded
+        rules = msgspec.structs.replace(recorded, policies=policies)
+        self.decisions += len(was)
+        try:
+            now = step.decided(recorded, policies)
+        except ReenactError:  # it is for the replay of decisions to say that today's code cannot decide it
+            self.undecided += len(was)
+            return
+        for id_, (place, decision) in was.items():
+            call, decided = calls.get(id_), now.get(id_, (0, decision))[1]
+            if call is None or is_marked(call.arguments):
+                self.undecided += 1
+            elif decided != decision:
+                before = _ruling(recorded, call, step.before.asked, decision)
+                if not before.reason and step.decided(recorded, recorded.policies).get(id_, (0, None))[1] != decision:
+                    self.undecided += 1  # the rules that were recorded do not explain it either
+                    continue
+                yield Otherwise(
+                    position=step.position + place,
+                    turn_id=step.turn_id,
+                    call_id=id_,
+                    tool=call.name,
+                    arguments=call.arguments,
+                    recorded=before,
+                    decided=_ruling(rules, call, step.before.asked, decided),
+                )
+
+    def _enforce(self, first: SessionEvent) -> None:
+        """Let the rules hold by which the step that begins so was decided, and the limits that hold instead."""
+        in_force = first if isinstance(first, RulesRecorded) else self.session.rules or _BY_DEFAULT
+        if in_force is not self._in_force:
+            self._in_force = in_force
+            self._recorded = rules_held(in_force.rules, cwd=in_force.cwd, home=in_force.home)
+            self._limits = self._instead.limits(self._recorded)
+
+
+def _ruling_of_turn(event: _Checked, session: Session, rules: Rules, cost: float, *, is_warned: bool) -> Ruling:
+    """Return what the limits make of the turn under way: when it begins, asks for calls, or has their results."""
+    limit = exceeded(cost, rules)
+    by_cost = _GOES_ON
+    if limit is not None and not (limit.on_exceeded == "warn" and is_warned):
+        by_cost = Ruling(decision=limit.on_exceeded, reason=overspent(cost, limit), limit=COST_LIMIT)
+    if isinstance(event, TurnStarted) or session.turn is None:
+        return by_cost
+    if isinstance(event, ToolsRequested):
+        reached = reached_before_calls(session, rules, cost)
+        return _GOES_ON if reached is None else by_cost if reached.limit == COST_LIMIT else _stopped_by(reached)
+    reached = None if by_cost.decision in _ENDS else reached_steps(session.turn, rules)
+    return by_cost if reached is None else _stopped_by(reached)
+
+
+def _stopped_by(reached: Reached) -> Ruling:
+    return Ruling(decision="stop", reason=reached.why, limit=reached.limit)
+
+
+def _difference(event: SessionEvent, instead: Instead) -> float:
+    """Return how much more what has happened would have cost than was recorded."""
+    match event:
+        case (
+            AnswerRecorded(model=model, usage=usage, cost=before)
+            | ContextCompressed(model=model, usage=usage, cost=before)
+        ):
+            cost = cost_of(usage, price_of(instead.prices, model))
+        case TurnCompleted(unsaid=Unsaid(model=model, usage=usage, cost=before)):
+            cost = cost_of(usage, price_of(instead.prices, model))
+        case ToolResult(ran=True, cost=before) if instead.costs is not None and (
+            before is not None or not event.is_error
+        ):
+            cost = instead.costs.get(event.name, 0.0)  # what was lost had no cost
+        case _:
+            return 0.0
+    return 0.0 if cost is None else cost - (before or 0.0)
+
+
+def _judges_again(session: Session, cause: bytes | None) -> bool:
+    """Return whether the command may judge calls that were judged before."""
+    return session.round is not None and cause is not None and read_cause(cause).kind in (Run, FireSchedule, Resume)
+
+
+def _outcomes(events: Iterable[SessionEvent]) -> dict[str, tuple[int, OfCall]]:
+    """Return what was decided of each call by its id, and which of the events says so."""
+    found: dict[str, tuple[int, OfCall]] = {}
+    for place, event in enumerate(events):
+        match event:
+            case ToolStarted():
+                found.setdefault(event.id, (place, "run"))
+            case HumanApproveRequired():
+                for call in event.calls:
+                    found.setdefault(call.id, (place, "ask"))
+            case HumanPromptRequired(id=str() as id_) | HumanSelectRequired(id=str() as id_):
+                found.setdefault(id_, (place, "ask"))
+            case ToolResult(is_error=True):
+                found.setdefault(event.id, (place, "deny"))
+            case _:
+                pass
+    return found
+
+
+def _ruling(rules: Rules, call: Call, asked: Collection[str], decision: OfCall) -> Ruling:
+    """Return what was decided of the call, and why, if that is for the policies to say."""
+    verdict = rules.verdict(call.name, call.arguments, asked)
+    return Ruling(decision=decision, reason=verdict.reason if verdict.decision == decision else "")
+
+
+class _Step(NamedTuple):
+    """A step in which calls were judged, and the session before it."""
+
+    before: Session
+    cause: bytes | None
+    position: int
+    events: Sequence[SessionEvent]
+
+    @property
+    def turn_id(self) -> str | None:
+        """The turn of the calls."""
+        begun = (event.turn_id for event in self.events if isinstance(event, ToolsRequested | TurnContinued))
+        turn = self.before.turn or self.before.waited
+        return next(begun, None if turn is None else turn.id)
+
+    def calls(self) -> dict[str, Call]:
+        """Return the calls by their ids, with the arguments that they were judged by."""
+        calls = {} if self.before.round is None else {call.id: call for call in self.before.round.calls}
+        for event in self.events:
+            match event:
+                case AnswerRecorded():
+                    calls.update({call.id: call for call in calls_of(event.content)})
+                case ToolEdited() if event.id in calls:
+                    calls[event.id] = msgspec.structs.replace(calls[event.id], arguments=event.edited)
+                case _:
+                    pass
+        return calls
+
+    def decided(self, recorded: Rules, policies: Policies) -> dict[str, tuple[int, OfCall]]:
+        """Return what these policies decide, where the recorded rules else hold.
+
+        Raises:
+            ReenactError: the command is refused today, or cannot be read.
+        """
+        rules = msgspec.structs.replace(recorded, policies=policies)
+        command = of_session(command_of(self.cause, self.events, rules))
+        if isinstance(command, Approve):
+            command = msgspec.structs.replace(command, digest=None)
+        before = _asked_under(self.before, recorded.policies.revision, policies.revision)
+        return _outcomes(sessions.decide(before, command))
+
+
+def _asked_under(session: Session, recorded: str, revision: str) -> Session:
+    """Return the session as if people had been asked under policies of this revision, where it was the recorded one."""
+    round_ = session.round
+    if round_ is None:
+        return session
+    calls = [
+        msgspec.structs.replace(call, digest=call_digest(call.name, call.arguments, revision))
+        if call.digest and call.digest == call_digest(call.name, call.arguments, recorded)
+        else call
+        for call in round_.calls
+    ]
+    known = {"": "", recorded: revision}
+    under = known.get(round_.revision, f"not {revision}")  # they were judged again when the policies changed
+    return msgspec.structs.replace(session, round=Round(tuple(calls), under))

@@ -1,0 +1,163 @@
+"""Checks of requests before they are carried out or sent: of texts, ids and numbers, whatever the log holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Final, TypeVar, get_args
+
+import msgspec
+
+from reenact.domain.content import check_content
+from reenact.domain.errors import (
+    AgentNotFoundError,
+    CallNotPendingError,
+    ContainerNotFoundError,
+    ImageNotFoundError,
+    InvalidInputError,
+    ReenactError,
+    SessionNotFoundError,
+    TurnNotFoundError,
+)
+from reenact.domain.image import check_model
+from reenact.domain.messages import check_text
+from reenact.domain.operations.table import (
+    AgentApproveRequest,
+    AgentPendingRequest,
+    AgentRejectRequest,
+    AgentRespondRequest,
+    AgentScheduleRequest,
+    ContainerCreateRequest,
+    MessageSendRequest,
+    Request,
+    SessionBranchRequest,
+    SessionCreateRequest,
+    SessionPageRequest,
+    SessionSwitchRequest,
+)
+from reenact.domain.output import check_output
+from reenact.domain.plain import check_page, is_sayable
+from reenact.domain.session.people import check_arguments, check_json, check_reason
+from reenact.domain.session.schedules import check_times
+from reenact.domain.tools import History
+
+_LAST_POSITION = (1 << 63) - 1
+Q = TypeVar("Q", bound=Request[object])
+_TEXTS = {"name": "the container's name", "digest": "the digest", "by": "who decides"}
+_NAMED: Final[Mapping[str, Callable[[str], ReenactError]]] = {
+    "container_id": ContainerNotFoundError,
+    "image_id": ImageNotFoundError,
+    "session_id": SessionNotFoundError,
+    "after": SessionNotFoundError,
+    "parent": SessionNotFoundError,
+    "turn_id": TurnNotFoundError,
+    "agent_id": AgentNotFoundError,
+    "call_id": CallNotPendingError,
+}
+"""Fields that are texts, or name what there is: what to call them, and the error if nothing can have that id."""
+
+
+def checked(request: Q) -> Q | None:
+    """Return the request, with copies of the JSON values in it, or raise what is wrong with it.
+
+    Return None if it names what cannot be there, and has a result for what is not there: `request.absent`.
+    """
+    request = _with_checked_values(request)
+    for name, is_required in _common_fields(type(request)):
+        value = getattr(request, name)
+        if value is None and not is_required:
+            continue
+        if name in _TEXTS:
+            check_text(_TEXTS[name], value)
+        elif not is_sayable(value):
+            if request.absent is msgspec.UNSET:
+                raise _NAMED[name](getattr(request, name))
+            return None
+    return request
+
+
+@cache
+def _common_fields(kind: type[Request[object]]) -> tuple[tuple[str, bool], ...]:
+    """Return the fields of a request that are checked like those of others, and whether each is required."""
+    fields = msgspec.structs.fields(kind)
+    return tuple((field.name, field.required) for field in fields if field.name in _NAMED or field.name in _TEXTS)
+
+
+def _with_checked_values(request: Q) -> Q:
+    match request:
+        case ContainerCreateRequest():
+            _check_new_id("container", request.container_id)
+        case SessionCreateRequest():
+            _check_new_id("session", request.session_id)
+        case SessionBranchRequest():
+            _check_branch(request)
+        case SessionSwitchRequest():
+            _check_switch(request.image, request.history)
+        case SessionPageRequest():
+            check_page(request.waiting, request.limit)
+            if request.container_id is not None and request.parent is not None:
+                raise InvalidInputError("give container_id or parent, not both")
+        case AgentScheduleRequest():
+            check_times(request.at, request.every, request.until)
+            check_content(request.content)
+        case MessageSendRequest():
+            _check_receiver(request)
+            check_content(request.content)
+            if request.output is not None:
+                return msgspec.structs.replace(request, output=check_output(request.output))
+        case AgentPendingRequest() | AgentApproveRequest() | AgentRejectRequest() | AgentRespondRequest() if (
+            request.agent_id is not None and request.session_id is not None
+        ):
+            raise InvalidInputError("give agent_id or session_id, not both")
+        case AgentApproveRequest() if request.arguments is not None:
+            return msgspec.structs.replace(request, arguments=check_arguments(request.arguments))
+        case AgentRejectRequest():
+            check_reason(request.reason)
+        case AgentRespondRequest():
+            return msgspec.structs.replace(request, value=check_json("the answer", request.value))
+        case _:
+            pass
+    return request
+
+
+def _check_new_id(kind: str, id_: object) -> None:
+    if id_ is not None:
+        check_text(f"the {kind}'s id", id_)
+
+
+def _check_switch(image: object, history: object) -> None:
+    """Raise `ImageNotFoundError` if nothing can have that id, and `InvalidInputError` if there is no such history."""
+    if not is_sayable(image):
+        raise ImageNotFoundError(str(image))
+    if history not in get_args(History):
+        raise InvalidInputError(f"`history` is 'all', 'summary' or 'none', not {history!r:.100}")
+
+
+def _check_receiver(request: MessageSendRequest) -> None:
+    given = [name for name in ("agent_id", "session_id", "image_id") if request.get(name) is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        raise InvalidInputError(
+            f"message_send_request needs exactly one of agent_id, session_id and image_id; it has {found}"
+        )
+    if request.container_id is not None and request.image_id is None:
+        raise InvalidInputError("container_id goes with image_id only")
+
+
+def _check_branch(asked: SessionBranchRequest) -> None:
+    """Check the position, the message, the model and the image of a branch, as far as that can be done without the log.
+
+    Raises:
+        InvalidInputError: the branch's id or a name cannot be one, the position is none, or the branch is to have both
+            an image and a model or prompt of its own.
+        InvalidMessageError: the message cannot be accepted.
+    """
+    if asked.new_session_id is not None:
+        check_text("the session's id", asked.new_session_id)
+    if asked.at is not None and not (type(asked.at) is int and 0 < asked.at <= _LAST_POSITION):
+        raise InvalidInputError(f"`at` is a position of the log, a whole number from 1 on, not {asked.at!r:.100}")
+    if asked.edit is not None:
+        check_content(asked.edit)
+    check_model(asked.model, asked.system_prompt)
+    if asked.image_id is not None and (asked.model is not None or asked.system_prompt is not None):
+        raise InvalidInputError("give image_id, or model and system_prompt, not both")

@@ -1,0 +1,1 @@
+"""A session and the agent that is running it: state, commands, events, and every decision about them."""

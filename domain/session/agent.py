@@ -1,0 +1,391 @@
+"""An agent: one live run of a session, which takes up one message after the other and answers it in a turn."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from reenact.domain.guards import GuardChecked
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.loop.rounds import Round, RoundEvent
+from reenact.domain.loop.rules import BY_DEFAULT, Held
+from reenact.domain.messages import Block, StopDetails, ToolResultBlock, Usage
+from reenact.domain.output import OutputSpec
+from reenact.domain.stream.events import AgentState, Outcome
+from reenact.domain.structs import Fact, Frozen, FrozenByName
+from reenact.domain.tools import History
+
+
+class AgentInfo(FrozenByName):
+    """A live agent as callers see it. `queued` counts the messages that wait for their turn."""
+
+    id: str
+    session_id: str
+    container_id: str
+    image_id: str
+    state: AgentState
+    turn_id: str | None
+    queued: int
+    started_at: datetime
+
+
+class AgentStarted(Fact):
+    """The session is running."""
+
+    agent_id: str
+
+
+class MessageAccepted(Fact):
+    """A message waits for its turn. `at` is microseconds since 1970-01-01 UTC.
+
+    `output` is what its answer must be, if that is not for the image to say.
+    """
+
+    turn_id: str
+    message_id: str
+    content: tuple[Block, ...]
+    at: int
+    request_id: str | None = None
+    output: OutputSpec | None = None
+
+
+class TurnStarted(Fact):
+    """The agent took up the message that has waited longest."""
+
+    turn_id: str
+    at: int
+
+
+class TurnInterrupted(Fact):
+    """Somebody or something cut the turn short."""
+
+    turn_id: str
+    reason: str
+
+
+class AnswerRecorded(Fact):
+    """What the model said in the turn, whole or `partial`.
+
+    `first_delta` is how many seconds passed from the request to the model until the first delta of content came in;
+    None if none did, or nobody measured it.
+    """
+
+    turn_id: str
+    message_id: str
+    content: tuple[Block, ...]
+    stop_reason: str
+    partial: bool
+    usage: Usage
+    model: str | None
+    at: int
+    cost: float | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
+    first_delta: float | None = None
+
+
+class OutputAccepted(Fact):
+    """The answer just recorded is what it must be."""
+
+    turn_id: str
+    message_id: str
+
+
+class OutputRejected(Fact):
+    """The answer just recorded is not what it must be, and is superseded: it is the turn's `attempt`-th, from 1.
+
+    `errors` says where it does not fit, `again` whether the model is asked for it again. `from_state` is the state the
+    agent was in.
+    """
+
+    turn_id: str
+    message_id: str
+    attempt: int
+    errors: tuple[str, ...]
+    again: bool
+    from_state: AgentState
+    at: int
+
+
+class ToolsRequested(Fact):
+    """The answer just recorded asks for tools: a round of calls begins. `from_state` is the state the agent was in."""
+
+    turn_id: str
+    from_state: AgentState
+
+
+class ResultsRecorded(Fact):
+    """All calls of the round are answered; this is what goes back to the model. No turn, if none was under way."""
+
+    turn_id: str | None
+    message_id: str
+    content: tuple[ToolResultBlock, ...]
+    at: int
+
+
+class StepStarted(Fact):
+    """The model is asked again; `step` counts within the turn, which began with step 1."""
+
+    turn_id: str
+    step: int
+    at: int
+
+
+class TurnContinued(Fact):
+    """A turn begins that goes on with a round of calls after a person has decided."""
+
+    turn_id: str
+    at: int
+
+
+class ContextCompressed(Fact):
+    """The model is given the summary in place of the first `replaced` messages, all of which the log keeps."""
+
+    turn_id: str
+    summary: str
+    replaced: int
+    usage: Usage
+    model: str | None
+    cost: float | None
+    at: int
+
+
+class Failure(Fact):
+    """Why a turn failed, in the environment's words."""
+
+    type: str
+    message: str
+    retryable: bool = False
+
+
+class TurnFailed(Fact):
+    """The turn cannot go on, for a reason that the environment has not given."""
+
+    turn_id: str
+    failure: Failure
+
+
+class Unsaid(Fact):
+    """What an answer used that says nothing, so that there is no message to record."""
+
+    model: str | None
+    usage: Usage
+    cost: float | None
+
+
+class TurnCompleted(Fact):
+    """The turn is over. `from_state` is the state the agent was in; `duration` is in seconds.
+
+    `usage` and `cost` are the sums of all that the turn used, also of what was `unsaid`. `stop_sequence` and
+    `stop_details` are those of its last answer.
+    """
+
+    turn_id: str
+    outcome: Outcome
+    stop_reason: str
+    usage: Usage
+    duration: float
+    from_state: AgentState
+    failure: Failure | None = None
+    cost: float | None = None
+    unsaid: Unsaid | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
+
+
+class RulesRecorded(Fact):
+    """From here on these rules hold, which are not those recorded before; the policies judge paths from `cwd`, `home`.
+
+    Without one, those hold that a definition which says nothing has.
+    """
+
+    rules: Held = BY_DEFAULT
+    cwd: str | None = None
+    home: str | None = None
+
+
+class AgentStopped(Fact):
+    """The session runs no longer."""
+
+    agent_id: str
+    reason: str
+
+
+class HandoverRequested(Fact):
+    """The session is to go over to this image at the end of the turn; what was asked for before does not hold.
+
+    `call_id` is the call of a tool that asks for it, None if a caller does.
+    """
+
+    image_id: str
+    image_revision: int
+    history: History
+    call_id: str | None = None
+
+
+class MessageScheduled(Fact):
+    """A message is to come at a time, and then every so often, up to a time: microseconds, since 1970-01-01 UTC."""
+
+    schedule_id: str
+    content: tuple[Block, ...]
+    due: int
+    every: int | None
+    until: int | None
+
+
+class ScheduleCancelled(Fact):
+    """No message of the schedule comes any more."""
+
+    schedule_id: str
+
+
+class ScheduleFired(Fact):
+    """The message that was to come at the time `due` comes, in this turn; `late` if that time was missed.
+
+    `then` is when the next one is to come, None if that was the last.
+    """
+
+    schedule_id: str
+    turn_id: str
+    due: int
+    late: bool
+    then: int | None
+
+
+class ImageChanged(Fact):
+    """From here on the session is on this image; its agent is given this much of what was said before."""
+
+    image_id: str
+    image_revision: int
+    history: History
+
+
+AgentEvent: TypeAlias = (
+    AgentStarted
+    | MessageAccepted
+    | TurnStarted
+    | TurnInterrupted
+    | TurnFailed
+    | AnswerRecorded
+    | OutputAccepted
+    | OutputRejected
+    | ToolsRequested
+    | ResultsRecorded
+    | StepStarted
+    | TurnContinued
+    | ContextCompressed
+    | TurnCompleted
+    | AgentStopped
+    | RulesRecorded
+    | GuardChecked
+    | HandoverRequested
+    | ImageChanged
+    | MessageScheduled
+    | ScheduleCancelled
+    | ScheduleFired
+    | RoundEvent
+    | LimitWarning
+)
+
+
+class Queued(Frozen):
+    """A message that waits. `at` is when it was accepted, microseconds since 1970-01-01 UTC."""
+
+    turn_id: str
+    message_id: str
+    content: tuple[Block, ...]
+    at: int
+    output: OutputSpec | None = None
+
+
+class Scheduled(Frozen):
+    """A message that is to come; times are microseconds."""
+
+    id: str
+    content: tuple[Block, ...]
+    due: int
+    every: int | None
+    until: int | None
+
+
+class Turn(Frozen):
+    """A turn under way: when it was asked for and when it began, in microseconds since 1970-01-01 UTC.
+
+    `steps` counts how often the model was asked, `usage` and `cost` are those of its answers so far; `activity` is the
+    agent's state as far as decisions know it. `outcome` is the digest of the last round's calls and results, and
+    `repeats` how often in a row it has been the same. `before` counts the steps of the turns that this one continues,
+    and `children` the child sessions that were started in all of them.
+    `output` is what the answer must be if the message says so, and `rejected` counts those that were something else.
+    """
+
+    id: str
+    message_id: str
+    asked_at: int
+    at: int
+    activity: AgentState = "thinking"
+    steps: int = 1
+    usage: Usage = {}
+    cost: float | None = None
+    calls: str = ""
+    outcome: str = ""
+    repeats: int = 0
+    before: int = 0
+    children: int = 0
+    output: OutputSpec | None = None
+    rejected: int = 0
+    passed: str | None = None
+    """The id of the answer that its guards have let pass."""
+
+    @property
+    def requests(self) -> int:
+        """How often the model was asked, also in the turns that this one continues."""
+        return self.before + self.steps
+
+    def after(self, turn: Turn) -> Turn:
+        """Return this turn as the continuation of the other."""
+        return msgspec.structs.replace(
+            self,
+            before=turn.requests,
+            calls=turn.calls,
+            outcome=turn.outcome,
+            repeats=turn.repeats,
+            children=turn.children,
+            output=turn.output,
+            rejected=turn.rejected,
+        )
+
+
+class Agent(Frozen):
+    """What is known of the live agent; `failed` until it takes up its next message."""
+
+    id: str
+    failed: bool = False
+
+    def state(self, turn: Turn | None, round_: Round | None) -> AgentState:
+        """Return the agent's state as far as decisions know it."""
+        if turn is not None:
+            return turn.activity
+        if round_ is not None:  # what is left of it waits for people
+            return "waiting_for_human_input"
+        return "error" if self.failed else "idle"
+
+
+StopReason: TypeAlias = Literal["destroyed", "deleted", "shutdown", "crash", "finished"]
+
+
+class SoFar(FrozenByName):
+    """What had come in of a turn's answer when it ended, or was ended; `untold` if nobody has heard of the failure."""
+
+    message_id: str | None = None
+    content: tuple[Block, ...] = ()
+    stop_reason: str | None = None
+    usage: Usage = {}
+    model: str | None = None
+    responding: bool = False
+    failure: Failure | None = None
+    untold: bool = False
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
+    first_delta: float | None = None

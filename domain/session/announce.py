@@ -1,0 +1,507 @@
+"""What subscribers hear of a session's events: derived from the events of one step, and from what `Needs` says.
+
+The log stores no announcement, but the version of `announce` and the needs of each step. So whatever stands in
+`VERSIONS` stays as it is for ever: what is to be announced otherwise is a new version, with a golden log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias, assert_never
+
+import msgspec
+
+from reenact.domain.children import ChildEnded, ChildrenInterrupted, ChildStarted
+from reenact.domain.errors import InvalidInputError, LogTooNewError
+from reenact.domain.guards import GuardChecked
+from reenact.domain.loop import events as loop
+from reenact.domain.messages import Block, Message, Said, ToolUseBlock, instant
+from reenact.domain.output import read_output
+from reenact.domain.plain import Json, JsonObject
+from reenact.domain.session.agent import (
+    AgentStarted,
+    AgentStopped,
+    AnswerRecorded,
+    ContextCompressed,
+    HandoverRequested,
+    ImageChanged,
+    MessageAccepted,
+    MessageScheduled,
+    OutputAccepted,
+    OutputRejected,
+    ResultsRecorded,
+    RulesRecorded,
+    ScheduleCancelled,
+    ScheduleFired,
+    StepStarted,
+    ToolsRequested,
+    Turn,
+    TurnCompleted,
+    TurnContinued,
+    TurnFailed,
+    TurnInterrupted,
+    TurnStarted,
+)
+from reenact.domain.session.state import (
+    ChildEvent,
+    LoopFact,
+    Session,
+    SessionBranched,
+    SessionCreated,
+    SessionDeleted,
+    SessionEvent,
+    SessionForgotten,
+)
+from reenact.domain.stream import events as heard
+
+Announced: TypeAlias = tuple[heard.Context, heard.EventData]
+"""What is heard, and what it is about."""
+_ALIKE: Final[Mapping[type, type[heard.EventData]]] = {
+    TurnInterrupted: heard.Interrupted,
+    loop.ToolResult: heard.ToolResult,
+    loop.HumanApproveRequired: heard.HumanApproveRequired,
+    loop.HumanPromptRequired: heard.HumanPromptRequired,
+    loop.HumanSelectRequired: heard.HumanSelectRequired,
+    loop.ToolPending: heard.ToolPending,
+    loop.ToolApproved: heard.ToolApproved,
+    loop.ToolEdited: heard.ToolEdited,
+    loop.ToolRejected: heard.ToolRejected,
+    loop.HumanResponded: heard.HumanResponded,
+    loop.Warning: heard.Warned,
+    ChildStarted: heard.ChildStarted,
+    ChildEnded: heard.ChildEnded,
+}
+"""What is heard of events with the fields that they have themselves."""
+_OF_TURN = (
+    *(AnswerRecorded, ToolsRequested, ResultsRecorded, StepStarted),
+    *(ContextCompressed, TurnInterrupted, TurnFailed, TurnCompleted),
+)
+"""Events that name the turn under way."""
+
+
+class Call(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A call that starts with these arguments."""
+
+    id: str
+    arguments: JsonObject
+
+
+class Needs(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What the announcements of a step say that its events do not: the session as it was before them.
+
+    `message_id` is that of the turn under way, "" if there is none; `turn_id` is "" if an event names it. Beside the
+    agent's `activity` in the turn stands whether its calls are `in_round`, and whether it has `failed`. `begun` are the
+    messages of turns that begin, unless they are accepted in the step; `calls` those that start, if no event says their
+    arguments; `kept` are the messages that a summary leaves.
+    """
+
+    agent_id: str = ""
+    container_id: str = ""
+    image_id: str = ""
+    message_id: str = ""
+    turn_id: str = ""
+    in_round: bool = False
+    activity: heard.AgentState = "thinking"
+    failed: bool = False
+    begun: tuple[str, ...] = ()
+    calls: tuple[Call, ...] = ()
+    kept: int = 0
+
+    def stored(self) -> bytes:
+        """Return it as it is stored: without the defaults at its end."""
+        values = msgspec.structs.astuple(self)
+        end = len(values)
+        while end and values[end - 1] == _NOTHING[end - 1]:
+            end -= 1
+        return _encode(values[:end])
+
+
+def needed(session: Session, events: Sequence[SessionEvent]) -> Needs:
+    """Return what is needed of the session, as it was before the events, to announce them."""
+    agent, turn, round_ = session.agent, session.turn, session.round
+    accepted: set[str] = set()
+    said: set[str] = set()
+    begun: list[str] = []
+    calls: list[Call] = []
+    asked, kept = session.question[0], 0
+    for event in events:
+        match event:
+            case MessageAccepted():
+                accepted.add(event.turn_id)
+            case TurnStarted() if event.turn_id not in accepted:
+                asked = next((one.message_id for one in session.queue if one.turn_id == event.turn_id), "")
+                begun.append(asked)
+            case TurnContinued():
+                begun.append(asked)
+            case AnswerRecorded():
+                said.update(call.id for call in event.content if isinstance(call, ToolUseBlock))
+            case loop.ToolEdited():
+                said.add(event.id)
+            case loop.ToolStarted() if event.id not in said and round_ is not None:
+                call = round_.call(event.id)
+                calls += () if call is None else (Call(call.id, call.arguments),)
+            case ContextCompressed():
+                kept = len(session.conversation) - event.replaced
+            case _:
+                pass
+    is_new = bool(events) and isinstance(events[0], SessionCreated | SessionBranched)
+    return Needs(
+        "" if agent is None or is_new else agent.id,
+        "" if is_new else session.container_id,
+        "" if is_new else session.image_id,
+        "" if turn is None else turn.message_id,
+        "" if turn is None or turn.id == _turn_of(events) else turn.id,
+        round_ is not None,
+        "thinking" if turn is None else turn.activity,
+        agent is not None and agent.failed and turn is None,
+        tuple(begun),
+        tuple(calls),
+        kept,
+    )
+
+
+def announce(session_id: str, needs: Needs, events: Sequence[SessionEvent]) -> Iterator[Announced]:
+    """Yield what is heard of the events of a step, in order, each with what it is about.
+
+    How a turn that a branch has inherited ends there is not heard of: nobody who follows the branch heard it begin.
+    """
+    step = _Step(session_id, needs, events)
+    for event in events:
+        is_inherited = step.is_inherited
+        told = tuple(step.tell(event))
+        if not is_inherited:
+            yield from told
+
+
+class Version(NamedTuple):
+    """A version of `announce`: how its needs are read, what it needs of a session, and what it announces.
+
+    Their events are what the log holds of a session.
+    """
+
+    read: Callable[[bytes | msgspec.Raw], Needs]
+    needed: Callable[..., Needs]
+    announce: Callable[..., Iterable[Announced]]
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_NOTHING = msgspec.structs.astuple(Needs())
+TODAY = 1
+"""The version that new steps are announced by."""
+VERSIONS: Final[Mapping[int, Version]] = {
+    1: Version(msgspec.msgpack.Decoder(Needs).decode, needed, announce),
+}
+"""The versions of `announce` that a log can name."""
+
+
+def version_of(number: int, row: str) -> Version:
+    """Return the version by which a row was announced.
+
+    Raises:
+        LogTooNewError: there is none of this number; the message names the row.
+    """
+    version = VERSIONS.get(number)
+    if version is None:
+        message = f"{row} was announced by version {number}, newer than {TODAY}"
+        raise LogTooNewError(f"{message}; upgrade to read it")
+    return version
+
+
+class _Step:
+    """The session as far as its announcements say it, while the events of a step pass."""
+
+    def __init__(self, session_id: str, needs: Needs, events: Sequence[SessionEvent]) -> None:
+        self.is_inherited = False
+        """Whether the turn under way is that of the session that this one branches off from."""
+        self._about = heard.Context(
+            container_id=needs.container_id or None,
+            image_id=needs.image_id or None,
+            session_id=session_id,
+            agent_id=needs.agent_id or None,
+        )
+        self._turn: str | None = None
+        self._context = self._about
+        self._activity: heard.AgentState = needs.activity
+        self._in_round = needs.in_round
+        self._failed = needs.failed
+        self._begun = iter(needs.begun)
+        self._kept = needs.kept
+        self._messages: dict[str, str] = {}
+        self._answer: tuple[Block, ...] = ()
+        self._arguments = {call.id: call.arguments for call in needs.calls}
+        if needs.message_id:
+            self._enter(needs.turn_id or _turn_of(events), needs.message_id)
+
+    def tell(self, event: SessionEvent) -> Iterator[Announced]:
+        """Yield what is heard of the next event."""
+        match event:
+            case SessionCreated():
+                yield from self._created(event, None)
+            case SessionBranched():
+                yield from self._created(event, heard.Origin(session_id=event.origin, version=event.version))
+                self.is_inherited = self._turn is not None
+            case AgentStarted():
+                self._failed = self.is_inherited = False
+                self._be_about(agent_id=event.agent_id)
+                yield self._about, heard.AgentStarted(agent_id=event.agent_id)
+                if self._in_round:
+                    yield self._about, heard.AgentStateChanged(previous="idle", current="waiting_for_human_input")
+            case MessageAccepted():
+                self._messages[event.turn_id] = event.message_id
+                context = _in_turn(self._about, event.turn_id, event.request_id)
+                yield context, heard.UserMessage(message=question(event))
+            case TurnStarted():
+                yield from self._started(event)
+            case TurnFailed():
+                yield self._context, _like(event.failure, heard.StreamError)
+            case AnswerRecorded():
+                self._arguments.update((one.id, one.input) for one in event.content if isinstance(one, ToolUseBlock))
+                self._answer = event.content
+                yield self._context, heard.AssistantMessage(message=answer(event))
+            case TurnCompleted():
+                yield from self._completed(event)
+            case AgentStopped():
+                yield from self._stopped(event)
+            case SessionForgotten():
+                self._be_about(container_id=event.container_id, image_id=event.image_id)
+                yield self._about, heard.SessionDeleted(session_id=event.session_id)
+            case SessionDeleted():
+                self._in_round = False
+                yield self._about, heard.SessionDeleted(session_id=event.session_id)
+            case _:
+                yield from self._tell_loop(event)
+
+    def _tell_loop(self, event: LoopFact | TurnInterrupted | ChildEvent) -> Iterator[Announced]:
+        match event:
+            case ToolsRequested():  # the answer has been told of, and what becomes of its calls will be
+                self._in_round, self._activity = True, event.from_state
+            case RulesRecorded() | ChildrenInterrupted() | HandoverRequested():
+                pass
+            case ImageChanged() | MessageScheduled() | ScheduleCancelled() | ScheduleFired():
+                arranged = self._arranged(event)
+                yield self._about, arranged
+            case OutputAccepted():
+                accepted = heard.OutputAccepted(
+                    turn_id=event.turn_id, message_id=event.message_id, output=_output(self._answer)
+                )
+                yield self._context, accepted
+            case OutputRejected():
+                self._activity = event.from_state
+                yield self._context, _like(event, heard.OutputRejected)
+            case GuardChecked():
+                of_message = event.point == "message" and event.turn_id is not None
+                context = _in_turn(self._about, event.turn_id or "", None) if of_message else self._context
+                yield context, _like(event, heard.GuardChecked)
+            case TurnContinued():
+                message_id = next(self._begun, "")
+                self._activity = "waiting_for_human_input"
+                self._enter(event.turn_id, message_id)
+                yield self._context, heard.TurnStarted(turn_id=event.turn_id, message_id=message_id)
+            case StepStarted():
+                yield from self._become("thinking")
+                yield self._context, heard.StepStarted(turn_id=event.turn_id, step=event.step)
+            case loop.ToolStarted():
+                if self._in_round:
+                    yield from self._become("tool_executing")
+                arguments = self._arguments.get(event.id, {})
+                started = heard.ToolStarted(id=event.id, name=event.name, input=arguments, attempt=event.attempt)
+                yield self._context, started
+            case ResultsRecorded():
+                yield self._context, heard.ToolResultMessage(message=results(event))
+                previous, self._in_round = self._state, False
+                if self._turn is None:
+                    yield from self._changed(previous)
+            case ContextCompressed():
+                summary = heard.ContextCompressed(
+                    summary=event.summary, kept=self._kept, usage=event.usage, model=event.model
+                )
+                yield self._context, summary
+            case _:
+                if isinstance(event, loop.ToolEdited):
+                    self._arguments[event.id] = event.edited
+                yield self._context, _like(event, _ALIKE[type(event)])
+
+    def _arranged(self, event: ImageChanged | MessageScheduled | ScheduleCancelled | ScheduleFired) -> heard.EventData:
+        if not isinstance(event, ImageChanged):
+            return _of_schedule(event)
+        previous = self._about.image_id or ""  # it comes between two turns
+        self._be_about(image_id=event.image_id)
+        return heard.ImageChanged(
+            image_id=event.image_id, image_revision=event.image_revision, previous=previous, history=event.history
+        )
+
+    @property
+    def _state(self) -> heard.AgentState:
+        if self._turn is not None:
+            return self._activity
+        if self._in_round:  # what is left of it waits for people
+            return "waiting_for_human_input"
+        if self._failed:
+            return "error"
+        return "idle"
+
+    def _become(self, activity: heard.AgentState) -> Iterator[Announced]:
+        previous, self._activity = self._state, activity
+        return self._changed(previous)
+
+    def _changed(self, previous: heard.AgentState) -> Iterator[Announced]:
+        """Yield the change of the agent's state, if it is one."""
+        current = self._state
+        if self._about.agent_id is not None and previous != current:
+            yield self._context, heard.AgentStateChanged(previous=previous, current=current)
+
+    def _enter(self, turn_id: str, message_id: str) -> None:
+        self._turn = turn_id
+        self._context = _in_turn(self._about, turn_id, message_id)
+
+    def _be_about(self, **changes: str | None) -> None:
+        """Change what is said of the session; no turn of its own is under way."""
+        self._about = self._context = msgspec.structs.replace(self._about, **changes)
+
+    def _created(self, event: SessionCreated | SessionBranched, origin: heard.Origin | None) -> Iterator[Announced]:
+        self._be_about(container_id=event.container_id, image_id=event.image_id)
+        created = heard.SessionCreated(
+            session_id=event.session_id,
+            container_id=event.container_id,
+            image_id=event.image_id,
+            origin=origin,
+            parent=event.parent if isinstance(event, SessionCreated) else None,
+        )
+        yield self._about, created
+
+    def _started(self, event: TurnStarted) -> Iterator[Announced]:
+        previous, message_id = self._state, self._messages.get(event.turn_id) or next(self._begun, "")
+        self._activity, self._failed = "thinking", False
+        self._enter(event.turn_id, message_id)
+        yield self._context, heard.TurnStarted(turn_id=event.turn_id, message_id=message_id)
+        if self._about.agent_id is not None:
+            yield self._context, heard.AgentStateChanged(previous=previous, current="thinking")
+
+    def _completed(self, event: TurnCompleted) -> Iterator[Announced]:
+        begun = self._turn == event.turn_id
+        context = self._context if begun else _in_turn(self._about, event.turn_id, None)
+        if event.failure is not None:
+            yield context, _like(event.failure, heard.ErrorMessage)
+        if begun:
+            self._failed = event.outcome == "failed"
+            self._turn, self.is_inherited = None, False
+            yield from self._changed(event.from_state)
+            self._context = self._about
+        yield (
+            context,
+            heard.TurnCompleted(
+                turn_id=event.turn_id,
+                outcome=event.outcome,
+                stop_reason=event.stop_reason,
+                usage=event.usage,
+                duration=event.duration,
+                cost=event.cost,
+                stop_sequence=event.stop_sequence,
+                stop_details=event.stop_details,
+            ),
+        )
+
+    def _stopped(self, event: AgentStopped) -> Iterator[Announced]:
+        context = self._about
+        if context.agent_id is not None:
+            yield context, heard.AgentStateChanged(previous=self._state, current="stopped")
+        yield context, heard.AgentStopped(agent_id=event.agent_id, reason=event.reason)
+        self._be_about(agent_id=None)
+        self._failed = False
+
+
+def _output(answer: tuple[Block, ...]) -> Json:
+    """Return the value that the answer is; None if it was taken out of the log."""
+    try:
+        return read_output(answer)
+    except InvalidInputError:
+        return None
+
+
+def _turn_of(events: Sequence[SessionEvent]) -> str:
+    """Return the turn that is the first to be named as the one under way."""
+    return next((event.turn_id or "" for event in events if isinstance(event, _OF_TURN)), "")
+
+
+def _like(said: msgspec.Struct, kind: type[heard.EventData]) -> heard.EventData:
+    return msgspec.convert(said, kind, from_attributes=True)
+
+
+def _of_schedule(event: MessageScheduled | ScheduleCancelled | ScheduleFired) -> heard.EventData:
+    match event:
+        case MessageScheduled(schedule_id=id_, every=every, until=until):
+            return heard.MessageScheduled(
+                schedule_id=id_,
+                at=instant(event.due),
+                every=None if every is None else every / 1_000_000,
+                until=None if until is None else instant(until),
+            )
+        case ScheduleCancelled(schedule_id=id_):
+            return heard.ScheduleCancelled(schedule_id=id_)
+        case ScheduleFired(schedule_id=id_, then=then):
+            return heard.ScheduleFired(
+                schedule_id=id_,
+                turn_id=event.turn_id,
+                at=instant(event.due),
+                late=event.late,
+                then=None if then is None else instant(then),
+            )
+        case _:
+            assert_never(event)
+
+
+def results(event: ResultsRecorded) -> Message:
+    """Return the message in which the results go back to the model."""
+    return Message(
+        id=event.message_id, role="user", content=event.content, created_at=instant(event.at), turn_id=event.turn_id
+    )
+
+
+def question(event: MessageAccepted) -> Message:
+    """Return the user's message that was accepted."""
+    return Message(
+        id=event.message_id, role="user", content=event.content, created_at=instant(event.at), turn_id=event.turn_id
+    )
+
+
+def question_of(turn: Turn, said: Said) -> Message:
+    """Return the user's message that the turn is about, as it was said in the conversation."""
+    return Message(
+        id=turn.message_id, role="user", content=said.content, created_at=instant(turn.asked_at), turn_id=turn.id
+    )
+
+
+def answer(event: AnswerRecorded) -> Message:
+    """Return the model's message that was recorded."""
+    return Message(
+        id=event.message_id,
+        role="assistant",
+        content=event.content,
+        created_at=instant(event.at),
+        turn_id=event.turn_id,
+        stop_reason=event.stop_reason,
+        partial=event.partial,
+        usage=event.usage or None,
+        stop_sequence=event.stop_sequence,
+        stop_details=event.stop_details,
+    )
+
+
+def about(session: Session) -> heard.Context:
+    """Return the context of what concerns the session and its live agent, but no turn."""
+    return heard.Context(
+        container_id=session.container_id,
+        image_id=session.image_id,
+        session_id=session.id,
+        agent_id=None if session.agent is None else session.agent.id,
+    )
+
+
+def of_turn(session: Session) -> heard.Context:
+    """Return the context of what concerns the turn under way."""
+    turn = session.turn
+    return about(session) if turn is None else _in_turn(about(session), turn.id, turn.message_id)
+
+
+def _in_turn(context: heard.Context, turn_id: str, causation_id: str | None) -> heard.Context:
+    return msgspec.structs.replace(context, turn_id=turn_id, correlation_id=turn_id, causation_id=causation_id)

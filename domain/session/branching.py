@@ -1,0 +1,102 @@
+"""Branching of sessions: a branch goes on with another session's history as if it were its own.
+
+What was under way at the branch point ends in the branch, so that it can go on at once: a turn is interrupted, and the
+calls that were to run, or ran, are given up. Calls that wait for people go on waiting, in both sessions. Messages that
+wait there are accepted anew, under ids of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from reenact.domain.errors import AlreadyExistsError, SessionNotFoundError
+from reenact.domain.loop import rounds
+from reenact.domain.loop.rounds import Round
+from reenact.domain.messages import Block
+from reenact.domain.policy.rules import call_digest
+from reenact.domain.session import turns
+from reenact.domain.session.agent import MessageAccepted, ToolsRequested, TurnStarted
+from reenact.domain.session.commands import BranchSession
+from reenact.domain.session.state import Session, SessionBranched, SessionEvent, calls_of
+from reenact.domain.session.turns import Story
+
+BRANCHED = "branched"
+"""Why the turn that was under way at the branch point ends in the branch."""
+
+
+def branch(story: Story, command: BranchSession) -> None:
+    """Begin the session with the history of the story's session, which is the one that it branches off from."""
+    origin = story.session
+    if origin.id == command.session_id:
+        raise AlreadyExistsError("session", command.session_id)
+    if origin.id is None:
+        raise SessionNotFoundError(command.origin)
+    story.add(
+        SessionBranched(
+            command.session_id,
+            command.container_id,
+            command.image_id,
+            command.image_revision,
+            command.origin,
+            command.version,
+            command.digest,
+        )
+    )
+    _request_tools(story)
+    _give_up_changed(story)
+    turns.cut_short(story, msgspec.structs.replace(command, at=command.left_at), BRANCHED)
+    story.add(*command.checked)
+    outputs = [queued.output for queued in origin.queue] or [None]
+    for (turn_id, message_id), content, output in zip(
+        command.ids, waiting(origin, command.edit), outputs, strict=False
+    ):
+        story.add(MessageAccepted(turn_id, message_id, content, command.at, output=output))
+
+
+def waiting(origin: Session, edit: tuple[Block, ...] | None) -> tuple[tuple[Block, ...], ...]:
+    """Return what waits for its turn when a branch begins; `edit` stands in place of the last message."""
+    queued = tuple(message.content for message in origin.queue)
+    return queued if edit is None else (*queued[:-1], edit)
+
+
+def before_last_message(events: Sequence[SessionEvent]) -> int | None:
+    """Return the index of the event behind which the last message of a user still waits, None if there is no message.
+
+    That is the last event if the message has not been taken up in them, else the one before it was.
+    """
+    last, end = "", len(events)
+    for index, event in enumerate(events):
+        if isinstance(event, MessageAccepted):
+            last, end = event.turn_id, len(events)
+        elif isinstance(event, TurnStarted) and event.turn_id == last:
+            end = index
+    return end - 1 if last else None
+
+
+def _request_tools(story: Story) -> None:
+    """Begin the round of an answer that was just recorded, so that its calls can be given up."""
+    turn, conversation = story.session.turn, story.session.conversation
+    if turn is None or story.session.round is not None:
+        return
+    last = conversation[-1]
+    if last.role == "assistant" and not last.refused and calls_of(last.content):
+        story.add(ToolsRequested(turn.id, turn.activity))
+
+
+def _give_up_changed(story: Story) -> None:
+    """Give up calls that a person was just changing: nobody has judged, or decided about, what they are now.
+
+    Likewise those that wait for a child session, which tells the session that it was called by.
+    """
+    round_ = story.session.round or Round()
+    changed = Round(
+        tuple(
+            call
+            for call in round_.at("waiting")
+            if call.kind == "child"
+            or (call.kind == "approval" and call.digest != call_digest(call.name, call.arguments, round_.revision))
+        )
+    )
+    story.add(*rounds.given_up(changed, f"interrupted ({BRANCHED})", stages={"waiting"}))

@@ -1,0 +1,293 @@
+"""The decisions about child sessions: how one begins, and what its parent makes of its end.
+
+A child tells its parent whenever a turn of its own is over. Whoever has recovered, or started an agent, asks its
+children again; so nothing that was told and lost in a crash is missed, and nothing is heard twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from reenact.domain.children import Child, ChildEnded, ChildrenInterrupted, ChildStarted, Parent
+from reenact.domain.loop.events import ToolResult
+from reenact.domain.loop.ledger import SMALLEST, sum_of
+from reenact.domain.messages import TextBlock, text_of
+from reenact.domain.session import turns
+from reenact.domain.session.agent import (
+    AgentStarted,
+    AgentStopped,
+    MessageAccepted,
+    ResultsRecorded,
+    StopReason,
+    TurnCompleted,
+    TurnStarted,
+)
+from reenact.domain.session.child_calls import Used, awaited, depth_of, is_awaited, said_of, used
+from reenact.domain.session.commands import BeginChild, GiveUpChildren, Interrupt, ReportChild, SessionCommand, Stop
+from reenact.domain.session.state import Ended, Session, SessionCreated, SessionEvent
+from reenact.domain.session.turns import Story
+
+SECOND: Final = 1_000_000
+PATIENCE: Final = 5 * SECOND
+"""How long a session waits for children that it has interrupted; one below it waits a second less."""
+FINISHED: Final[StopReason] = "finished"
+"""Why the agent of a child stops: it has nothing more to do."""
+PARENT: Final = "parent"
+"""Why a child is interrupted: the call that it is has ended."""
+SILENT: Final = "silent"
+"""The stop reason of a child that has not said how it ended."""
+WAKE: Final = Stop(agent_id="", reason="crash", at=0)
+"""Stops nobody, for there is no such agent; but whoever is told reads its log first, and asks its family."""
+
+
+# What is decided.
+
+
+def begin(story: Story, command: BeginChild) -> None:
+    """Begin the session with its first turn, unless it exists."""
+    if story.session.id is not None:
+        return
+    of_image = command.container_id, command.image_id, command.image_revision
+    story.add(
+        SessionCreated(command.session_id, *of_image, command.parent, command.budget),
+        AgentStarted(command.agent_id),
+        MessageAccepted(command.turn_id, command.message_id, command.content, command.at),
+        TurnStarted(command.turn_id, command.at),
+    )
+
+
+def report(story: Story, command: ReportChild) -> None:
+    """Settle what the child has used, and go on with the call that it is, if that has not been answered."""
+    session = story.session
+    child = child_of(session, command.child_id)
+    if child is None or session.deleted:
+        return
+    steps, usage, cost = _unsettled(child, Used(command.steps, sum_of(command.usage, {}), command.cost))
+    is_news = _tells_news(child, command)
+    if not (is_news or steps or usage or cost):
+        return
+    end = command.version, command.cursor, command.digest, command.at
+    story.add(ChildEnded(child.call_id, child.id, command.outcome, command.stop_reason, steps, usage, cost, *end))
+    if not (is_news and child.is_open):
+        return
+    if child.detached and command.outcome != "waiting":
+        story.add(MessageAccepted(command.turn_id, command.message_id, command.content, command.at))
+        if not session.queue and session.agent is not None:
+            turns.take_up_next(story, command.rules, command.at)
+    elif is_awaited(session, child):
+        _go_on(story, child, command)
+
+
+def give_up(story: Story, command: GiveUpChildren) -> None:
+    """Answer the calls whose children are silent, and end the turn that was interrupted."""
+    interrupted = story.session.interrupted
+    if interrupted is None:
+        return
+    for child in awaited(story.session):
+        story.add(ChildEnded(child.call_id, child.id, "unknown", SILENT, 0, {}, None, 0, 0, "", command.at))
+        _answer(story, child, said_of(child.id, "unknown", SILENT, steps=child.steps), is_error=True)
+    turns.end_interrupted(story, command, interrupted.reason)
+
+
+def rest(story: Story) -> None:
+    """Stop the agent of a child that has done its part, or has nothing more to do after another turn."""
+    session = story.session
+    is_idle = session.turn is None and session.round is None and (not session.queue or turns.has_done_its_part(story))
+    if session.agent is not None and is_idle and any(map(ends_turn, story.events)):
+        story.add(AgentStopped(session.agent.id, FINISHED))
+
+
+# What is told to whom, once that is durable.
+
+
+def ends_turn(event: SessionEvent) -> bool:
+    """Return whether a turn is over with the event, or what had waited without one was given up."""
+    return isinstance(event, TurnCompleted) or (isinstance(event, ResultsRecorded) and event.turn_id is None)
+
+
+class Letter(NamedTuple):
+    """A command to another session of the family. What that replies, if it is a report, goes `back_to` a session."""
+
+    to: str
+    command: SessionCommand
+    back_to: str = ""
+
+
+Ids: TypeAlias = Callable[[str], str]
+Mark: TypeAlias = Callable[[], tuple[int, int, str]]
+"""Returns the version and the cursor of a session's last event, and the digest of its record."""
+
+
+def letters(
+    session: Session, events: Sequence[SessionEvent], before: int, *, new_id: Ids, mark: Mark, at: int
+) -> Iterator[Letter]:
+    """Yield what others of the family are told of events behind that version, which the session has taken in.
+
+    Children that have started begin, those that nothing waits for any more end, and the parent hears of a turn's end.
+    """
+    for version, event in enumerate(events, before + 1):
+        child = child_of(session, event.child_id) if isinstance(event, ChildStarted) else None
+        if child is not None:
+            yield Letter(child.id, _beginning(session, child, version, new_id, at), session.id or "")
+    for child in _to_interrupt(session, events):
+        yield Letter(child.id, interrupting(PARENT, at))
+    parent = session.parent
+    if parent is not None and any(ends_turn(event) or isinstance(event, ChildEnded) for event in events):
+        told = reported(session, mark, at)
+        if told is not None:
+            yield Letter(parent.session_id, told)
+
+
+def questions(
+    session: Session, starts: Callable[[], Mapping[str, int]], *, new_id: Ids, mark: Mark, at: int
+) -> Iterator[Letter]:
+    """Yield what others of the family are told again, or asked, by a session that is read from its log.
+
+    For what was told may have been lost in a crash. `starts` returns the versions in which the children have started.
+    """
+    if session.parent is not None:  # its own questions follow, if it was not awake
+        yield Letter(session.parent.session_id, reported(session, mark, at) or WAKE)
+    asked = [child for child in session.children if child.is_open]
+    versions: Mapping[str, int] = starts() if asked else {}
+    for child in asked:
+        yield Letter(child.id, _beginning(session, child, versions[child.id], new_id, at), session.id or "")
+    for child in asked:
+        if not child.detached and (session.interrupted is not None or not is_awaited(session, child)):
+            yield Letter(child.id, interrupting(PARENT, at))
+
+
+def interrupting(reason: str, at: int) -> Interrupt:
+    """Return the command that ends a child, with the children of its own."""
+    return Interrupt(agent_id=None, reason=reason, at=at)
+
+
+def reported(session: Session, mark: Mark, at: int) -> ReportChild | None:
+    """Return what a child tells its parent, None while it is at work."""
+    ended = session.ended
+    if ended is None or (ended.outcome == "waiting" and session.turn is not None):
+        return None
+    steps, usage, cost = used(session)
+    version, cursor, digest = mark()
+    text = _text(session, ended)
+    return ReportChild(
+        child_id=session.id or "",
+        outcome=ended.outcome,
+        stop_reason=ended.stop_reason,
+        steps=steps,
+        usage=usage,
+        cost=cost,
+        version=version,
+        cursor=cursor,
+        digest=digest,
+        at=at,
+        result=said_of(
+            session.id or "", ended.outcome, ended.stop_reason, steps=steps, text=text, failure=ended.failure
+        ),
+    )
+
+
+def received(session: Session, command: ReportChild, new_id: Ids) -> ReportChild:
+    """Return the report with the ids that its decision needs, and with what the child said only where it will stand."""
+    child = child_of(session, command.child_id)
+    if child is None or not child.is_open or command.outcome == "waiting":
+        return replace(command, result="")
+    if child.detached:
+        told = f"Session {child.id}, which call {child.call_id} has started, has ended.\n\n{command.result}"
+        content = (TextBlock(told),)
+        return replace(command, result="", content=content, turn_id=new_id("trn"), message_id=new_id("msg"))
+    if not is_awaited(session, child):
+        return replace(command, result="")
+    turn_id = new_id("trn") if session.turn is None else ""
+    goes_on = session.agent is None and session.interrupted is None
+    return replace(command, turn_id=turn_id, agent_id=new_id("agt") if goes_on else "")
+
+
+def child_of(session: Session, child_id: str) -> Child | None:
+    """Return the child of that id, or None."""
+    return next((child for child in session.children if child.id == child_id), None)
+
+
+def patience(session: Session) -> int:
+    """Return for how many microseconds the session waits for children that it has interrupted."""
+    return PATIENCE - depth_of(session) * SECOND
+
+
+def deadline(session: Session) -> int | None:
+    """Return when the seconds of the session's budget are over, None while no turn of its own is under way."""
+    budget, turn = session.budget, session.turn
+    if budget is None or budget.seconds is None or turn is None:
+        return None
+    return turn.at + int(max(0.0, budget.seconds - session.seconds) * SECOND)
+
+
+def _beginning(session: Session, child: Child, version: int, new_id: Ids, at: int) -> BeginChild:
+    """Return the command that the child begins with; its start stands in this version of the session."""
+    parent_id = session.id or ""
+    root = parent_id if session.parent is None else session.parent.root
+    return BeginChild(
+        session_id=child.id,
+        container_id=session.container_id,
+        image_id=child.image_id,
+        image_revision=child.image_revision,
+        parent=Parent(session_id=parent_id, version=version, call_id=child.call_id, root=root, depth=child.depth),
+        budget=child.budget,
+        agent_id=new_id("agt"),
+        turn_id=new_id("trn"),
+        message_id=new_id("msg"),
+        content=(TextBlock(child.prompt),),
+        at=at,
+    )
+
+
+def _to_interrupt(session: Session, events: Sequence[SessionEvent]) -> Iterator[Child]:
+    """Yield the children at work that end because of what has happened to their calls."""
+    answered = {event.id for event in events if isinstance(event, ToolResult)}
+    is_interrupted = any(isinstance(event, ChildrenInterrupted) for event in events)
+    for child in session.children:
+        is_over = child.call_id in answered or (is_interrupted and is_awaited(session, child))
+        if is_over and child.is_open and not child.detached:
+            yield child
+
+
+def _tells_news(child: Child, command: ReportChild) -> bool:
+    return command.outcome != child.outcome and (child.is_open or child.outcome == "unknown")
+
+
+def _unsettled(child: Child, total: Used) -> Used:
+    """Return what has been used in all and is not settled yet."""
+    usage = {name: count - child.usage.get(name, 0) for name, count in total.usage.items()}
+    more = None if total.cost is None else total.cost - (child.cost or 0.0)
+    return Used(
+        max(0, total.steps - child.steps),
+        {name: count for name, count in usage.items() if count > 0},
+        0.0 if more is not None and more <= SMALLEST else more,
+    )
+
+
+def _go_on(story: Story, child: Child, command: ReportChild) -> None:
+    if command.outcome != "waiting":
+        if command.agent_id and story.session.agent is None:
+            story.add(AgentStarted(command.agent_id))
+            turns.ask_again(story, command)
+        _answer(story, child, command.result, is_error=command.outcome != "completed")
+    turns.go_on(story, command)
+
+
+def _answer(story: Story, child: Child, said: str, *, is_error: bool) -> None:
+    round_ = story.session.round
+    call = None if round_ is None else round_.call(child.call_id)
+    assert call is not None  # it waits for the child
+    story.add(ToolResult(id=call.id, name=call.name, result=said, is_error=is_error))
+
+
+def _text(session: Session, ended: Ended) -> str:
+    """Return what the child has said: its answer, or the last of what it had said before it was cut short."""
+    first = ended.said - 1 if ended.outcome == "completed" else 1
+    for place in range(ended.said - 1, max(0, first - 1), -1):
+        said = session.conversation[place]
+        if said.role == "assistant" and (text := text_of(said.content)).strip():
+            return text
+    return ""

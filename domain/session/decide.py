@@ -1,0 +1,249 @@
+"""A session: a conversation in a container, on an image, and the agent that is running it.
+
+One stream holds both, so that one decision covers both: whether a message is accepted, whose turn it is, and what
+becomes of a turn when the agent is destroyed or the session deleted. How a turn goes on, with calls of tools and people
+who decide about them, stands in `turns`; how a session branches off from another one, in `branching`.
+"""
+
+from __future__ import annotations
+
+from typing import assert_never
+
+from reenact.domain.errors import AgentNotFoundError, AlreadyExistsError, SessionForgottenError, SessionNotFoundError
+from reenact.domain.guards import refusal_in
+from reenact.domain.loop.rounds import RoundEvent
+from reenact.domain.session import branching, child_turns, schedules, turns
+from reenact.domain.session.agent import (
+    AgentStarted,
+    AgentStopped,
+    MessageAccepted,
+    RulesRecorded,
+    StopReason,
+    ToolsRequested,
+    TurnCompleted,
+)
+from reenact.domain.session.commands import (
+    Approve,
+    BeginChild,
+    BranchSession,
+    CancelSchedule,
+    Compress,
+    CreateSession,
+    Delete,
+    Finish,
+    FireSchedule,
+    GiveUpChildren,
+    Interrupt,
+    PassAnswer,
+    Receive,
+    Reject,
+    Report,
+    ReportChild,
+    Respond,
+    Resume,
+    Run,
+    ScheduleMessage,
+    SessionCommand,
+    Stop,
+    Switch,
+)
+from reenact.domain.session.state import (
+    Session,
+    SessionCreated,
+    SessionDeleted,
+    SessionEvent,
+)
+from reenact.domain.session.turns import Decided, Story
+
+_NONE_RECORDED = RulesRecorded()
+
+
+def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...]:
+    """Return what follows from the command, or refuse it.
+
+    For a session that is to begin as a branch, `session` is the one that it branches off from, at that point.
+
+    Raises:
+        AlreadyExistsError: the session's id has been used.
+        SessionForgottenError: the session was forgotten.
+        SessionNotFoundError: the session, or the one to branch off from, was never created, or is deleted.
+        AgentNotFoundError: the agent named is not the live one, or there is none to go on with a call.
+        CallNotPendingError: no such call waits for a person.
+        StaleApprovalError: the call is not the one that was approved.
+        InvalidAnswerError: the question does not take that answer.
+    """
+    story = Story(session)
+    match command:
+        case CreateSession():
+            _create(story, command)
+        case BranchSession():
+            branching.branch(story, command)
+        case Switch() | ScheduleMessage() | CancelSchedule() | FireSchedule():
+            _arrange(story, command)
+        case Run():
+            _run(story, command)
+        case Receive():
+            _receive(story, command)
+        case Finish() | PassAnswer():
+            turns.finish(story, command)
+        case Report():
+            turns.report(story, command)
+        case Compress():
+            turns.compress(story, command)
+        case Approve() | Reject() | Respond():
+            if session.agent is None:
+                raise AgentNotFoundError(session.id or "")
+            turns.person_decides(story, command)
+        case Resume():
+            turns.resume(story, command)
+        case Interrupt() | Stop() | Delete():
+            _end(story, command)
+        case BeginChild() | ReportChild() | GiveUpChildren():
+            _of_family(story, command)
+        case _:
+            assert_never(command)
+    return _with_rules(session, command, _decided(story))
+
+
+def _end(story: Story, command: Interrupt | Stop | Delete) -> None:
+    match command:
+        case Interrupt():
+            _interrupt(story, command)
+        case Stop():
+            _stop(story, command)
+        case Delete():
+            _delete(story, command)
+        case _:
+            assert_never(command)
+
+
+def _decided(story: Story) -> Decided:
+    if story.session.parent is not None:
+        child_turns.rest(story)
+    turns.hand_over(story)  # whatever has ended the turn, and whether anything begins the next one
+    return story.events
+
+
+def _with_rules(
+    session: Session, command: SessionCommand, events: tuple[SessionEvent, ...]
+) -> tuple[SessionEvent, ...]:
+    """Return the events, behind the rules that they were decided by if these are not those recorded last."""
+    match command:
+        case CreateSession() | BranchSession() | BeginChild() | PassAnswer():
+            return events
+        case Switch() | ScheduleMessage() | CancelSchedule():
+            return events
+        case Interrupt() | Stop() | Delete() if session.turn is None and session.round is None:
+            return events  # nothing that rules are about has ended
+        case _:
+            rules, last = command.rules, session.rules or _NONE_RECORDED
+    same = rules.held is last.rules or rules.held == last.rules
+    if not events or (same and ((rules.cwd, rules.home) == (last.cwd, last.home) or not _judges(command, events))):
+        return events
+    return (RulesRecorded(rules.held, rules.cwd, rules.home), *events)
+
+
+def _judges(command: SessionCommand, events: tuple[SessionEvent, ...]) -> bool:
+    """Return whether policies may have been asked about a call, so that it matters where paths begin."""
+    match command:
+        case Finish():
+            asks = command.so_far.stop_reason == turns.TOOL_USE
+            return asks and any(isinstance(event, ToolsRequested) for event in events)
+        case Run() | FireSchedule():
+            return any(isinstance(event, RoundEvent) for event in events)
+        case Approve() | Resume():
+            return True
+        case _:
+            return False
+
+
+def _create(story: Story, command: CreateSession) -> None:
+    if story.session.id is not None:
+        raise AlreadyExistsError("session", story.session.id)
+    story.add(SessionCreated(command.session_id, command.container_id, command.image_id, command.image_revision))
+
+
+def _arrange(story: Story, command: Switch | ScheduleMessage | CancelSchedule | FireSchedule) -> None:
+    match command:
+        case Switch():
+            _must_exist(story.session, command.session_id)
+            turns.switch(story, command)
+        case ScheduleMessage():
+            _must_exist(story.session, command.session_id)
+            schedules.schedule(story, command)
+        case CancelSchedule():
+            schedules.cancel(story, command)
+        case FireSchedule():
+            schedules.fire(story, command)
+        case _:
+            assert_never(command)
+
+
+def _run(story: Story, command: Run) -> None:
+    _must_exist(story.session, command.session_id)
+    if story.session.agent is None:
+        story.add(AgentStarted(command.agent_id))
+        turns.ask_again(story, command)
+        turns.take_up_next(story, command.rules, command.at)
+
+
+def _receive(story: Story, command: Receive) -> None:
+    session = story.session
+    if session.agent is None or session.agent.id != command.agent_id:
+        raise AgentNotFoundError(command.agent_id)
+    story.add(*command.checked)
+    if refusal_in(command.checked) is not None:
+        return
+    story.add(
+        MessageAccepted(
+            command.turn_id, command.message_id, command.content, command.at, command.request_id, command.output
+        )
+    )
+    if not session.queue:
+        turns.take_up_next(story, command.rules, command.at)
+
+
+def _interrupt(story: Story, command: Interrupt) -> None:
+    agent = story.session.agent
+    if command.agent_id is not None and (agent is None or agent.id != command.agent_id):
+        return
+    if story.session.turn is not None or story.session.round is not None:
+        turns.interrupt(story, command)
+
+
+def _stop(story: Story, command: Stop) -> None:
+    agent = story.session.agent
+    if agent is None or (command.agent_id is not None and agent.id != command.agent_id):
+        return
+    turns.cut_short(story, command, command.reason)
+    story.add(AgentStopped(agent.id, command.reason))
+
+
+def _delete(story: Story, command: Delete) -> None:
+    _must_exist(story.session, command.session_id)
+    reason: StopReason = "deleted"
+    turns.cut_short(story, command, reason)
+    for queued in story.session.queue:  # they will never begin
+        story.add(TurnCompleted(queued.turn_id, "interrupted", "interrupted", {}, 0.0, "idle"))
+    if story.session.agent is not None:
+        story.add(AgentStopped(story.session.agent.id, reason))
+    story.add(SessionDeleted(command.session_id))
+
+
+def _of_family(story: Story, command: BeginChild | ReportChild | GiveUpChildren) -> None:
+    match command:
+        case BeginChild():
+            child_turns.begin(story, command)
+        case ReportChild():
+            child_turns.report(story, command)
+        case GiveUpChildren():
+            child_turns.give_up(story, command)
+        case _:
+            assert_never(command)
+
+
+def _must_exist(session: Session, session_id: str) -> None:
+    if session.forgotten:
+        raise SessionForgottenError(session_id)
+    if session.id is None or session.deleted:
+        raise SessionNotFoundError(session_id)

@@ -1,0 +1,110 @@
+"""What guards are to be asked before a command of a session is decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+from reenact.domain.guards import GuardChecked, GuardInput, Guards, GuardVerdict, refusal_in
+from reenact.domain.loop.events import ToolStarted
+from reenact.domain.session.agent import AnswerRecorded
+from reenact.domain.session.commands import Approve, BranchSession, Finish, Receive, SessionCommand
+from reenact.domain.session.decide import decide
+from reenact.domain.session.state import Session, SessionEvent, evolve
+
+
+class Question(NamedTuple):
+    """A guard, by its name, and what it is asked about."""
+
+    name: str
+    about: GuardInput
+
+    def verdict(self, reason: str | None) -> GuardChecked:
+        """Return what the guard has said: the reason for which it refuses, None if it lets it pass."""
+        about = self.about
+        verdict: GuardVerdict = "passed" if reason is None else "refused"
+        return GuardChecked(
+            about.point, self.name, verdict, reason or "", about.turn_id, about.message_id, about.call_id
+        )
+
+
+def questions(session: Session, command: SessionCommand, guards: Guards) -> tuple[Question, ...]:
+    """Return what guards are still to be asked before the command is decided.
+
+    What they have said is in the command already; once one has refused, no other point is asked about. Calls are asked
+    about when nothing else keeps them from running, such as a policy, a person or a limit: that is what `decide` says
+    without the guards.
+
+    Raises:
+        ReenactError: the command is refused, whatever guards say.
+    """
+    match command:
+        case Receive() if session.agent is not None and session.agent.id == command.agent_id:
+            about = GuardInput(
+                point="message",
+                session_id=session.id or "",
+                image_id=session.image_id,
+                turn_id=command.turn_id,
+                message_id=command.message_id,
+                content=command.content,
+            )
+            return _not_asked(guards.message, command.checked, about)
+        case BranchSession(edit=tuple() as edit) if not command.checked:
+            about = GuardInput(point="message", session_id=command.session_id, image_id=command.image_id, content=edit)
+            return tuple(Question(name, about) for name in guards.message)
+        case Finish() if refusal_in(command.checked) is None:
+            decided = decide(session, command)
+            of_answer = () if command.checked else tuple(_of_answer(session, decided, guards))
+            return of_answer or tuple(_of_calls(session, decided, guards, command.checked))
+        case Approve():
+            return tuple(_of_calls(session, decide(session, command), guards, command.checked))
+        case _:
+            return ()
+
+
+def _not_asked(names: Sequence[str], checked: Sequence[GuardChecked], about: GuardInput) -> tuple[Question, ...]:
+    """Return what the guards are asked that have not been, none once one has refused.
+
+    The session may have gone over to an image with other guards while those of the former one were asked.
+    """
+    asked = {one.name for one in checked}
+    return (
+        () if refusal_in(checked) is not None else tuple(Question(name, about) for name in names if name not in asked)
+    )
+
+
+def _of_answer(session: Session, decided: Sequence[SessionEvent], guards: Guards) -> Iterator[Question]:
+    passed = None if session.turn is None else session.turn.passed
+    for event in decided:
+        if isinstance(event, AnswerRecorded) and not event.partial and event.message_id != passed:
+            about = GuardInput(
+                point="answer",
+                session_id=session.id or "",
+                image_id=session.image_id,
+                turn_id=event.turn_id,
+                message_id=event.message_id,
+                content=event.content,
+            )
+            yield from (Question(name, about) for name in guards.answer)
+
+
+def _of_calls(
+    session: Session, decided: Sequence[SessionEvent], guards: Guards, checked: Sequence[GuardChecked]
+) -> Iterator[Question]:
+    started = [event for event in decided if isinstance(event, ToolStarted)] if guards.call else []
+    after = reduce(evolve, decided, session) if started else session
+    asked = {one.call_id for one in checked}
+    for event in started:
+        call = None if after.round is None else after.round.call(event.id)
+        if call is not None and event.id not in asked:
+            about = GuardInput(
+                point="call",
+                session_id=session.id or "",
+                image_id=session.image_id,
+                turn_id=None if after.turn is None else after.turn.id,
+                call_id=call.id,
+                tool=call.name,
+                arguments=call.arguments,
+            )
+            yield from (Question(name, about) for name in guards.call)

@@ -1,0 +1,109 @@
+"""Messages that are to come: at a time, or every so often; what is missed while nothing runs comes once, late."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.messages import Block
+from reenact.domain.session import turns
+from reenact.domain.session.agent import (
+    AgentStarted,
+    MessageAccepted,
+    MessageScheduled,
+    ScheduleCancelled,
+    Scheduled,
+    ScheduleFired,
+)
+from reenact.domain.session.commands import CancelSchedule, FireSchedule, ScheduleMessage
+from reenact.domain.session.turns import Story
+from reenact.domain.structs import FrozenByName
+from reenact.domain.tools import is_amount
+
+SECOND = 1_000_000
+"""Microseconds."""
+LATE = SECOND
+"""So many microseconds after its time a message comes late."""
+_LONGEST = 1e9
+"""Seconds between two messages, at the most: 31 years."""
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Schedule(FrozenByName):
+    """A message to come, as callers see it: `at` is when the next one comes, `every` seconds between two of them."""
+
+    id: str
+    session_id: str
+    content: tuple[Block, ...]
+    at: datetime
+    every: float | None
+    until: datetime | None
+    created_at: datetime
+
+
+def check_times(at: object, every: object, until: object) -> None:
+    """Raise `InvalidInputError` unless these can say when messages are to come."""
+    for name, time in (("at", at), ("until", until)):
+        if time is not None and not (isinstance(time, datetime) and time.tzinfo is not None):
+            raise InvalidInputError(f"`{name}` is a datetime with a time zone, not {time!r:.100}")
+    if every is not None and not (is_amount(every, _LONGEST) and every >= 1):
+        raise InvalidInputError(f"`every` is a number of seconds from 1 to {_LONGEST:g}, not {every!r:.100}")
+    if at is None and every is None:
+        raise InvalidInputError("say when the message is to come: `at` a time, or `every` so many seconds")
+    if until is not None and every is None:
+        raise InvalidInputError("`until` goes with `every`: a message that comes once has no end")
+
+
+def times_of(
+    now: int, at: datetime | None, every: float | None, until: datetime | None
+) -> tuple[int, int | None, int | None]:
+    """Return when the first message comes, what is between two, and when they end, as the log has it.
+
+    Raises:
+        InvalidInputError: they end before the first.
+    """
+    between = None if every is None else round(every * SECOND)
+    first = now + (between or 0) if at is None else _microseconds(at)
+    end = None if until is None else _microseconds(until)
+    if end is not None and end < first:
+        raise InvalidInputError("`until` is before the first message is to come; make it later, or leave it out")
+    return first, between, end
+
+
+def schedule(story: Story, command: ScheduleMessage) -> None:
+    """Have the messages come."""
+    story.add(MessageScheduled(command.schedule_id, command.content, command.due, command.every, command.until))
+
+
+def cancel(story: Story, command: CancelSchedule) -> None:
+    """Have no more messages come, if there were any to come."""
+    if any(one.id == command.schedule_id for one in story.session.schedules):
+        story.add(ScheduleCancelled(command.schedule_id))
+
+
+def fire(story: Story, command: FireSchedule) -> None:
+    """Accept the message whose time has come; it begins a turn, or waits for others, or for an agent if none can be."""
+    due = [one for one in story.session.schedules if (one.id, one.due) == (command.schedule_id, command.due)]
+    for one in due:
+        is_late = command.at - one.due > LATE
+        story.add(ScheduleFired(one.id, command.message_turn_id, one.due, is_late, _after(one, command.at)))
+        if story.session.agent is None and command.agent_id is not None:
+            story.add(AgentStarted(command.agent_id))
+            turns.ask_again(story, command)
+        story.add(MessageAccepted(command.message_turn_id, command.message_id, one.content, command.at))
+        if story.session.agent is not None:
+            turns.take_up_next(story, command.rules, command.at)
+
+
+def _after(fired: Scheduled, at: int) -> int | None:
+    """Return when the next message comes; what was missed in between does not come any more."""
+    if fired.every is None:
+        return None
+    missed = max(0, at - fired.due) // fired.every
+    then = fired.due + (missed + 1) * fired.every
+    return None if fired.until is not None and then > fired.until else then
+
+
+def _microseconds(time: datetime) -> int:
+    return (time - _EPOCH) // _MICROSECOND

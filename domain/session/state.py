@@ -1,0 +1,625 @@
+"""The state of a session, and how each event changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import TypeAlias, assert_never
+
+import msgspec
+
+from reenact.domain.children import (
+    Budget,
+    Child,
+    ChildEnded,
+    ChildOutcome,
+    ChildrenInterrupted,
+    ChildStarted,
+    Parent,
+)
+from reenact.domain.conversation import Conversation, Read, introduced
+from reenact.domain.guards import GuardChecked
+from reenact.domain.loop import rounds
+from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.loop.ledger import Ledger, sum_of, tokens_in_context
+from reenact.domain.loop.rounds import Call, Round, RoundEvent
+from reenact.domain.messages import Block, Said, TextBlock, ToolUseBlock
+from reenact.domain.output import correction
+from reenact.domain.policy.rules import call_digest
+from reenact.domain.session.agent import (
+    Agent,
+    AgentEvent,
+    AgentStarted,
+    AgentStopped,
+    AnswerRecorded,
+    ContextCompressed,
+    HandoverRequested,
+    ImageChanged,
+    MessageAccepted,
+    MessageScheduled,
+    OutputAccepted,
+    OutputRejected,
+    Queued,
+    ResultsRecorded,
+    RulesRecorded,
+    ScheduleCancelled,
+    Scheduled,
+    ScheduleFired,
+    StepStarted,
+    ToolsRequested,
+    Turn,
+    TurnCompleted,
+    TurnContinued,
+    TurnFailed,
+    TurnInterrupted,
+    TurnStarted,
+)
+from reenact.domain.stream.events import Origin, Outcome
+from reenact.domain.structs import Fact, Frozen, FrozenByName
+
+SNAPSHOT_VERSION = 2
+"""To be raised when what a snapshot keeps has another form, or means something else: earlier ones are skipped then."""
+
+REFUSAL = "refusal"
+"""The stop reason of an answer that the API refused to give, or to finish."""
+LIMITS = frozenset(
+    {
+        *("max_steps_exceeded", "cost_limit_exceeded", "repeated_tool_calls", "budget_exceeded"),
+        *("max_tokens", "model_context_window_exceeded"),
+    }
+)
+"""The stop reasons of turns that a limit has ended, also those of the Messages API."""
+
+
+class BranchPoint(FrozenByName):
+    """Where a session branches off: behind this version of the other session's events, at this position of the log."""
+
+    session_id: str
+    position: int
+    version: int
+
+
+class Forgotten(FrozenByName):
+    """When a session was forgotten, by whom, and why."""
+
+    at: datetime
+    by: str
+    why: str
+
+
+class SessionInfo(FrozenByName):
+    """A session as callers see it, on its present image: the one it was created with, until it is handed over.
+
+    `origin` is where it branches off from another session, None if it has begun by itself. `parent` is the session
+    that has called it, None unless it is a child session. Of a session that was `forgotten` nothing else is known.
+    """
+
+    id: str
+    container_id: str
+    image_id: str
+    image_revision: int
+    created_at: datetime
+    origin: BranchPoint | None = None
+    parent: Parent | None = None
+    forgotten: Forgotten | None = None
+
+
+class KnownSession(FrozenByName):
+    """What every session is known by, whatever has become of it.
+
+    `deleted_at` and `forgotten_at` are microseconds since 1970-01-01 UTC.
+    """
+
+    container_id: str
+    image_id: str
+    image_revision: int
+    created_at: datetime
+    deleted_at: int | None
+    forgotten_at: int | None
+
+
+class SessionCreated(Fact):
+    """The session exists; a child session has a `parent`, and a `budget` that was reserved for it there."""
+
+    session_id: str
+    container_id: str
+    image_id: str
+    image_revision: int
+    parent: Parent | None = None
+    budget: Budget | None = None
+
+
+class SessionBranched(Fact):
+    """The session exists; its history begins with that of the session `origin`, up to its event of this version.
+
+    `digest` is that of the record of this event, in hexadecimal digits: the log proves what was shared.
+    """
+
+    session_id: str
+    container_id: str
+    image_id: str
+    image_revision: int
+    origin: str
+    version: int
+    digest: str
+
+
+class SessionDeleted(Fact):
+    """The session is in no list any more; its history stays."""
+
+    session_id: str
+
+
+class SessionForgotten(Fact):
+    """What happened before in the session can be read by nobody: its key was destroyed with the record of this event.
+
+    So it says what is still known: which session this was, when it was created (microseconds since 1970-01-01 UTC), and
+    whether it had been `deleted` before; `by` whom it was forgotten, and `why`.
+    """
+
+    session_id: str
+    container_id: str
+    image_id: str
+    image_revision: int
+    created_at: int
+    by: str
+    why: str
+    deleted: bool = False
+
+
+ChildEvent: TypeAlias = ChildStarted | ChildEnded | ChildrenInterrupted
+SessionEvent: TypeAlias = SessionCreated | SessionBranched | SessionDeleted | SessionForgotten | AgentEvent | ChildEvent
+LoopFact: TypeAlias = (
+    OutputAccepted
+    | OutputRejected
+    | ToolsRequested
+    | ResultsRecorded
+    | StepStarted
+    | TurnContinued
+    | ContextCompressed
+    | RulesRecorded
+    | GuardChecked
+    | HandoverRequested
+    | ImageChanged
+    | MessageScheduled
+    | ScheduleCancelled
+    | ScheduleFired
+    | LimitWarning
+    | RoundEvent
+)
+
+
+class Summary(Frozen):
+    """What the model is given in place of the first `replaced` messages of the conversation.
+
+    If nothing `since` a hand-over had been given before, it sums up only what came then; `before` it stands another.
+    """
+
+    text: str
+    replaced: int
+    since: int = 0
+    before: Summary | None = None
+
+
+class Ended(Frozen):
+    """How a child session has done its part: what came of it, how long the conversation was then, and what failed."""
+
+    outcome: ChildOutcome
+    stop_reason: str
+    said: int
+    failure: str = ""
+
+
+class Session(Frozen, gc=True):
+    """What is known of a session.
+
+    `conversation` holds what was said, and `round` the calls of the last answer until their results are in it.
+    `known_calls` are the ids of all calls that were ever asked for, `asked` the digests of those that a person has
+    approved, and `question` is the message of the last turn that was taken up: its id and when it was accepted.
+    `context_tokens` is how long the conversation was for the model when it answered last, and `warned` whether it has
+    been said that the cost limit is exceeded. `waited` is the last turn, if it ended so that a person could decide:
+    the limits count on from there. `rules` are those recorded last. `handover` is what is to be done at the end of the
+    turn. The model is given nothing of what was said before the message `since`; it is given a summary of all that has
+    been said, as soon as there is one, if `summarise`. `schedules` are the messages that are to come.
+
+    If it was `forgotten`, nothing is known of what happened before.
+
+    `children` are all that it has started, and `interrupted` says that those it waits for are interrupted. A session
+    with a `parent` is a child itself: `ended` is how it has done its part, None until then, and `seconds` is how long
+    its turns have taken.
+    """
+
+    id: str | None = None
+    container_id: str = ""
+    image_id: str = ""
+    image_revision: int = 0
+    deleted: bool = False
+    agent: Agent | None = None
+    queue: tuple[Queued, ...] = ()
+    turn: Turn | None = None
+    conversation: Conversation = Conversation()
+    round: Round | None = None
+    asked: frozenset[str] = frozenset()
+    known_calls: frozenset[str] = frozenset()
+    question: tuple[str, int] = ("", 0)
+    ledger: Ledger = Ledger()
+    context_tokens: int = 0
+    summary: Summary | None = None
+    warned: bool = False
+    waited: Turn | None = None
+    rules: RulesRecorded | None = None
+    origin: Origin | None = None
+    children: tuple[Child, ...] = ()
+    interrupted: ChildrenInterrupted | None = None
+    parent: Parent | None = None
+    budget: Budget | None = None
+    ended: Ended | None = None
+    seconds: float = 0.0
+    handover: HandoverRequested | None = None
+    since: int = 0
+    summarise: bool = False
+    schedules: tuple[Scheduled, ...] = ()
+    forgotten: bool = False
+
+
+def evolve(session: Session, event: SessionEvent) -> Session:
+    """Return the session as it is once the event has happened.
+
+    What precedes a `SessionBranched` is the history that it branches off from.
+    """
+    match event:
+        case MessageAccepted():
+            queued = Queued(event.turn_id, event.message_id, event.content, event.at, event.output)
+            return msgspec.structs.replace(session, queue=(*session.queue, queued))
+        case TurnStarted():
+            return _take_up(session, event)
+        case AnswerRecorded():
+            return _answer(session, event)
+        case TurnCompleted():
+            return _put_down(session, event)
+        case TurnInterrupted() | TurnFailed():
+            return session
+        case AgentStarted():
+            return msgspec.structs.replace(session, agent=Agent(event.agent_id))
+        case AgentStopped():
+            return msgspec.structs.replace(session, agent=None)
+        case SessionCreated():
+            begun = Session(event.session_id, event.container_id, event.image_id, event.image_revision)
+            return begun if event.parent is None else _born(begun, event)
+        case SessionBranched():
+            return _branch_off(session, event)
+        case SessionForgotten():
+            of = event.session_id, event.container_id, event.image_id, event.image_revision
+            return Session(*of, deleted=event.deleted, forgotten=True)
+        case SessionDeleted():
+            return msgspec.structs.replace(session, deleted=True, queue=(), round=None, schedules=())
+        case ChildStarted() | ChildEnded() | ChildrenInterrupted():
+            return _evolve_children(session, event)
+        case _:
+            return _evolve_loop(session, event)
+
+
+def _evolve_loop(session: Session, event: LoopFact) -> Session:
+    match event:
+        case ToolsRequested():
+            return _begin_round(session, event)
+        case ResultsRecorded():
+            return _end_round(session, event)
+        case OutputRejected():
+            return _reject(session, event)
+        case OutputAccepted():
+            return session
+        case StepStarted():
+            return _change_turn(session, activity="thinking", steps=event.step)
+        case TurnContinued():
+            message_id, asked_at = session.question
+            turn = Turn(event.turn_id, message_id, asked_at, event.at, "waiting_for_human_input", steps=0)
+            return msgspec.structs.replace(session, turn=turn if session.waited is None else turn.after(session.waited))
+        case ContextCompressed():
+            return _compress(session, event)
+        case RulesRecorded():
+            return msgspec.structs.replace(session, rules=event)
+        case HandoverRequested():
+            return msgspec.structs.replace(session, handover=event)
+        case ImageChanged():
+            return _change_image(session, event)
+        case MessageScheduled() | ScheduleCancelled() | ScheduleFired():
+            return msgspec.structs.replace(session, schedules=tuple(_schedules(session.schedules, event)))
+        case LimitWarning():
+            return msgspec.structs.replace(session, warned=True)
+        case GuardChecked():
+            has_passed = event.point == "answer" and event.verdict == "passed"
+            return _change_turn(session, passed=event.message_id) if has_passed else session
+        case _:
+            return _in_round(session, event)
+
+
+def kept(state: Session) -> msgspec.Raw:
+    """Return what a snapshot keeps of the session: all but the messages, which stand in the log."""
+    return msgspec.Raw(_pack(state))
+
+
+def taken_from(stored: msgspec.Raw | bytes) -> Session:
+    """Return the session of which this was kept; its conversation is unread, and nobody has said where it is read."""
+    return _unpack(stored)
+
+
+def reading(session: Session, read: Read) -> Session:
+    """Return the session, taken from a snapshot, with a conversation that is read there when somebody asks for it."""
+    return msgspec.structs.replace(session, conversation=Conversation.unread(len(session.conversation), read))
+
+
+def _unread(_type: type, length: object) -> Conversation:
+    if not isinstance(length, int) or length < 0:
+        raise TypeError("a snapshot keeps the number of the messages")
+    return Conversation.unread(length)
+
+
+_pack = msgspec.msgpack.Encoder(enc_hook=len).encode
+_unpack = msgspec.msgpack.Decoder(Session, dec_hook=_unread).decode
+
+
+def calls_of(content: Sequence[Block]) -> tuple[Call, ...]:
+    """Return the calls that an answer asks for, in order."""
+    return tuple(Call(block.id, block.name, block.input) for block in content if isinstance(block, ToolUseBlock))
+
+
+def for_model(session: Session) -> Sequence[Said]:
+    """Return what the model is given of the conversation: the summary, if there is one, and what came after it."""
+    said = session.conversation
+    if session.summary is None and not session.since:
+        return said
+    return _given(said, session.summary, session.since, len(said))
+
+
+def _given(said: Conversation, summary: Summary | None, since: int, until: int) -> Sequence[Said]:
+    """Return what is given of these messages: what has a summary, by that."""
+    if summary is None or summary.replaced <= since:
+        return said[since:until]
+    before = _given(said, summary.before, since, summary.since) if summary.since > since else ()
+    return (*before, introduced(summary.text), *said[summary.replaced : until])
+
+
+def _branch_off(session: Session, event: SessionBranched) -> Session:
+    return msgspec.structs.replace(
+        session,
+        id=event.session_id,
+        container_id=event.container_id,
+        image_id=event.image_id,
+        image_revision=event.image_revision,
+        deleted=False,
+        agent=None,
+        queue=(),
+        origin=Origin(session_id=event.origin, version=event.version),
+        children=(),
+        interrupted=None,
+        parent=None,
+        budget=None,
+        ended=None,
+        seconds=0.0,
+        handover=None,
+        schedules=(),
+    )
+
+
+def _take_up(session: Session, event: TurnStarted) -> Session:
+    message, *rest = session.queue
+    return msgspec.structs.replace(
+        session,
+        queue=tuple(rest),
+        turn=Turn(message.turn_id, message.message_id, message.at, event.at, output=message.output),
+        question=(message.message_id, message.at),
+        agent=None if session.agent is None else Agent(session.agent.id),
+        conversation=session.conversation.plus(Said("user", message.content)),
+    )
+
+
+def _answer(session: Session, event: AnswerRecorded) -> Session:
+    turn = session.turn
+    if turn is not None:
+        turn = msgspec.structs.replace(
+            turn, usage=sum_of(turn.usage, event.usage), cost=plus_cost(turn.cost, event.cost)
+        )
+    calls = [block.id for block in event.content if isinstance(block, ToolUseBlock)]
+    return msgspec.structs.replace(
+        session,
+        turn=turn,
+        known_calls=session.known_calls.union(calls) if calls else session.known_calls,
+        conversation=session.conversation.plus(Said("assistant", event.content, refused=event.stop_reason == REFUSAL)),
+        ledger=session.ledger.with_model(event.model or "", event.usage, event.cost),
+        context_tokens=tokens_in_context(event.usage) or session.context_tokens,
+    )
+
+
+def _reject(session: Session, event: OutputRejected) -> Session:
+    if event.again:
+        told = Said("user", (TextBlock(correction(event.errors)),))
+        session = msgspec.structs.replace(session, conversation=session.conversation.plus(told))
+    return _change_turn(session, rejected=event.attempt, activity=event.from_state)
+
+
+def _begin_round(session: Session, event: ToolsRequested) -> Session:
+    answer = session.conversation[-1]
+    return _change_turn(
+        msgspec.structs.replace(session, round=Round(calls_of(answer.content))), activity=event.from_state
+    )
+
+
+def _in_round(session: Session, event: RoundEvent) -> Session:
+    before = session.round
+    if before is None:
+        return session
+    session = msgspec.structs.replace(session, round=rounds.evolve(before, event))
+    match event:
+        case ToolApproved():
+            call = None if session.round is None else session.round.call(event.id)
+            digest = "" if call is None else call_digest(call.name, call.arguments)
+            return msgspec.structs.replace(session, asked=session.asked | {digest})
+        case ToolStarted():
+            return _change_turn(session, activity="tool_executing")
+        case ToolResult() if event.ran:
+            session = msgspec.structs.replace(session, ledger=session.ledger.with_tool(event.name, event.cost))
+            cost = None if session.turn is None else plus_cost(session.turn.cost, event.cost)
+            return _change_turn(session, cost=cost)
+        case _:
+            return session
+
+
+def _end_round(session: Session, event: ResultsRecorded) -> Session:
+    turn, round_ = session.turn, session.round
+    if turn is not None and round_ is not None:
+        calls, outcome = round_.digest(), round_.outcome()
+        repeats = turn.repeats + 1 if outcome == turn.outcome else 1
+        turn = msgspec.structs.replace(turn, calls=calls, outcome=outcome, repeats=repeats)
+    said = session.conversation.plus(Said("user", event.content))
+    after = msgspec.structs.replace(session, turn=turn, round=None, conversation=said, interrupted=None)
+    if after.ended is not None and turn is None:  # a child whose calls were given up while it waited
+        return _done(after, "interrupted", "interrupted")
+    return after
+
+
+def _compress(session: Session, event: ContextCompressed) -> Session:
+    turn = session.turn
+    if turn is not None:
+        turn = msgspec.structs.replace(
+            turn, usage=sum_of(turn.usage, event.usage), cost=plus_cost(turn.cost, event.cost)
+        )
+    before = session.summary if session.since else None
+    while before is not None and before.replaced > session.since:
+        before = before.before
+    return msgspec.structs.replace(
+        session,
+        turn=turn,
+        summary=Summary(event.summary, event.replaced, session.since, before),
+        ledger=session.ledger.with_model(event.model or "", event.usage, event.cost),
+        context_tokens=0,
+        summarise=False,
+    )
+
+
+def _schedules(
+    before: tuple[Scheduled, ...], event: MessageScheduled | ScheduleCancelled | ScheduleFired
+) -> Iterator[Scheduled]:
+    for one in before:
+        if one.id != event.schedule_id:
+            yield one
+        elif isinstance(event, ScheduleFired) and event.then is not None:
+            yield msgspec.structs.replace(one, due=event.then)
+    if isinstance(event, MessageScheduled):
+        yield Scheduled(event.schedule_id, event.content, event.due, event.every, event.until)
+
+
+def _change_image(session: Session, event: ImageChanged) -> Session:
+    is_cut = event.history == "none"
+    return msgspec.structs.replace(
+        session,
+        image_id=event.image_id,
+        image_revision=event.image_revision,
+        handover=None,
+        since=len(session.conversation) if is_cut else 0,
+        summarise=event.history == "summary",
+        context_tokens=0 if is_cut else session.context_tokens,
+    )
+
+
+def _put_down(session: Session, event: TurnCompleted) -> Session:
+    if session.turn is None or session.turn.id != event.turn_id:
+        return session
+    agent, unsaid, ledger, said = session.agent, event.unsaid, session.ledger, session.conversation
+    if unsaid is not None:
+        ledger = ledger.with_model(unsaid.model or "", unsaid.usage, unsaid.cost)
+    if event.stop_reason == REFUSAL and not said[-1].refused:  # without a word
+        said = said.plus(Said("assistant", (), refused=True))
+    after = msgspec.structs.replace(
+        session,
+        turn=None,
+        waited=session.turn if event.outcome == "waiting" else None,
+        agent=None if agent is None else Agent(agent.id, event.outcome == "failed"),
+        conversation=said,
+        ledger=ledger,
+        interrupted=None,
+    )
+    if after.parent is None:
+        return after
+    timed = msgspec.structs.replace(after, seconds=after.seconds + event.duration)
+    failure = "" if event.failure is None else event.failure.message
+    return _done(timed, outcome_of(event.outcome, event.stop_reason), event.stop_reason, failure)
+
+
+def outcome_of(outcome: Outcome, stop_reason: str) -> ChildOutcome:
+    """Return what came of a child whose turn has ended so; what was cut short is never completed."""
+    if stop_reason in LIMITS:
+        return "limit"
+    return "failed" if stop_reason == REFUSAL else outcome
+
+
+def _done(session: Session, outcome: ChildOutcome, stop_reason: str, failure: str = "") -> Session:
+    """Return the child with what came of its part, which ends once: turns that somebody else asks for are no part."""
+    if session.ended is not None and session.ended.outcome != "waiting":
+        return session
+    return msgspec.structs.replace(session, ended=Ended(outcome, stop_reason, len(session.conversation), failure))
+
+
+def _born(session: Session, event: SessionCreated) -> Session:
+    return msgspec.structs.replace(session, parent=event.parent, budget=event.budget)
+
+
+def _evolve_children(session: Session, event: ChildEvent) -> Session:
+    match event:
+        case ChildStarted():
+            return _start_child(session, event)
+        case ChildEnded():
+            return _settle(session, event)
+        case ChildrenInterrupted():
+            return msgspec.structs.replace(session, interrupted=event)
+        case _:
+            assert_never(event)
+
+
+def _start_child(session: Session, event: ChildStarted) -> Session:
+    round_, turn = session.round, session.turn
+    call = None if round_ is None else round_.call(event.call_id)
+    prompt = "" if call is None else call.arguments.get("prompt")
+    of_image = event.image_id, event.image_revision, event.depth, event.budget, event.detached
+    child = Child(event.call_id, event.child_id, *of_image, prompt if isinstance(prompt, str) else "")
+    return msgspec.structs.replace(
+        session,
+        children=(*session.children, child),
+        round=None if round_ is None else rounds.with_child(round_, event.call_id),
+        turn=None if turn is None else msgspec.structs.replace(turn, children=turn.children + 1),
+    )
+
+
+def _settle(session: Session, event: ChildEnded) -> Session:
+    round_ = session.round
+    if round_ is not None and event.outcome == "waiting":
+        round_ = rounds.with_child(round_, event.call_id, waits=True)
+    return msgspec.structs.replace(
+        session,
+        children=tuple(_settled(child, event) if child.id == event.child_id else child for child in session.children),
+        round=round_,
+        ledger=session.ledger.with_child(event.steps, event.usage, event.cost),
+    )
+
+
+def _settled(child: Child, event: ChildEnded) -> Child:
+    return msgspec.structs.replace(
+        child,
+        prompt="",
+        outcome=event.outcome if child.is_open or child.outcome == "unknown" else child.outcome,
+        steps=child.steps + event.steps,
+        usage=sum_of(child.usage, event.usage),
+        cost=plus_cost(child.cost, event.cost),
+    )
+
+
+def _change_turn(session: Session, **changes: object) -> Session:
+    if session.turn is None:
+        return session
+    return msgspec.structs.replace(session, turn=msgspec.structs.replace(session.turn, **changes))
+
+
+def plus_cost(cost: float | None, more: float | None) -> float | None:
+    """Return the sum of the costs that are known, or None if neither is."""
+    return cost if more is None else (cost or 0.0) + more

@@ -1,0 +1,148 @@
+"""What is told of a session's past: its turns, the calls of tools in them, what was used and what it cost."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias
+
+from reenact.domain.loop.ledger import Spent, sum_of
+from reenact.domain.loop.rounds import Stage
+from reenact.domain.messages import Message, StopDetails, Usage
+from reenact.domain.plain import Json, JsonObject
+from reenact.domain.session.agent import Failure
+from reenact.domain.session.people import PendingCall
+from reenact.domain.stream.events import Outcome
+from reenact.domain.structs import FrozenByName
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    O_co = TypeVar("O_co", covariant=True, default=object)
+else:  # which has no defaults before Python 3.13
+    from typing import TypeVar
+
+    O_co = TypeVar("O_co", covariant=True)
+
+Decision: TypeAlias = Literal["approved", "edited", "rejected", "answered"]
+
+
+class TurnInfo(FrozenByName):
+    """A turn: it waits while `started_at` is None, and is over once there is an `outcome`.
+
+    `message_id` is the message that it is about: a turn that goes on with calls after a person has decided has that of
+    the turn it goes on with. `steps` counts how often the model was asked; `usage` and `cost` are those of the turn so
+    far, and None when nothing is known of them. `duration` is in seconds, `cost` in the currency of the prices.
+    `stop_sequence` is the stop sequence that ended its last answer, `stop_details` says why the model refused.
+    """
+
+    id: str
+    message_id: str
+    accepted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    outcome: Outcome | None
+    stop_reason: str | None
+    duration: float | None
+    steps: int
+    model: str | None
+    usage: Usage | None
+    cost: float | None
+    failure: Failure | None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
+
+
+class TurnLocation(FrozenByName):
+    """Which session a turn is of, and the cursor of its first event there."""
+
+    turn_id: str
+    session_id: str
+    cursor: int
+
+
+class Answer(FrozenByName, Generic[O_co]):
+    """What came of a message, once its turn has ended.
+
+    `message` is the model's last message in the turn and `text` its text; None and empty if there is none. `outcome` is
+    `completed`, `interrupted`, `failed` (`failure` says why) or `waiting` (`pending` has the calls that wait for a
+    person). `output` is the value that the answer was to be, in the type that was asked for, or as JSON has it; None if
+    nothing was asked for, or it has not come. `refusal` is None unless the model refused. `usage` and `cost` are those
+    of the turn; `cost`, in the currency of the prices, is None if unknown.
+    """
+
+    text: str
+    message: Message | None
+    outcome: Outcome
+    stop_reason: str | None
+    refusal: StopDetails | None
+    pending: tuple[PendingCall, ...]
+    usage: Usage
+    cost: float | None
+    session_id: str
+    turn_id: str
+    failure: Failure | None
+    output: O_co | None = None
+
+
+class ToolCallInfo(FrozenByName):
+    """A call of a tool that an answer asked for, and what has become of it.
+
+    `turn_id` and `message_id` name the turn and the answer that asked for it. `arguments` are those that it ran, or
+    will run, with; `original` are the model's own, where a person changed them. `reason` says why a person was asked,
+    `decision` what they did, and `decided_by` who they were, if that was said. `attempts` counts how often it was
+    started and `started_at` is the last of these times; `ended_at` is when it was answered, by the tool or by what kept
+    it from running (`ran` is then false). `cost` is in the currency of the prices, None if unknown.
+    """
+
+    id: str
+    session_id: str
+    turn_id: str
+    message_id: str
+    name: str
+    arguments: JsonObject
+    stage: Stage
+    result: Json
+    is_error: bool
+    ran: bool
+    cost: float | None
+    attempts: int
+    asked_at: datetime | None
+    reason: str
+    decision: Decision | None
+    decided_by: str | None
+    decided_at: datetime | None
+    original: JsonObject | None
+    started_at: datetime | None
+    ended_at: datetime | None
+
+
+class UsageInfo(FrozenByName):
+    """What a session has used, by the names of models and of tools; the name is empty where none is known.
+
+    Each says how often it was used, the sums of its token counts under the Messages API's names, the cost of the uses
+    whose cost is known, in the currency of the prices, and how many `unpriced` ones there are beside them. `usage`,
+    `cost` and `unpriced` are the sums over all of them.
+    """
+
+    session_id: str
+    models: dict[str, Spent]
+    tools: dict[str, Spent]
+    usage: dict[str, int]
+    cost: float
+    unpriced: int
+
+
+def usage_info(session_id: str, models: dict[str, Spent], tools: dict[str, Spent]) -> UsageInfo:
+    """Return what was used with its sums."""
+    usage: dict[str, int] = {}
+    for spent in models.values():
+        usage = sum_of(usage, spent.usage)
+    all_spent = (*models.values(), *tools.values())
+    return UsageInfo(
+        session_id=session_id,
+        models=models,
+        tools=tools,
+        usage=usage,
+        cost=sum(spent.cost for spent in all_spent),
+        unpriced=sum(spent.unpriced for spent in all_spent),
+    )

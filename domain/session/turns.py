@@ -1,0 +1,641 @@
+"""The decisions about a turn: how it goes on, and how it ends.
+
+A turn begins with a message or with a person's decision about a call. The model is asked; its answer ends the turn or
+asks for tools; the calls run, wait for a person or are denied; when all are answered, the results go back to the model.
+A turn in which only a person can go on ends as `waiting`; the person's decision begins the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from itertools import count as counting
+from typing import Final, NamedTuple, TypeAlias, assert_never
+
+import msgspec
+
+from reenact.domain.children import ChildrenInterrupted
+from reenact.domain.guards import GuardChecked, of_point, refusal_in
+from reenact.domain.loop import rounds
+from reenact.domain.loop.events import ToolResult
+from reenact.domain.loop.events import Warning as LimitWarning
+from reenact.domain.loop.ledger import CostLimit, cost_of, price_of, sum_of
+from reenact.domain.loop.rounds import Round, Stage
+from reenact.domain.loop.rules import Rules
+from reenact.domain.messages import Block, ToolResultBlock, ToolUseBlock, is_blank
+from reenact.domain.output import INVALID, OutputSpec, faults_of_answer, is_checked
+from reenact.domain.session.agent import (
+    AnswerRecorded,
+    ContextCompressed,
+    Failure,
+    HandoverRequested,
+    ImageChanged,
+    OutputAccepted,
+    OutputRejected,
+    ResultsRecorded,
+    SoFar,
+    StepStarted,
+    ToolsRequested,
+    Turn,
+    TurnCompleted,
+    TurnContinued,
+    TurnFailed,
+    TurnInterrupted,
+    TurnStarted,
+    Unsaid,
+)
+from reenact.domain.session.child_calls import awaited, is_at_its_part, started, used_up
+from reenact.domain.session.commands import (
+    Approve,
+    BranchSession,
+    Compress,
+    Delete,
+    Finish,
+    FireSchedule,
+    GiveUpChildren,
+    Interrupt,
+    PassAnswer,
+    Reject,
+    Report,
+    ReportChild,
+    Respond,
+    Resume,
+    Run,
+    Stop,
+    Switch,
+)
+from reenact.domain.session.state import Session, SessionEvent, calls_of, evolve, plus_cost
+from reenact.domain.stream.events import AgentState, Outcome
+
+TOOL_USE = "tool_use"
+MAX_STEPS = "max_steps_exceeded"
+COST_LIMIT = "cost_limit_exceeded"
+REPEATED = "repeated_tool_calls"
+REJECTED = "rejected"
+BUDGET = "budget_exceeded"
+ANSWER_REFUSED = "answer_refused"
+"""Stop reasons of the loop's own, beside those of the Messages API."""
+NO_TOOLS = Failure(
+    "environment_error", "this environment runs no tools, so that the model cannot be given their results"
+)
+
+_SAID: Final = frozenset({REJECTED, BUDGET})
+"""Reasons of interrupts that are stop reasons, too."""
+
+GoesOn: TypeAlias = Run | FireSchedule | Finish | Report | Resume | Approve | Reject | Respond | ReportChild
+_Waits: TypeAlias = GoesOn | GiveUpChildren
+_Ends: TypeAlias = Interrupt | Stop | Delete | BranchSession
+
+
+class Reached(NamedTuple):
+    """A limit that ends a turn: its stop reason, and why in words."""
+
+    limit: str
+    why: str
+
+
+class Decided(tuple[SessionEvent, ...]):  # noqa: SLOT001 - a tuple has no room for slots
+    """The events of a decision, and what the session is after them, which was worked out on the way."""
+
+    after: Session
+
+
+class Story:
+    """The events of one decision as they come, and the session as it is after them."""
+
+    def __init__(self, session: Session) -> None:
+        self.before = self.session = session
+        self._events: list[SessionEvent] = []
+
+    @property
+    def events(self) -> Decided:
+        """What has been decided."""
+        decided = Decided(self._events)
+        decided.after = self.session
+        return decided
+
+    def add(self, *events: SessionEvent) -> None:
+        """Let the events happen."""
+        for event in events:
+            self.session = evolve(self.session, event)
+            self._events.append(event)
+
+
+def has_done_its_part(story: Story) -> bool:
+    """Return whether the session is a child that has just done its part: what waits there is for somebody else."""
+    return is_at_its_part(story.before) and not is_at_its_part(story.session)
+
+
+def take_up_next(story: Story, rules: Rules, at: int) -> None:
+    """Begin the turn of the message that has waited longest, if nothing keeps it waiting.
+
+    The rules are not those of an image that the session goes over to first: its limits are looked at from its first
+    answer on.
+    """
+    if story.session.parent is not None and has_done_its_part(story):
+        return
+    has_changed = hand_over(story)
+    while story.session.turn is None and story.session.round is None and story.session.queue:
+        story.add(TurnStarted(story.session.queue[0].turn_id, at))
+        if has_changed or not _over_cost(story, rules, at):
+            return
+
+
+def hand_over(story: Story) -> bool:
+    """Go over to the image that was asked for, if one was, and nothing of a turn is left; return whether that is so."""
+    asked = story.session.handover
+    if asked is None or story.session.turn is not None or story.session.round is not None or story.session.deleted:
+        return False
+    story.add(ImageChanged(asked.image_id, asked.image_revision, asked.history))
+    return True
+
+
+def switch(story: Story, command: Switch) -> None:
+    """Go over to the image, now if nothing of a turn is left; else that waits, also for calls that wait for people."""
+    session = story.session
+    asked = HandoverRequested(command.image_id, command.image_revision, command.history)
+    is_there = (session.image_id, session.image_revision) == (command.image_id, command.image_revision)
+    if session.turn is not None or session.round is not None:
+        if session.handover is None or msgspec.structs.replace(session.handover, call_id=None) != asked:
+            story.add(asked)
+    elif not is_there or session.since or command.history != "all":
+        story.add(ImageChanged(command.image_id, command.image_revision, command.history))
+
+
+def ask_again(story: Story, command: Run | FireSchedule | ReportChild) -> None:
+    """Ask people anew about the calls that wait for approval, if the policies have changed since."""
+    round_, rules = story.session.round, command.rules
+    if round_ is not None and round_.revision not in ("", rules.policies.revision):
+        story.add(*rounds.judged_anew(round_, rules, session_id=story.session.id or ""))
+        go_on(story, command)
+
+
+def finish(story: Story, command: Finish | PassAnswer) -> None:
+    """End the turn with the answer that came, or run the tools that it asks for; or record that it may be told."""
+    turn = story.session.turn
+    if turn is None or turn.id != command.turn_id:
+        return
+    if isinstance(command, PassAnswer):
+        story.add(*(command.checked if story.session.round is None else ()))
+        return
+    so_far = command.so_far
+    if story.session.round is not None:
+        if so_far.failure is not None:  # the log failed under the calls, and can be written again
+            _give_up(story, command, "the turn failed", {"ready", "waiting", "running"})
+            _end(story, SoFar(failure=so_far.failure, untold=so_far.untold), "failed", command)
+            take_up_next(story, command.rules, command.at)
+        return
+    of_answer = of_point(command.checked, "answer")
+    story.add(*of_answer)
+    refusal = refusal_in(of_answer)
+    if refusal is not None:
+        _refuse_answer(story, command, refusal)
+    elif _asks_for_tools(so_far, command.rules):
+        _begin_round(story, command)
+    elif faults := _faults(turn, so_far, command.rules):
+        _ask_for_output(story, command, faults)
+    else:
+        _end(story, so_far, "completed" if so_far.failure is None else "failed", command)
+        take_up_next(story, command.rules, command.at)
+
+
+def report(story: Story, command: Report) -> None:
+    """Take in what a tool has answered, unless nobody waits for it any more."""
+    turn, round_ = story.session.turn, story.session.round
+    call = None if round_ is None else round_.call(command.call_id)
+    if turn is None or turn.id != command.turn_id or call is None or call.stage != "running":
+        return
+    cost = command.rules.costs.get(call.name)
+    if command.handover is not None:
+        story.add(command.handover)
+    story.add(ToolResult(id=call.id, name=call.name, result=command.result, is_error=command.is_error, cost=cost))
+    go_on(story, command)
+
+
+def compress(story: Story, command: Compress) -> None:
+    """Take in the summary that the model is given from now on in place of what it sums up."""
+    turn, conversation, summary = story.session.turn, story.session.conversation, story.session.summary
+    replaced = len(conversation) - command.kept
+    if 0 < replaced < len(conversation) and any(
+        isinstance(block, ToolResultBlock) for block in conversation[replaced].content
+    ):
+        replaced -= 1  # results stay with their calls
+    before = max(story.session.since, 0 if summary is None else summary.replaced)
+    if turn is None or turn.id != command.turn_id or story.session.round is not None:
+        return
+    if not before < replaced <= len(conversation) or not command.summary.strip():
+        return
+    cost = cost_of(command.usage, price_of(command.rules.prices, command.model))
+    story.add(ContextCompressed(turn.id, command.summary, replaced, command.usage, command.model, cost, command.at))
+
+
+def person_decides(story: Story, command: Approve | Reject | Respond) -> None:
+    """Take in what a person has decided about a call, and go on with it."""
+    round_ = story.session.round or Round()
+    match command:
+        case Approve():
+            events = rounds.approved(
+                round_,
+                command.call_id,
+                command.rules,
+                arguments=command.arguments,
+                digest=command.digest,
+                by=command.by,
+            )
+        case Reject():
+            events = rounds.rejected(round_, command.call_id, command.reason, by=command.by)
+        case Respond():
+            events = rounds.responded(round_, command.call_id, command.value, by=command.by)
+        case _:
+            assert_never(command)
+    story.add(*events)
+    if isinstance(command, Approve):
+        story.add(*_heard_of_guards(_round(story), command.checked))
+    if isinstance(command, Reject) and not command.resume:
+        if awaited(story.session):
+            _interrupt_children(story, REJECTED, command.at)
+            return
+        if story.session.turn is not None:
+            story.add(TurnInterrupted(story.session.turn.id, REJECTED))
+        _give_up(story, command, "a person stopped the turn", {"ready", "waiting", "running"})
+        _end(story, SoFar(), "interrupted", command, REJECTED)
+        take_up_next(story, command.rules, command.at)
+    else:
+        go_on(story, command)
+
+
+def resume(story: Story, command: Resume) -> None:
+    """Run idempotent tools again; of all others that were running it is not known what became of them."""
+    session, rules = story.session, command.rules
+    if session.turn is None or session.turn.id != command.turn_id or session.round is None:
+        return
+    idempotent = rules.idempotent if rules.runs_tools else ()
+    story.add(
+        *rounds.resumed(session.round, rules, session.asked, idempotent, session_id=session.id or ""),
+    )
+    go_on(story, command)
+
+
+def interrupt(story: Story, command: Interrupt) -> None:
+    """End the turn under way and give up the calls that wait; the children that calls wait for end before."""
+    if awaited(story.session):
+        _interrupt_children(story, command.reason, command.at)
+        return
+    cut_short(story, command, command.reason)
+    if story.session.agent is not None:
+        take_up_next(story, command.rules, command.at)
+
+
+def _interrupt_children(story: Story, reason: str, at: int) -> None:
+    if story.session.interrupted is None:
+        story.add(ChildrenInterrupted(reason, at))
+
+
+def cut_short(story: Story, command: _Ends, reason: str) -> None:
+    """End the turn under way before it ends by itself. What waits for a person goes on waiting, unless interrupted."""
+    turn, so_far = story.session.turn, command.so_far
+    in_answer = story.session.round is None
+    ended = in_answer and (so_far.failure is not None or so_far.stop_reason is not None)
+    faults = _faults(turn, so_far, command.rules) if turn is not None and ended else ()
+    asks = ended and _asks_for_tools(so_far, command.rules)
+    if turn is not None and ended and not asks and not faults:  # by itself, just before
+        _end(story, so_far, "completed" if so_far.failure is None else "failed", command)
+        return
+    if turn is not None:
+        story.add(TurnInterrupted(turn.id, reason))
+    if turn is not None and asks:
+        _request_tools(story, turn, command)
+    elif turn is not None and faults:
+        _reject_output(story, turn, command, faults, again=False)
+    goes_on_waiting = isinstance(command, Stop | BranchSession)
+    stages: set[Stage] = {"ready", "running"} if goes_on_waiting else {"ready", "running", "waiting"}
+    if story.session.round is not None:
+        _give_up(story, command, f"interrupted ({reason})", stages)
+    if turn is not None:
+        so_far = so_far if in_answer and not ended else SoFar()
+        _end(story, so_far, "interrupted", command, reason if reason in _SAID else None)
+
+
+def output_of(turn: Turn, rules: Rules) -> OutputSpec | None:
+    """Return what the answer of the turn must be, if anybody has said so."""
+    return rules.output if turn.output is None else turn.output
+
+
+def reached_before_calls(session: Session, rules: Rules, cost: float) -> Reached | None:
+    """Return the limit that lets none of the calls run that were just asked for, if one does; the session cost so much.
+
+    There is a turn under way, and a round.
+    """
+    turn, round_, limit = session.turn, session.round, exceeded(cost, rules)
+    assert turn is not None
+    assert round_ is not None
+    if rules.max_repeats is not None and turn.repeats >= rules.max_repeats and round_.digest() == turn.calls:
+        return Reached(REPEATED, f"the same calls had the same results {turn.repeats} times in a row")
+    if (steps := reached_steps(turn, rules)) is not None:
+        return steps
+    if limit is not None and limit.on_exceeded != "warn":
+        return Reached(COST_LIMIT, overspent(cost, limit))
+    return _reached_budget(session)
+
+
+def reached_steps(turn: Turn, rules: Rules) -> Reached | None:
+    """Return the limit of steps, if the model was asked so often."""
+    if rules.max_steps is None or turn.requests < rules.max_steps:
+        return None
+    return Reached(MAX_STEPS, f"the limit of {rules.max_steps} steps is reached")
+
+
+def _reached_budget(session: Session) -> Reached | None:
+    why = used_up(session)
+    return None if why is None else Reached(BUDGET, why)
+
+
+def exceeded(cost: float, rules: Rules) -> CostLimit | None:
+    """Return the cost limit, if a session that cost so much exceeds it."""
+    limit = rules.cost_limit
+    return limit if limit is not None and limit.is_exceeded(cost) else None
+
+
+def overspent(cost: float, limit: CostLimit) -> str:
+    """Return in words that the limit is exceeded."""
+    return f"{cost:.6g} were spent, more than the limit of {limit.max_total:.6g}"
+
+
+def _begin_round(story: Story, command: Finish) -> None:
+    turn, rules = story.session.turn, command.rules
+    assert turn is not None  # the answer is that of a turn
+    _request_tools(story, turn, command)
+    reached = reached_before_calls(story.session, rules, story.session.ledger.cost)
+    if reached is None:
+        story.add(*rounds.judged(_round(story), rules, story.session.asked, session_id=story.session.id or ""))
+        story.add(*_heard_of_guards(_round(story), command.checked))
+        _go_on(story, command)
+    elif reached.limit == COST_LIMIT:
+        _give_up(story, command, "the cost limit is exceeded", {"ready"})
+        _over_cost(story, rules, command.at)
+        take_up_next(story, rules, command.at)
+    else:
+        _stop_with(story, command, reached)
+
+
+def _faults(turn: Turn, so_far: SoFar, rules: Rules) -> tuple[str, ...]:
+    """Return where the answer that has come in whole is not what it must be."""
+    output = output_of(turn, rules)
+    if output is None or so_far.message_id is None or so_far.failure is not None:
+        return ()
+    if not is_checked(so_far.stop_reason):
+        return ()
+    return () if _asks_for_tools(so_far, rules) else faults_of_answer(output, so_far.content)
+
+
+def _ask_for_output(story: Story, command: Finish, faults: tuple[str, ...]) -> None:
+    """Ask the model again for an answer that fits, unless it was asked often enough, or a limit forbids it."""
+    turn, rules = story.session.turn, command.rules
+    assert turn is not None  # the answer is that of a turn
+    output = output_of(turn, rules)
+    assert output is not None  # something has not fit it
+    again = turn.rejected < output.retries and rules.runs_tools  # else nobody hears of another step
+    _reject_output(story, turn, command, faults, again=again)
+    if not again:
+        failure = Failure(INVALID, f"the answer does not fit what was asked for, after {turn.rejected + 1} attempts")
+        _end(story, SoFar(failure=failure, untold=True), "failed", command, INVALID)
+    elif not _over_cost(story, rules, command.at) and _is_asked_again(story, turn, command):
+        return
+    take_up_next(story, rules, command.at)
+
+
+def _reject_output(story: Story, turn: Turn, command: Finish | _Ends, faults: tuple[str, ...], *, again: bool) -> None:
+    so_far = command.so_far
+    answer = _answer(story.session, so_far, command.rules, command.at, so_far.stop_reason or "", partial=False)
+    story.add(answer)
+    story.add(
+        OutputRejected(turn.id, answer.message_id, turn.rejected + 1, faults, again, _from_state(so_far), command.at)
+    )
+
+
+def _refuse_answer(story: Story, command: Finish, refusal: GuardChecked) -> None:
+    """End the turn without the answer: it is in no conversation, and what it used is counted."""
+    failure = Failure(ANSWER_REFUSED, f"guard {refusal.name!r} refuses the answer: {refusal.reason}")
+    so_far = msgspec.structs.replace(command.so_far, content=(), failure=failure, untold=True)
+    _end(story, so_far, "failed", command, ANSWER_REFUSED)
+    take_up_next(story, command.rules, command.at)
+
+
+def _heard_of_guards(round_: Round, checked: Sequence[GuardChecked]) -> Iterator[GuardChecked | ToolResult]:
+    """Yield what guards have said of the calls that are ready, and the results of those that they refuse."""
+    for call in round_.at("ready") if checked else ():
+        of_call = tuple(one for one in checked if one.call_id == call.id)
+        yield from of_call
+        refusal = refusal_in(of_call)
+        if refusal is not None:
+            yield rounds.not_run(call, f"guard {refusal.name!r} refuses it: {refusal.reason}", denied=True)
+
+
+def _request_tools(story: Story, turn: Turn, command: Finish | _Ends) -> None:
+    story.add(_answer(story.session, command.so_far, command.rules, command.at, TOOL_USE, partial=False))
+    story.add(ToolsRequested(turn.id, _from_state(command.so_far)))
+
+
+def _stop_with(story: Story, command: GoesOn, reached: Reached) -> None:
+    _give_up(story, command, reached.why, {"ready"})
+    _end(story, SoFar(), "completed", command, reached.limit)
+    take_up_next(story, command.rules, command.at)
+
+
+def go_on(story: Story, command: GoesOn) -> None:
+    """Do what follows from how the calls stand: run them, ask the model again, or leave it to people."""
+    interrupted = story.session.interrupted
+    if interrupted is None:
+        _go_on(story, command)
+    elif not awaited(story.session):
+        end_interrupted(story, command, interrupted.reason)
+
+
+def end_interrupted(story: Story, command: _Waits, reason: str) -> None:
+    """End the turn under way that was interrupted, now that no call waits for a child any more."""
+    turn = story.session.turn
+    if turn is not None:
+        story.add(TurnInterrupted(turn.id, reason))
+    _give_up(story, command, f"interrupted ({reason})", {"ready", "running", "waiting"})
+    _end(story, SoFar(), "interrupted", command, reason if reason in _SAID else None)
+    if story.session.agent is not None:
+        take_up_next(story, command.rules, command.at)
+
+
+def _go_on(story: Story, command: GoesOn) -> None:
+    if not command.rules.runs_tools:
+        story.add(*rounds.given_up(_round(story), "this environment runs no tools", stages={"ready"}))
+    round_ = _round(story)
+    if round_.at("ready"):
+        _continued(story, command)
+        if not command.rules.agents:
+            story.add(*rounds.started(round_))
+            return
+        story.add(*started(story.session, command.rules, command.at))
+        round_ = _round(story)
+    if round_.is_answered:
+        _continued(story, command)
+        _record_results(story, command)
+        _next_step(story, command)
+    elif story.session.turn is not None and not round_.runs:
+        _end(story, SoFar(), "waiting", command)
+
+
+def _next_step(story: Story, command: GoesOn) -> None:
+    """Ask the model again, unless a limit or the environment forbids it."""
+    turn, rules = story.session.turn, command.rules
+    assert turn is not None  # results come in during a turn, or have begun one
+    if not _over_cost(story, rules, command.at):
+        if not rules.runs_tools:
+            _end(story, SoFar(failure=NO_TOOLS, untold=True), "failed", command)
+        elif _is_asked_again(story, turn, command):
+            return
+    take_up_next(story, rules, command.at)
+
+
+def _is_asked_again(story: Story, turn: Turn, command: GoesOn) -> bool:
+    """Ask the model again, or end the turn if a limit forbids it; return whether it is asked."""
+    reached = reached_steps(turn, command.rules) or _reached_budget(story.session)
+    if reached is None:
+        story.add(StepStarted(turn.id, turn.steps + 1, command.at))
+    else:
+        _end(story, SoFar(), "completed", command, reached.limit)
+    return reached is None
+
+
+def _continued(story: Story, command: GoesOn) -> None:
+    if story.session.turn is None:
+        story.add(TurnContinued(command.turn_id, command.at))
+
+
+def _give_up(story: Story, command: _Waits | _Ends, why: str, stages: set[Stage]) -> None:
+    """Answer the calls at these stages with an error, and record the results if none is left to wait for."""
+    story.add(*rounds.given_up(_round(story), why, stages=stages))
+    if _round(story).is_answered:
+        _record_results(story, command)
+
+
+def _record_results(story: Story, command: _Waits | _Ends) -> None:
+    turn, results = story.session.turn, _round(story).results()
+    story.add(ResultsRecorded(None if turn is None else turn.id, command.results_id, results, command.at))
+
+
+def _round(story: Story) -> Round:
+    round_ = story.session.round
+    assert round_ is not None  # whoever goes on with calls has looked whether there are any
+    return round_
+
+
+def _over_cost(story: Story, rules: Rules, at: int) -> bool:
+    """Do what the cost limit says when it is exceeded; return whether the turn is over."""
+    turn, cost = story.session.turn, story.session.ledger.cost
+    limit = exceeded(cost, rules)
+    if limit is None or turn is None:
+        return False
+    message = overspent(cost, limit)
+    if limit.on_exceeded == "warn":
+        if not story.session.warned:
+            story.add(LimitWarning(reason=COST_LIMIT, message=message))
+        return False
+    if limit.on_exceeded == "interrupt":
+        story.add(TurnInterrupted(turn.id, message))
+    outcome: Outcome = "interrupted" if limit.on_exceeded == "interrupt" else "completed"
+    story.add(_completed(story.session, SoFar(), outcome, COST_LIMIT, at))
+    return True
+
+
+def _end(story: Story, so_far: SoFar, outcome: Outcome, command: _Waits | _Ends, reason: str | None = None) -> None:
+    """End the turn under way, with the answer so far if there is one."""
+    turn = story.session.turn
+    if turn is None:
+        return
+    by_outcome = {"interrupted": "interrupted", "failed": "error", "waiting": "waiting"}
+    stop_reason = reason or by_outcome.get(outcome) or so_far.stop_reason or "end_turn"
+    completed = _completed(story.session, so_far, outcome, stop_reason, command.at)
+    if so_far.failure is not None and so_far.untold:
+        story.add(TurnFailed(turn.id, so_far.failure))
+    if so_far.message_id is not None:
+        partial = outcome != "completed"
+        answer = _answer(story.session, so_far, command.rules, command.at, stop_reason, partial=partial)
+        completed = msgspec.structs.replace(completed, cost=plus_cost(turn.cost, answer.cost))
+        if not is_blank(so_far.content):
+            story.add(answer)
+            if not partial and is_checked(so_far.stop_reason) and output_of(turn, command.rules) is not None:
+                story.add(OutputAccepted(turn.id, answer.message_id))
+        elif so_far.usage:
+            unsaid = Unsaid(so_far.model, so_far.usage, answer.cost)
+            completed = msgspec.structs.replace(completed, unsaid=unsaid)
+    story.add(completed)
+
+
+def _completed(session: Session, so_far: SoFar, outcome: Outcome, stop_reason: str, at: int) -> TurnCompleted:
+    turn = session.turn
+    assert turn is not None  # only a turn can be completed
+    in_answer = session.round is None and turn.activity == "thinking"
+    return TurnCompleted(
+        turn.id,
+        outcome,
+        stop_reason,
+        sum_of(turn.usage, so_far.usage) if turn.usage else so_far.usage,
+        max(0, at - turn.at) / 1_000_000,
+        _from_state(so_far) if in_answer else turn.activity,
+        so_far.failure,
+        turn.cost,
+        stop_sequence=so_far.stop_sequence,
+        stop_details=so_far.stop_details,
+    )
+
+
+def _answer(
+    session: Session, so_far: SoFar, rules: Rules, at: int, stop_reason: str, *, partial: bool
+) -> AnswerRecorded:
+    assert session.turn is not None  # an answer is that of a turn
+    cost = cost_of(so_far.usage, price_of(rules.prices, so_far.model))
+    message_id = so_far.message_id or ""
+    return AnswerRecorded(
+        session.turn.id,
+        message_id,
+        _with_ids(so_far.content, message_id, session.known_calls),
+        stop_reason,
+        partial,
+        so_far.usage,
+        so_far.model,
+        at,
+        cost,
+        so_far.stop_sequence,
+        so_far.stop_details,
+        so_far.first_delta,
+    )
+
+
+def _asks_for_tools(so_far: SoFar, rules: Rules) -> bool:
+    return (
+        rules.runs_tools
+        and so_far.failure is None
+        and so_far.stop_reason == TOOL_USE
+        and bool(calls_of(so_far.content))
+    )
+
+
+def _with_ids(content: tuple[Block, ...], message_id: str, known: Collection[str]) -> tuple[Block, ...]:
+    """Return the content with a new id for each call whose own is blank, or has been used before in the session."""
+    given = [block.id for block in content if isinstance(block, ToolUseBlock)]
+    if len({id_ for id_ in given if id_.strip() and id_ not in known}) == len(given):
+        return content
+    kept: set[str] = set()
+    taken = {*known, *given}
+    told: list[Block] = []
+    for number, block in enumerate(content):
+        if not isinstance(block, ToolUseBlock):
+            told.append(block)
+        elif block.id.strip() and block.id not in known and block.id not in kept:
+            kept.add(block.id)
+            told.append(block)
+        else:
+            id_ = next(new for new in (f"{message_id}_{count}" for count in counting(number)) if new not in taken)
+            taken.add(id_)
+            told.append(msgspec.structs.replace(block, id=id_))
+    return tuple(told)
+
+
+def _from_state(so_far: SoFar) -> AgentState:
+    return "responding" if so_far.responding else "thinking"

@@ -1,0 +1,212 @@
+"""What the environment says during a turn, made regular, and the answer that it adds up to.
+
+Drivers, mocks and environments of users differ in what they leave out. Whatever they say passes through one `Answer`,
+which inserts the `message_start` that is missing, reads text between `thinking_start` and `thinking_end` as thinking,
+gives each call an id, puts the input of a call together that comes in pieces, and drops what does not belong. What it
+lets pass is what is published; what it has gathered at any moment is the answer so far. A log holds what was published,
+so the partial answer of a crashed turn is found by the same means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from reenact.domain.messages import Block, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from reenact.domain.plain import Json, JsonDict, JsonObject
+from reenact.domain.stream.events import (
+    InputJsonDelta,
+    MessageDelta,
+    MessageStart,
+    MessageStop,
+    StreamData,
+    StreamError,
+    TextDelta,
+    ThinkingDelta,
+    ThinkingEnd,
+    ThinkingStart,
+    ToolCall,
+    ToolResult,
+)
+
+
+class Complete(MessageStop, kw_only=True):
+    """A `message_stop` of a driver that knows the whole message, with blocks that no delta carries, such as citations.
+
+    Subscribers hear a plain `message_stop`; the message is recorded with this content.
+    """
+
+    content: tuple[Block, ...]
+
+
+class Answer:
+    """The answer of one turn as it comes in. Not thread-safe."""
+
+    def __init__(self, new_message_id: Callable[[], str]) -> None:
+        self._new_message_id = new_message_id
+        self._blocks: list[Block] = []
+        self._text: list[str] = []
+        self._thought: list[str] = []
+        self._call: ToolCall | None = None
+        """A call without input, which is published when its input is whole."""
+        self._pieces: list[str] = []
+        self._whole: tuple[Block, ...] | None = None
+        self._is_speaking = False  # whether text was said last: then more of it needs nothing before it
+        self._thinking = False
+        self._implied = False  # whether a thought goes on that nobody has said to begin: it ends with the first text
+        self.message_id: str | None = None
+        self.model: str | None = None
+        self.usage: Usage = {}
+        self.stop_reason: str | None = None
+        self.stop_sequence: str | None = None
+        self.stop_details: StopDetails | None = None
+        self.error: StreamError | None = None
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more can come: the message is complete, or has failed."""
+        return self.stop_reason is not None or self.error is not None
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The content blocks so far, in order."""
+        if self._whole is not None:
+            return self._whole
+        blocks = list(self._blocks)
+        if self._thought:
+            blocks.append(ThinkingBlock("".join(self._thought)))
+        if text := "".join(self._text):
+            blocks.append(TextBlock(text))
+        return tuple(blocks)
+
+    def accept(self, event: StreamData) -> tuple[StreamData, ...]:
+        """Take in what the environment says; return what there is to publish, in order."""
+        if self._is_speaking and type(event) is TextDelta:  # what most events are
+            self._text.append(event.text)
+            return (event,)
+        if self.finished:
+            return ()
+        self._is_speaking = False
+        if self._call is not None and not isinstance(event, InputJsonDelta):
+            return (*self._called(), *self.accept(event))
+        match event:
+            case TextDelta() if not self._thinking or self._implied:
+                return (*self._begun(), *self._close_thought(), *self._say(event))
+            case TextDelta() | ThinkingDelta():
+                return self._think(event)
+            case MessageStart():
+                return () if self.message_id is not None else (self._begin(event),)
+            case MessageStop():
+                return self._stop(event)
+            case StreamError():
+                self.error = event
+                return (event,)
+            case ThinkingStart():
+                return () if self._thinking else (*self._begun(), *self._open_thought())
+            case ThinkingEnd():
+                return (*self._begun(), *self._close_thought(event)) if self._thinking else ()
+            case MessageDelta():
+                self.usage = event.usage
+                return (*self._begun(), event)
+            case ToolCall() | InputJsonDelta() | ToolResult():
+                return (*self._begun(), *self._close_thought(), *self._tool(event))
+            case _:
+                return ()
+
+    def _begin(self, event: MessageStart) -> MessageStart:
+        self.message_id = event.message_id or self._new_message_id()
+        self.model = event.model
+        return MessageStart(message_id=self.message_id, model=event.model)
+
+    def _begun(self) -> tuple[StreamData, ...]:
+        return () if self.message_id is not None else (self._begin(MessageStart()),)
+
+    def _say(self, event: TextDelta) -> tuple[StreamData, ...]:
+        self._text.append(event.text)
+        self._is_speaking = True
+        return (event,)
+
+    def _think(self, event: TextDelta | ThinkingDelta) -> tuple[StreamData, ...]:
+        before: tuple[StreamData, ...] = ()
+        if not self._thinking:
+            before = (*self._begun(), *self._open_thought())
+            self._implied = True
+        self._thought.append(event.text)
+        return (*before, ThinkingDelta(text=event.text))
+
+    def _open_thought(self) -> tuple[StreamData, ...]:
+        self._flush_text()
+        self._thinking, self._implied = True, False
+        return (ThinkingStart(),)
+
+    def _close_thought(self, event: ThinkingEnd | None = None) -> tuple[StreamData, ...]:
+        if not self._thinking:
+            return ()
+        self._thinking = False
+        end = event or ThinkingEnd()
+        thought, self._thought = "".join(self._thought), []
+        if thought or end.signature:
+            self._blocks.append(ThinkingBlock(thought, end.signature))
+        return (end,)
+
+    def _tool(self, event: ToolCall | InputJsonDelta | ToolResult) -> tuple[StreamData, ...]:
+        match event:
+            case ToolCall(input=None):
+                self._call = event
+                return ()
+            case ToolCall():
+                return (self._add_call(event, _object(event.input)),)
+            case InputJsonDelta() if self._call is not None and event.id in (None, self._call.id):
+                self._pieces.append(event.partial_json)
+            case _:
+                pass
+        return (event,)
+
+    def _called(self) -> tuple[StreamData, ...]:
+        """Return the call whose input came in pieces; none, if they are no JSON object."""
+        call, self._call = self._call, None
+        written, self._pieces = "".join(self._pieces), []
+        try:
+            arguments = msgspec.json.decode(written or "{}", type=JsonDict)
+            msgspec.msgpack.encode(arguments)  # a log holds no integers of more than 64 bits
+        except (msgspec.MsgspecError, OverflowError):
+            return ()
+        return () if call is None else (self._add_call(call, arguments),)
+
+    def _add_call(self, call: ToolCall, arguments: JsonObject) -> ToolCall:
+        self._flush_text()
+        id_ = call.id if call.id and call.id.strip() else f"{self.message_id}_{len(self._blocks)}"
+        self._blocks.append(ToolUseBlock(id_, call.name, arguments))
+        given = arguments if call.input is None else call.input
+        return call if call.id == id_ and call.input is given else ToolCall(id=id_, name=call.name, input=given)
+
+    def _stop(self, event: MessageStop) -> tuple[StreamData, ...]:
+        before = (*self._begun(), *self._close_thought())
+        self.stop_reason = event.stop_reason
+        self.stop_sequence, self.stop_details = event.stop_sequence, event.stop_details
+        if isinstance(event, Complete):
+            self._whole = event.content
+            event = MessageStop(
+                stop_reason=event.stop_reason, stop_sequence=event.stop_sequence, stop_details=event.stop_details
+            )
+        return (*before, event)
+
+    def _flush_text(self) -> None:
+        if text := "".join(self._text):
+            self._blocks.append(TextBlock(text))
+        self._text = []
+
+
+def gather(events: Iterable[StreamData]) -> Answer:
+    """Return the answer that published stream events add up to: that of the last attempt, if there were several."""
+    answer = Answer(lambda: "")
+    for event in events:
+        if isinstance(event, MessageStart):
+            answer = Answer(lambda: "")
+        answer.accept(event)
+    return answer
+
+
+def _object(value: Json) -> JsonObject:
+    return {str(name): one for name, one in value.items()} if isinstance(value, dict) else {"input": value}

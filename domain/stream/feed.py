@@ -1,0 +1,228 @@
+"""What the part `feed` of a row holds: segments that stand there in full, and what others are derived from.
+
+In a stored segment, texts of the same type that follow each other are a run: their type, the list of their times and
+their texts. The times are the first one and what is added each time, in microseconds; the first alone if all are equal.
+Its context is the list of the values of `Context`, without names; a number is the place of an equal value before it,
+from 1 on, or 0 for the id in the stream's name. A context with other names stands there as it is.
+
+What the row's events or `needs` have already does not stand here again: instead of its texts a run has the place where
+they begin in the bytes of the events and of `needs` behind them, and the number of bytes of each text. A context has
+such a place and number instead of an id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, repeat
+from typing import Annotated, Final, TypeAlias
+
+import msgspec
+
+from reenact.domain.plain import Encodable, is_mapping, is_sequence
+from reenact.domain.stream.events import Context, TextDelta, ThinkingDelta
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One thing that a subscriber of a topic sees.
+
+    `at` is microseconds since 1970-01-01 UTC; `data` is anything msgspec encodes (a Struct becomes
+    a map), and comes back from the log as plain builtins, or as it was if it is derived from events.
+    """
+
+    type: str
+    at: int
+    data: Encodable
+
+
+class Segment(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Entries that follow each other and share a context, such as the session, agent and turn they are of."""
+
+    context: dict[str, str]
+    entries: tuple[Entry, ...]
+
+
+class FeedPart(msgspec.Struct, frozen=True, gc=False):
+    """What stands in a row: segments in full, then what is announced of its events.
+
+    `version` is that of what derives it, 0 if nothing is derived, and `needs` what that needs beside the events.
+    """
+
+    segments: tuple[Segment, ...] = ()
+    version: int = 0
+    needs: msgspec.Raw = msgspec.Raw()
+
+
+class _Stored(msgspec.Struct, array_like=True, gc=False):
+    """An entry, or a run if it has a list of times."""
+
+    type: str
+    at: int | list[int]
+    data: Encodable
+
+
+_Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_StoredContext: TypeAlias = dict[str, str] | list[str | _Size | list[_Size] | None]
+
+
+class _StoredPart(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    segments: list[tuple[_StoredContext, list[_Stored]]]
+    version: int = 0
+    needs: msgspec.Raw = msgspec.Raw()
+
+
+_TYPES = (TextDelta, ThinkingDelta)
+_NAMES = frozenset(kind.event_type for kind in _TYPES)
+_FIELDS: Final[set[object]] = {"text"}
+_ABOUT = Context.__struct_fields__
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(_StoredPart).decode
+_SHORT = 8
+"""Bytes up to which a text is shorter than where it stands."""
+
+
+def pack_segments(
+    segments: Iterable[tuple[Mapping[str, str], Sequence[Entry]]], stream: str, beside: bytes = b""
+) -> msgspec.Raw:
+    """Return contexts and their entries as they are stored in a row of the stream.
+
+    `beside` is what stands in the row: its events, then the `needs` of the part.
+    """
+    own = _id_in(stream)
+    return msgspec.Raw(
+        _encode([(_stored(context, own, beside), _runs(entries, beside)) for context, entries in segments])
+    )
+
+
+def pack_feed(segments: msgspec.Raw, version: int = 0, needs: bytes | msgspec.Raw = b"") -> bytes:
+    """Return the part as it is stored, with segments that were packed."""
+    return _encode((segments, version, msgspec.Raw(needs)) if version else (segments,))
+
+
+def unpack_feed(feed: bytes, stream: str, events: bytes | None) -> FeedPart:
+    """Return the part that is stored in a row of the stream, beside these events.
+
+    Raises:
+        ValueError: there is no such part.
+    """
+    part, own = _decode(feed), _id_in(stream)
+    beside = (events or b"") + bytes(part.needs)
+    segments = tuple(
+        Segment(_context(context, own, beside), tuple(_entries(stored, beside))) for context, stored in part.segments
+    )
+    return FeedPart(segments, part.version, part.needs)
+
+
+def _id_in(stream: str) -> str:
+    return stream.partition("/")[2]
+
+
+def _stored(context: Mapping[str, str], own: str, beside: bytes) -> Mapping[str, str] | list[object]:
+    values = [context.get(name) for name in _ABOUT]
+    if len(values) - values.count(None) != len(context):
+        return context
+    stored: list[object] = []
+    for place, value in enumerate(values):
+        first = place if value is None else values.index(value)
+        if value == own:
+            stored.append(0)
+        elif value is None or first == place:
+            stored.append(None if value is None else _placed((value,), beside) or value)
+        else:
+            stored.append(first + 1)
+    return stored
+
+
+def _context(stored: _StoredContext, own: str, beside: bytes) -> dict[str, str]:
+    if isinstance(stored, dict):
+        return stored
+    if len(stored) > len(_ABOUT):
+        raise msgspec.ValidationError(f"the context of a segment has {len(stored)} values")
+    values: list[str | None] = [own]
+    try:
+        for value in stored:
+            if isinstance(value, list):
+                values += _cut(value, beside)
+            else:
+                values.append(values[value] if isinstance(value, int) else value)
+    except IndexError:
+        raise msgspec.ValidationError("the context of a segment repeats a value that it does not have") from None
+    return {name: value for name, value in zip(_ABOUT, values[1:], strict=False) if value is not None}
+
+
+def _placed(texts: Sequence[str], beside: bytes) -> list[int] | None:
+    """Return where the texts stand one behind the other, and how many bytes each has, if that is shorter."""
+    if not beside:
+        return None
+    parts = [text.encode() for text in texts]
+    joined = b"".join(parts)
+    begin = beside.find(joined) if len(joined) > _SHORT else -1
+    return None if begin < 0 else [begin, *map(len, parts)]
+
+
+def _cut(placed: Sequence[object], beside: bytes) -> list[str]:
+    """Return the texts that stand there.
+
+    Raises:
+        ValueError: there are none.
+    """
+    end, *sizes = msgspec.convert(placed, list[_Size])
+    texts: list[str] = []
+    for size in sizes:
+        begin, end = end, end + size
+        texts.append(beside[begin:end].decode())
+    if end > len(beside):
+        raise msgspec.ValidationError(f"texts end at byte {end} of {len(beside)}")
+    return texts
+
+
+def _runs(entries: Sequence[Entry], beside: bytes) -> list[object]:
+    stored: list[object] = []
+    runs: list[tuple[_Stored, list[str]]] = []
+    kind, last = "", 0
+    times: list[int] = []
+    texts: list[str] = []
+    for entry in entries:
+        data = entry.data
+        text = data.text if isinstance(data, _TYPES) else _text(entry)
+        if text is None:
+            kind = ""
+            stored.append(entry)
+        elif entry.type == kind:
+            texts.append(text)
+            times.append(entry.at - last)
+            last = entry.at
+        else:
+            kind, last = entry.type, entry.at
+            times, texts = [last], [text]
+            run = _Stored(kind, times, texts)
+            runs.append((run, texts))
+            stored.append(run)
+    for run, texts in runs:
+        if isinstance(run.at, list) and not any(run.at[1:]):
+            del run.at[1:]
+        run.data = _placed(texts, beside) or texts
+    return stored
+
+
+def _text(entry: Entry) -> str | None:
+    """Return the text that is all that an entry with plain data says, None if it says anything else."""
+    data = entry.data
+    if entry.type in _NAMES and is_mapping(data) and set(data) == _FIELDS and isinstance(text := data["text"], str):
+        return text
+    return None
+
+
+def _entries(stored: Iterable[_Stored], beside: bytes) -> Iterator[Entry]:
+    for each in stored:
+        type_, times, texts = each.type, each.at, each.data
+        if not isinstance(times, list):
+            yield Entry(type_, times, texts)
+            continue
+        if is_sequence(texts) and texts and isinstance(texts[0], int):
+            texts = _cut(texts, beside)
+        if not (type_ in _NAMES and is_sequence(texts) and len(times) in {1, len(texts)}):
+            raise msgspec.ValidationError(f"entries of type {type_!r} are not texts with their times")
+        for time, text in zip(accumulate(times) if len(times) > 1 else repeat(times[0]), texts, strict=False):
+            if not isinstance(text, str):
+                raise msgspec.ValidationError(f"an entry of type {type_!r} says {text!r}, which is no text")
+            yield Entry(type_, time, {"text": text})
