@@ -39,6 +39,10 @@ class Attempt:
         """Send the command that carries the operation out, and return the reply. Raises as `Reference.ask` does."""
         return actor.ask(command, self.timeout)
 
+    def remembered(self, answer: object, at: int) -> Remembered | None:
+        """Return what is recorded of a request whose operation no single actor carries out; None if it is not one."""
+        return None
+
 
 class InFlightRequest(Attempt):
     """The attempt of a request that is carried out once.
@@ -61,6 +65,10 @@ class InFlightRequest(Attempt):
             if reply.done():
                 raise
             raise RequestTimeoutError(f"{actor} has not replied within {self.timeout} seconds") from None
+
+    def remembered(self, answer: object, at: int) -> Remembered | None:
+        """Return the request with its answer."""
+        return _remembered(self.key, answer, at)
 
     def end(self, forget: Callable[[], object]) -> None:
         """End it, at the latest when the command that was sent has been handled."""
@@ -120,5 +128,8 @@ class InFlightRequests:
 
 def remembered(command: IdempotentCommand, answer: object, at: int) -> Remembered | None:
     """Return what is recorded of the request, if it is one, that the command carries out with this answer."""
-    key = command.once
-    return None if key is None else Remembered(key.id, key.digest, msgspec.msgpack.encode(answer), at)
+    return None if command.once is None else _remembered(command.once, answer, at)
+
+
+def _remembered(key: IdempotencyKey, answer: object, at: int) -> Remembered:
+    return Remembered(key.id, key.digest, msgspec.msgpack.encode(answer), at)

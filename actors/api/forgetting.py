@@ -9,14 +9,14 @@ from typing import Protocol
 from reenact.actors.api.reading import ReadModel
 from reenact.actors.envelopes import segments_of
 from reenact.actors.idempotency import Askable, Attempt
-from reenact.actors.journal.api import Append, Derived
+from reenact.actors.journal.api import Append, Derived, Remembered
 from reenact.actors.session.actor import SessionActor
 from reenact.domain.errors import SessionInUseError, SessionNotEncryptedError, SessionNotFoundError
-from reenact.domain.messages import EPOCH
+from reenact.domain.messages import EPOCH, instant
 from reenact.domain.operations.table import SessionForgetRequest
 from reenact.domain.session import announce as announcing
 from reenact.domain.session.commands import Delete
-from reenact.domain.session.state import KnownSession, Session, SessionForgotten
+from reenact.domain.session.state import Forgotten, KnownSession, Session, SessionForgotten, SessionInfo
 
 _BLANK = Session()
 
@@ -28,7 +28,7 @@ class ForgettingJournal(Protocol):
         """Return whether all rows of the stream are encrypted, so that it can be forgotten."""
         ...
 
-    def forget(self, steps: Sequence[Append]) -> int:
+    def forget(self, steps: Sequence[Append], remembered: Remembered | None = None) -> int:
         """Record the last steps of streams and destroy the data keys of these, together; returns the log's position."""
         ...
 
@@ -49,8 +49,8 @@ class Sessions(Protocol):
 
 def forget(
     sessions: Sessions, journal: ForgettingJournal, request: SessionForgetRequest, attempt: Attempt
-) -> list[str]:
-    """Forget a session, or all that belong together with it; return which were forgotten now.
+) -> list[SessionInfo]:
+    """Forget a session, or all that belong together with it; return those that were forgotten now.
 
     Raises:
         SessionNotFoundError: there never was such a session.
@@ -66,9 +66,12 @@ def forget(
             sessions.actor_of(id_).ask(Delete(session_id=id_, at=sessions.now()), attempt.timeout)
     if found.keys() != dict(_found(sessions.read(), request.session_id, family=request.family)).keys():
         return forget(sessions, journal, request, attempt)  # one more came meanwhile
+    at = sessions.now()
+    infos = [_info(id_, known, request, at) for id_, known in found.items()]
     if found:
-        journal.forget([_last_step(id_, known, request, sessions.now()) for id_, known in found.items()])
-    return list(found)
+        steps = [_last_step(id_, known, request, at) for id_, known in found.items()]
+        journal.forget(steps, attempt.remembered(infos, at))
+    return infos
 
 
 def _found(model: ReadModel, session_id: str, *, family: bool) -> Iterator[tuple[str, KnownSession]]:
@@ -85,6 +88,17 @@ def _found(model: ReadModel, session_id: str, *, family: bool) -> Iterator[tuple
             raise SessionInUseError(id_, kin)
         ids += (one for one in kin if one not in ids)
         yield id_, known
+
+
+def _info(session_id: str, known: KnownSession, request: SessionForgetRequest, at: int) -> SessionInfo:
+    return SessionInfo(
+        id=session_id,
+        container_id=known.container_id,
+        image_id=known.image_id,
+        image_revision=known.image_revision,
+        created_at=known.created_at,
+        forgotten=Forgotten(at=instant(at), by=request.by, why=request.why),
+    )
 
 
 def _last_step(session_id: str, known: KnownSession, request: SessionForgetRequest, now: int) -> Append:

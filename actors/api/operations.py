@@ -321,8 +321,7 @@ class RuntimeOperations:
 
     def session_forget(self, request: commands.SessionForgetRequest, attempt: Attempt) -> list[SessionInfo]:
         """See `Sessions.forget`."""
-        forgotten = forget(self, self._journal, request, attempt)
-        return [_found(self.read().session(id_), SessionNotFoundError(id_)) for id_ in forgotten]
+        return forget(self, self._journal, request, attempt)
 
     def session_run(self, request: commands.SessionRunRequest, attempt: Attempt) -> str:
         """See `Sessions.run`."""

@@ -17,7 +17,7 @@ from reenact.actors.journal.api import Entry, Publication, Segment
 from reenact.domain.errors import InvalidInputError, RuntimeClosedError, SessionNotFoundError
 from reenact.domain.messages import check_text
 from reenact.domain.shards import is_child
-from reenact.domain.stream.events import EventData
+from reenact.domain.stream.events import EventData, SessionDeleted
 
 
 class Feed(Awaited):
@@ -55,6 +55,8 @@ class Feed(Awaited):
         topics, log = self._topics, self.publications
         woken: list[tuple[Waker, Collection[Waiter]]] = []
         for publication in publications:
+            if publication.topic is not None and publication.segment.entries[-1].type == SessionDeleted.event_type:
+                self.replay.forget(publication.topic)
             topic = None if publication.topic is None else topics.get(publication.topic)
             if topic is None and not log.is_followed:
                 continue

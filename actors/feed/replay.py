@@ -110,7 +110,7 @@ def opened(rows: Iterable[FeedRow], after: int, new_id: Callable[[str], str]) ->
     of: Segment | None = None
     context = Context()
     for row in rows:
-        if row.first_cursor > after + 1:
+        if row.first_cursor > after + 1 and not row.is_behind_forgotten:
             message = f"the feed of {row.topic!r} lacks event {after + 1}; verify the log, and restore a copy of it"
             raise LogUnusableError(message)
         for cursor, segment, entry in numbered(row):

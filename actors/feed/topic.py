@@ -196,8 +196,8 @@ class Topic(Awaited):
     def append(self, chunk: Chunk) -> Woken:
         """Add what was published; return who is to be woken."""
         with self.lock:
-            if self._chunks and chunk.first != self._chunks[-1].end + 1:  # another writer was here: the log knows
-                self._drop(len(self._chunks))
+            if chunk.is_last or (self._chunks and chunk.first != self._chunks[-1].end + 1):
+                self._drop(len(self._chunks))  # another writer was here, or it was forgotten: the log knows
             self.newest = chunk
             if self.begun is None:
                 self.begun = chunk.first - 1

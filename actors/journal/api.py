@@ -66,6 +66,7 @@ class FeedRow(msgspec.Struct, frozen=True, gc=False):
     """What a row of the log holds of a topic's feed: the cursors `first_cursor` … `first_cursor + count - 1`.
 
     The row may hold events, too, which the last of these announce; so many of the segments are `derived` from them.
+    What `is_behind_forgotten` comes behind what can be read by nobody.
     """
 
     topic: str
@@ -73,6 +74,7 @@ class FeedRow(msgspec.Struct, frozen=True, gc=False):
     segments: tuple[Segment, ...]
     has_events: bool = False
     derived: int = 0
+    is_behind_forgotten: bool = False
 
     @property
     def stored(self) -> tuple[Segment, ...]:

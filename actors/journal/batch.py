@@ -175,8 +175,8 @@ class Batch:
                 return self._add_foreign(request)
             case Intake():
                 return self._take_in(request)
-            case Forgetting(steps=steps):
-                return self._forget(steps)
+            case Forgetting():
+                return self._forget(request)
             case Recovery(stream=stream):
                 if isinstance(self.refused, Distrust):
                     self.refused.trust(stream)
@@ -206,12 +206,15 @@ class Batch:
             return RequestReusedError(request.id)
         outcome = self._add_step(step)
         if isinstance(outcome, Committed):
-            key = self._key_of(step.stream)
-            if key is not None:
-                digest, note = key.seal(request.digest), key.seal(request.note)
-                request = msgspec.structs.replace(request, digest=digest, note=note)
-            self._beside().remember(request)
+            self._remember(request, step.stream)
         return outcome
+
+    def _remember(self, request: Remembered, stream: str) -> None:
+        key = self._key_of(stream)
+        if key is not None:
+            digest, note = key.seal(request.digest), key.seal(request.note)
+            request = msgspec.structs.replace(request, digest=digest, note=note)
+        self._beside().remember(request)
 
     def _add_step(self, step: Append) -> Outcome:
         stream = step.stream
@@ -242,10 +245,14 @@ class Batch:
         for key in [key for key in self._snapshots if key[0] == snapshot.stream]:
             del self._snapshots[key]
 
-    def _forget(self, steps: Sequence[Append]) -> Outcome:
+    def _forget(self, request: Forgetting) -> Outcome:
         """Write the last rows of streams, with the log's key, and have their own destroyed."""
+        if request.remembered is not None:
+            if self._beside().remembers(request.remembered.id):
+                return RequestReusedError(request.remembered.id)
+            self._remember(request.remembered, LOG)
         version = 0
-        for step in steps:
+        for step in request.steps:
             if self._epochs is not None:
                 self._epochs.take(step.stream)
             self._write_packed(step.stream)

@@ -7,7 +7,7 @@ from typing import ClassVar, TypeAlias
 
 import msgspec
 
-from reenact.actors.journal.api import Append, Committed, Done, Mark
+from reenact.actors.journal.api import Append, Committed, Done, Mark, Remembered
 from reenact.domain.chain import DataKey, Row, Timer
 
 
@@ -55,6 +55,7 @@ class Forgetting(msgspec.Struct, frozen=True):
     stream: ClassVar[None] = None  # it may be any
     steps: tuple[Append, ...]
     done: Done
+    remembered: Remembered | None = None
 
 
 class Recovery(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from itertools import islice
 from typing import Self
 
-from reenact.actors.journal.api import Append, Done, Link, Recorded, Snapshot
+from reenact.actors.journal.api import Append, Done, Link, Recorded, Remembered, Snapshot
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.requests import UNDER_WAY, Forgetting, Intake, Purge, Recovery, Step
 from reenact.actors.journal.seeking import HEARD_AT, MOST, NUMBER_AT, PAGE, Cells, cells_of, heard_at, seek, unpack
@@ -238,19 +238,21 @@ class StoredJournal(StoredFeeds):
             raise outcome
         return outcome.position
 
-    def forget(self, steps: Sequence[Append]) -> int:
+    def forget(self, steps: Sequence[Append], remembered: Remembered | None = None) -> int:
         """Record the last steps of streams and destroy the data keys of these, together; returns the log's position.
 
-        What was recorded of the streams before can be read by nobody then. `steps` have events.
+        What was recorded of the streams before can be read by nobody then. `steps` have events; `remembered` is the
+        request that asks for it.
 
         Raises:
             RuntimeClosedError: the journal is closed.
+            RequestReusedError: the request has taken effect before.
             StorageError: the log cannot be written, was opened for reading only, or has no key ring.
         """
         vault = self._codec.vault
         if vault is None or not vault.has_ring:
             raise StorageError(f"{self.name} was opened without a key ring, and nothing in it can be forgotten")
-        outcome = self.writer.wait(lambda done: Forgetting(tuple(steps), done))
+        outcome = self.writer.wait(lambda done: Forgetting(tuple(steps), done, remembered))
         for step in steps:
             vault.forget(step.stream)
         if isinstance(outcome, Exception):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import islice
 
 import msgspec
 
@@ -70,14 +71,19 @@ class StoredFeeds:
     def read_feed(self, topic: str, *, after: int = 0, limit: int = 1000) -> list[FeedRow]:
         """Return up to `limit` feed rows that hold cursors above `after`; the first row may begin before it."""
         parameters = (topic, after + 1, *heard_at(topic, after + 1), limit)
-        return list(self._readable(self._reader.select(_READ_FEED, parameters)))
+        try:
+            return list(map(self._row, self._reader.select(_READ_FEED, parameters)))
+        except KeyDestroyedError:  # only the last row can be read: it says that the stream was forgotten
+            rows = islice(self.read_feed_backwards(topic), 1)
+            return [msgspec.structs.replace(row, is_behind_forgotten=True) for row in rows if row.first_cursor > after]
 
     def read_feed_backwards(self, topic: str) -> Iterator[FeedRow]:
         """Iterate over the feed rows of the topic from the newest to the oldest, reading only as far as one goes."""
         until = MOST
-        while rows := self._reader.select(_READ_FEED_BACKWARDS, (topic, *heard_at(topic, until), _BACKWARDS_PAGE)):
-            yield from self._readable(cells for cells in rows if cells[-1] is not None)
-            until = rows[-1][1] - 1
+        with suppress(KeyDestroyedError):
+            while rows := self._reader.select(_READ_FEED_BACKWARDS, (topic, *heard_at(topic, until), _BACKWARDS_PAGE)):
+                yield from (self._row(cells) for cells in rows if cells[-1] is not None)
+                until = rows[-1][1] - 1
 
     def feed_end(self, topic: str) -> int:
         """Return the last cursor of the topic's feed, 0 if it has none."""
@@ -164,12 +170,6 @@ class StoredFeeds:
     def stale_feeds(self, *, after: int, limit: int = 1000) -> list[tuple[int, str, int]]:
         """Return up to `limit` feed rows behind a place that are not sealed, as `api.FeedJournal` promises."""
         return self._reader.select(_READ_STALE, (after, limit))
-
-    def _readable(self, rows: Iterable[Cells]) -> Iterator[FeedRow]:
-        """Yield the rows that were not forgotten."""
-        for cells in rows:
-            with suppress(KeyDestroyedError):
-                yield self._row(cells)
 
     def _row(self, cells: Cells) -> FeedRow:
         topic, first_cursor, recorded_at, count, events, feed = cells

@@ -48,6 +48,7 @@ const OPERATIONS = {
     listByContainer: "session_list_request",
     list: "session_page_request",
     delete: "session_delete_request",
+    forget: "session_forget_request",
     run: "session_run_request",
     messages: "session_messages_request",
     turns: "session_turns_request",

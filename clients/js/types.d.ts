@@ -18,8 +18,10 @@ export type ErrorCode =
   | "invalid_frame"
   | "invalid_input"
   | "invalid_message"
+  | "key_ring"
   | "llm_error"
   | "log_access_denied"
+  | "log_encrypted"
   | "log_locked"
   | "log_read_too_long"
   | "log_too_new"
@@ -38,7 +40,10 @@ export type ErrorCode =
   | "read_model_error"
   | "request_reused"
   | "runtime_closed"
+  | "session_forgotten"
+  | "session_in_use"
   | "session_locked"
+  | "session_not_encrypted"
   | "session_not_found"
   | "shard_moved"
   | "stale_approval"
@@ -58,7 +63,8 @@ export type ErrorCode =
   | "unknown_scenario"
   | "unreachable"
   | "unready"
-  | "unstorable";
+  | "unstorable"
+  | "wrong_key";
 
 /** What is told, with its head; `cursor` counts the events of a session: 1, 2, 3, … */
 export interface Envelope<T, D> {
@@ -142,6 +148,7 @@ export interface Requests {
   session_list_request: SessionListRequest;
   session_page_request: SessionPageRequest;
   session_delete_request: SessionDeleteRequest;
+  session_forget_request: SessionForgetRequest;
   session_run_request: SessionRunRequest;
   session_messages_request: SessionMessagesRequest;
   session_turns_request: SessionTurnsRequest;
@@ -177,6 +184,7 @@ export interface Results {
   session_list_request: Array<SessionInfo>;
   session_page_request: Array<SessionInfo>;
   session_delete_request: boolean;
+  session_forget_request: Array<SessionInfo>;
   session_run_request: string;
   session_messages_request: Array<Message>;
   session_turns_request: Array<TurnInfo>;
@@ -230,6 +238,8 @@ export interface Operations {
     list(data?: Requests["session_page_request"], options?: RequestOptions): Promise<Results["session_page_request"]>;
     /** Delete a session. */
     delete(data: Requests["session_delete_request"], options?: RequestOptions): Promise<Results["session_delete_request"]>;
+    /** Destroy the keys of a session, or of all that belong together with it, so that nobody can read them any more. */
+    forget(data: Requests["session_forget_request"], options?: RequestOptions): Promise<Results["session_forget_request"]>;
     /** Run a session. */
     run(data: Requests["session_run_request"], options?: RequestOptions): Promise<Results["session_run_request"]>;
     /** Return the messages of a session. */
@@ -595,6 +605,13 @@ export interface FileSource {
   file_id: string;
 }
 
+/** When a session was forgotten, by whom, and why. */
+export interface Forgotten {
+  at: string;
+  by: string;
+  why: string;
+}
+
 export type FromClient = Hello | Ask | Subscribe | Listen | Ack | Unsubscribe;
 
 export type FromServer = Welcome | Answered | Subscribed | Events | Acked | Ended | Refused;
@@ -945,9 +962,19 @@ export interface SessionDeleteRequest {
   session_id: string;
 }
 
-/** A session was deleted. */
+/** A session was deleted; `forgotten_by` and `why` are there if it was forgotten, too. */
 export interface SessionDeleted {
   session_id: string;
+  forgotten_by?: string | null;
+  why?: string | null;
+}
+
+/** Destroy the keys of a session, or of all that belong together with it, so that nobody can read them any more. */
+export interface SessionForgetRequest {
+  session_id: string;
+  by: string;
+  why?: string;
+  family?: boolean;
 }
 
 /** Return a session, or nothing. */
@@ -958,7 +985,7 @@ export interface SessionGetRequest {
 /** A session as callers see it, on its present image: the one it was created with, until it is handed over.
 
     `origin` is where it branches off from another session, None if it has begun by itself. `parent` is the session
-    that has called it, None unless it is a child session. */
+    that has called it, None unless it is a child session. Of a session that was `forgotten` nothing else is known. */
 export interface SessionInfo {
   id: string;
   container_id: string;
@@ -967,6 +994,7 @@ export interface SessionInfo {
   created_at: string;
   origin?: BranchPoint | null;
   parent?: Parent | null;
+  forgotten?: Forgotten | null;
 }
 
 /** Return the sessions of a container. */

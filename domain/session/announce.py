@@ -264,7 +264,10 @@ class _Step:
                 yield from self._stopped(event)
             case SessionForgotten():
                 self._be_about(container_id=event.container_id, image_id=event.image_id)
-                yield self._about, heard.SessionDeleted(session_id=event.session_id)
+                yield (
+                    self._about,
+                    heard.SessionDeleted(session_id=event.session_id, forgotten_by=event.by, why=event.why),
+                )
             case SessionDeleted():
                 self._in_round = False
                 yield self._about, heard.SessionDeleted(session_id=event.session_id)

@@ -58,7 +58,7 @@ from reenact.domain.session.agent import (
 from reenact.domain.stream.events import Origin, Outcome
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 
-SNAPSHOT_VERSION = 2
+SNAPSHOT_VERSION = 3
 """To be raised when what a snapshot keeps has another form, or means something else: earlier ones are skipped then."""
 
 REFUSAL = "refusal"

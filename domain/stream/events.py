@@ -549,12 +549,14 @@ class ScheduleFired(LifecycleData):
     then: datetime | None = None
 
 
-class SessionDeleted(LifecycleData):
-    """A session was deleted."""
+class SessionDeleted(LifecycleData, omit_defaults=True):
+    """A session was deleted; `forgotten_by` and `why` are there if it was forgotten, too."""
 
     event_type = "session_deleted"
     source = "session"
     session_id: str
+    forgotten_by: str | None = None
+    why: str | None = None
 
 
 class DeltasCompacted(EventData):

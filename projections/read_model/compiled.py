@@ -182,8 +182,7 @@ KNOWN_SESSION = """
 """
 KIN = """
     SELECT kin.id FROM sessions JOIN sessions AS kin ON kin.origin = sessions.position OR kin.parent =
-    sessions.id OR kin.id = sessions.parent WHERE sessions.id = :id AND kin.forgotten_at IS NULL ORDER
-    BY kin.position
+    sessions.id OR kin.id = sessions.parent WHERE sessions.id = :id AND kin.forgotten_at IS NULL
 """
 NEWEST_SESSIONS: dict[tuple[str, bool | None], str] = {
     ("all", None): """

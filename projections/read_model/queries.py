@@ -139,7 +139,7 @@ class ReadModel:
 
         Those that were forgotten are not among them.
         """
-        return self._list(_id, compiled.KIN, id=session_id)
+        return sorted(self._list(_id, compiled.KIN, id=session_id))
 
     def sessions_of(
         self, container_id: str, *, after: str | None = None, limit: int | None = None

@@ -254,7 +254,6 @@ KIN = (
         (_kin.c.origin == SESSIONS.c.position) | (_kin.c.parent == SESSIONS.c.id) | (_kin.c.id == SESSIONS.c.parent),
     )
     .where(SESSIONS.c.id == _id, _kin.c.forgotten_at.is_(None))
-    .order_by(_kin.c.position)
 )
 """The sessions that would miss one: branches of it, its children, and the one that has called it."""
 _waits = SESSIONS.c.position.in_(select(CALLS.c.session).where(_waiting))

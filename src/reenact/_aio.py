@@ -134,6 +134,7 @@ class AsyncSessions(Twin):
     get = awaited(Sessions.get)
     list_by_container = awaited(Sessions.list_by_container)
     delete = awaited(Sessions.delete)
+    forget = awaited(Sessions.forget)
     run = awaited(Sessions.run)
     messages = awaited(Sessions.messages)
     turns = awaited(Sessions.turns)

@@ -31,6 +31,7 @@ PAIRS = [
     "session_list",
     "session_page",
     "session_delete",
+    "session_forget",
     "session_run",
     "session_messages",
     "session_turns",

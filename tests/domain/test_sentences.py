@@ -50,7 +50,7 @@ from reenact.domain.session.agent import (
     TurnInterrupted,
     TurnStarted,
 )
-from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted
+from reenact.domain.session.state import SessionBranched, SessionCreated, SessionDeleted, SessionForgotten
 
 CALL = ToolUseBlock("c1", "send", {})
 PARTLY = AGAIN = True
@@ -61,6 +61,8 @@ SENTENCES: list[tuple[AnyEvent, str]] = [
     (SessionCreated("s", "home", "chat", 2), "The session was created in container home, on image chat, revision 2."),
     (SessionBranched("b", "c", "i", 1, "s", 7, ""), "The session branched off from session s, behind its event 7."),
     (SessionDeleted("s"), "The session was deleted."),
+    (SessionForgotten("s", "c", "i", 1, 2, "ada", ""), "The session was forgotten by ada."),
+    (SessionForgotten("s", "c", "i", 1, 2, "ada", "asked to"), "The session was forgotten by ada: asked to."),
     (AgentStarted("a"), "Agent a was started."),
     (AgentStopped("a", "crash"), "Agent a was stopped: crash."),
     (

@@ -20,6 +20,7 @@ NAMES = {
     "schedule-cancelled": "ScheduleCancelled",
     "schedule-fired": "ScheduleFired",
     "session-deleted": "SessionDeleted",
+    "session-forgotten": "SessionForgotten",
     "agent-started": "AgentStarted",
     "agent-stopped": "AgentStopped",
     "message-accepted": "MessageAccepted",

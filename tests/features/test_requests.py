@@ -32,6 +32,8 @@ def looked_at(story: Story) -> list[object]:
 RESPONSES = {type_ for type_ in CATALOGUE if type_.endswith("_response")}
 OF_PEOPLE = {"agent_approve_response", "agent_reject_response", "agent_respond_response"}
 """What there is to decide only once a call waits for a person."""
+OF_KEYS = {"session_forget_response"}
+"""What can be done only in a log that is encrypted."""
 
 
 @given(parsers.parse('I am subscribed to events for image "{image_id}"'))
@@ -161,7 +163,7 @@ def each_is_answered(story: Story) -> None:
     story.settle()
     published = [event for event in story.ears.heard if event.intent == "result"]
     assert published == story.answers
-    expected = RESPONSES - OF_PEOPLE - {"message_send_response"}
+    expected = RESPONSES - OF_PEOPLE - OF_KEYS - {"message_send_response"}
     assert {event.type for event in published} == expected
     assert [event.data["error"] for event in published] == [None] * len(expected)
     assert len({event.data["request_id"] for event in published}) == len(published)

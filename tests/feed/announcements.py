@@ -31,7 +31,7 @@ from reenact.domain.session.agent import (
     TurnStarted,
 )
 from reenact.domain.session.announce import TODAY, Announced, announce, needed
-from reenact.domain.session.state import Session, evolve
+from reenact.domain.session.state import Session, SessionForgotten, evolve
 from reenact.domain.stream.events import Context, EventData
 from tests.domain.examples import CREATED, accepted
 from tests.domain.test_children import BORN, CALLING, ended
@@ -107,6 +107,7 @@ def by_hand() -> Iterator[Golden]:
         ((CREATED, AgentStarted("a")), (PLANNED,)),
         ((CREATED, PLANNED), (FIRED, AgentStarted("a"), accepted("t1"), TurnStarted("t1", 1))),
         ((CREATED, AgentStarted("a"), PLANNED), (ScheduleCancelled("q"),)),
+        ((), (SessionForgotten("s", "c", "i", 1, 2, "ada", "asked to"),)),
     ):
         needs = needed(reduce(evolve, before, Session()), events)
         stored = [(topic, blob.hex()) for topic, blob in (forms.encode(event, 0) for event in events)]

@@ -24,7 +24,7 @@ from reenact.domain.loop.events import Option, ToolEdited, ToolResult
 from reenact.domain.loop.ledger import Spent
 from reenact.domain.messages import Message, TextBlock, ToolUseBlock
 from reenact.domain.session.agent import Failure, SoFar
-from reenact.domain.session.state import SessionBranched, SessionCreated
+from reenact.domain.session.state import SessionBranched, SessionCreated, SessionForgotten
 from reenact.domain.session.told import TurnInfo
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.read_model import compiled
@@ -422,7 +422,7 @@ def test_a_cost_that_is_no_amount_is_not_known(cost: float) -> None:
 
 
 def test_every_event_that_stands_in_the_log_has_a_projector() -> None:
-    known = {*OF_CONVERSATION, SessionCreated, SessionBranched, ContainerCreated, ImageRegistered}
+    known = {*OF_CONVERSATION, SessionCreated, SessionBranched, SessionForgotten, ContainerCreated, ImageRegistered}
 
     assert known == set(STORED.values())
 
@@ -492,4 +492,4 @@ def test_tables_do_not_change_without_a_new_version() -> None:
 
     digest = hashlib.sha256(ddl.encode()).hexdigest()[:16]
 
-    assert (VERSION, digest) == (9, "d09f9d284b47831a")
+    assert (VERSION, digest) == (10, "c53425058c29bfe1")

@@ -49,9 +49,13 @@ _STATUS = {
     "node_unready": 503,
     "not_found": 404,
     "origin_not_allowed": 403,
+    "key_ring": 503,
     "request_reused": 409,
     "runtime_closed": 503,
+    "session_forgotten": 410,
+    "session_in_use": 409,
     "session_locked": 409,
+    "session_not_encrypted": 409,
     "shard_moved": 503,
     "stale_approval": 409,
     "timeout": 504,
@@ -65,6 +69,7 @@ _STATUS = {
     "unknown_scenario": 400,
     "unready": 503,
     "unstorable": 400,
+    "wrong_key": 503,
 }
 _STARTS = {"invalid_": 400, "log_": 503, "storage_": 503, "projection": 503, "read_model": 503}
 

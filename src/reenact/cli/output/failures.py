@@ -18,6 +18,7 @@ from reenact.domain.errors import (
     InvalidInputError,
     LLMError,
     LogAccessError,
+    LogEncryptedError,
     LogLockedError,
     LogUnreachableError,
     LogUnusableError,
@@ -25,7 +26,11 @@ from reenact.domain.errors import (
     ReenactError,
     RequestTimeoutError,
     ServerUnreachableError,
+    SessionForgottenError,
+    SessionInUseError,
     SessionLockedError,
+    SessionNotEncryptedError,
+    WrongKeyError,
 )
 
 
@@ -111,9 +116,13 @@ _USAGE = (
     InvalidInputError,
     NotFoundError,
     AlreadyExistsError,
+    LogEncryptedError,
     LogLockedError,
     LogUnusableError,
+    SessionForgottenError,
+    SessionInUseError,
     SessionLockedError,
+    SessionNotEncryptedError,
     WaitsForPersonError,
 )
 
@@ -123,6 +132,7 @@ _OF_KINDS: Final[Mapping[type[ReenactError], ExitCode]] = {
     LogUnreachableError: ExitCode.NETWORK,
     ServerUnreachableError: ExitCode.NETWORK,
     RequestTimeoutError: ExitCode.TIMEOUT,
+    WrongKeyError: ExitCode.AUTHENTICATION,
 }
 
 OF_TURNS: Final[Mapping[str, ExitCode]] = {
