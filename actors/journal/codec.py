@@ -11,8 +11,8 @@ import msgspec
 
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.seeking import Cells, unpack
-from reenact.actors.journal.vault import SEALED, SHORTEST, Vault
-from reenact.domain.errors import LogEncryptedError, LogTooNewError, LogUnusableError
+from reenact.actors.journal.vault import SEALED, Vault
+from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.stream.feed import FeedPart, Segment
 
 Fields: TypeAlias = list[Any]
@@ -156,11 +156,7 @@ class EventCodec:
             LogEncryptedError: there is no key ring.
             LogUnusableError: they were changed.
         """
-        if stored[:1] != SEALED or len(stored) < SHORTEST:
-            return stored
-        if self.vault is None:
-            raise LogEncryptedError("the log")
-        plain = self.vault.open(stored)
+        plain = stored if self.vault is None else self.vault.opened(stored)
         if plain is None:
             raise KeyDestroyedError
         return plain

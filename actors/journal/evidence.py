@@ -114,6 +114,15 @@ class Evidence:
         self._tables = tables
         self._has_rows = tables.get("steps", False)
 
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the log has keys."""
+        return self._tables.get("keys", False)
+
+    def select(self, query: str, parameters: Sequence[str | int | bytes]) -> list[Cells]:
+        """Return the rows of a query in SQLite's words; what text comes as is `text`."""
+        return self._ask(query, parameters)
+
     def rows(self) -> Iterator[Cells]:
         """Yield the rows by stream, in the order in which they were written; none, if they cannot be read."""
         return self._walk(self._rows) if self._has_rows else iter(())
@@ -193,7 +202,7 @@ class EvidenceLog:
     def __init__(self, evidence: Evidence, codec: EventCodec) -> None:
         """Decode events with the codec."""
         self._evidence = evidence
-        self._codec = codec
+        self.codec = codec
 
     def read_all(self, *, after: int = 0, limit: int = 1000) -> list[Recorded]:
         """Return up to `limit` events of all streams with a position above `after`, in the order of their positions.
@@ -201,7 +210,7 @@ class EvidenceLog:
         Raises:
             LogUnusableError: one of them cannot be decoded.
         """
-        return list(islice(self._codec.readable(self._evidence.events(after)), limit))
+        return list(islice(self.codec.readable(self._evidence.events(after)), limit))
 
     def read(self, stream: str, *, after: int = 0) -> list[Recorded]:
         """Return the stream's events with a version above `after`; raises likewise."""
@@ -209,7 +218,7 @@ class EvidenceLog:
 
     def records(self, stream: str, *, after: int = 0) -> Iterator[Recorded]:
         """Yield the stream's events with a version above `after`, a few at a time; raises likewise."""
-        return self._codec.readable(self._evidence.events(after, stream))
+        return self.codec.readable(self._evidence.events(after, stream))
 
     def digest_at(self, stream: str, version: int) -> bytes | None:
         """Return the digest of the row that holds an event, None if it is not there."""

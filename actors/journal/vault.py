@@ -56,6 +56,16 @@ class Key:
         self._cipher = cipher
         self._begin = SEALED + bytes.fromhex(key_id)
 
+    @property
+    def is_destroyed(self) -> bool:
+        """Whether it was destroyed, so that nobody can read what was encrypted with it."""
+        return self._cipher is None
+
+    @property
+    def blank(self) -> bytes:
+        """What stands for something that was encrypted with it."""
+        return self._begin + bytes(SHORTEST - _BEGIN)
+
     def seal(self, plain: bytes) -> bytes:
         """Return the bytes encrypted.
 
@@ -139,28 +149,31 @@ class Vault:
         return key
 
     def seal(self, stream: str, plain: bytes) -> bytes:
-        """Return the bytes encrypted with the key of the stream.
+        """Return the bytes encrypted with the key of the stream; if that was destroyed, what can be read by nobody.
 
         Raises:
             KeyRingError: the key cannot be unwrapped, or none be made, now.
-            StorageError: it was destroyed.
+            LogEncryptedError: there is no key ring.
         """
-        return self.key_of(stream).seal(plain)
+        key = self.key_of(stream)
+        return key.blank if key.is_destroyed else key.seal(plain)
 
-    def open(self, sealed: bytes) -> bytes | None:
-        """Return the bytes that were encrypted, None if their key was destroyed.
+    def opened(self, stored: bytes) -> bytes | None:
+        """Return the bytes as they were before they were encrypted, if they are; None if their key was destroyed.
 
         Raises:
             KeyRingError: the key cannot be unwrapped, or not now.
             LogEncryptedError: there is no key ring.
             LogUnusableError: they were changed.
         """
-        key_id = sealed[len(SEALED) : _BEGIN].hex()
+        if stored[:1] != SEALED or len(stored) < SHORTEST:
+            return stored
+        key_id = stored[len(SEALED) : _BEGIN].hex()
         key = self._by_id.get(key_id)
         if key is None or (self.age is not None and time.monotonic() - key.seen > self.age):
             key = self._find(key_id, key)
         try:
-            return key.open(sealed)
+            return key.open(stored)
         except ValueError as error:
             message = f"{self._name}: what was encrypted was changed ({error}); verify the log"
             raise LogUnusableError(message) from error

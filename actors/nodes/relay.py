@@ -31,7 +31,7 @@ from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.append import VALUE_LIMIT
 from reenact.actors.journal.postgres.connecting import PLAIN, SET
 from reenact.actors.journal.postgres.faults import translated
-from reenact.actors.journal.vault import LOG, SEALED, Vault
+from reenact.actors.journal.vault import LOG, Vault
 from reenact.actors.nodes.database import ImpatientConnection
 
 # How many seconds it waits before it connects again after an attempt that failed: the first time, and at most.
@@ -358,8 +358,8 @@ class Relay:
 
     def _take(self, request: int, reply_to: str | None, body: bytes) -> None:
         try:
-            if self._vault is not None and body[:1] == SEALED:
-                body = self._vault.open(body) or b""
+            if self._vault is not None:
+                body = self._vault.opened(body) or b""
             if reply_to is None:
                 _, done = self._asked.pop(request, (None, None))
                 if done is not None:

@@ -39,7 +39,7 @@ TABLES = (
     """
         CREATE TABLE calls ( position INTEGER NOT NULL, number INTEGER NOT NULL, session INTEGER NOT NULL,
         id TEXT NOT NULL, name TEXT NOT NULL, arguments BLOB NOT NULL, stage TEXT NOT NULL, kind TEXT,
-        digest TEXT NOT NULL, reason TEXT NOT NULL, question BLOB, asked_at INTEGER, original BLOB, decision
+        digest BLOB NOT NULL, reason BLOB NOT NULL, question BLOB, asked_at INTEGER, original BLOB, decision
         TEXT, decided_by TEXT, decided_at INTEGER, attempts INTEGER NOT NULL, started_at INTEGER, ended_at
         INTEGER, result BLOB, is_error INTEGER NOT NULL, ran INTEGER NOT NULL, cost FLOAT, results INTEGER,
         started INTEGER, decided INTEGER, PRIMARY KEY (position, number, session) ) WITHOUT ROWID
@@ -64,7 +64,7 @@ TABLES = (
     """
         CREATE TABLE messages ( position INTEGER NOT NULL, session INTEGER NOT NULL, asked INTEGER NOT NULL,
         id TEXT NOT NULL, role TEXT NOT NULL, content BLOB NOT NULL, created_at INTEGER NOT NULL, turn_id
-        TEXT, stop_reason TEXT, partial INTEGER NOT NULL, usage BLOB, stop_sequence TEXT, stop_details BLOB,
+        TEXT, stop_reason TEXT, partial INTEGER NOT NULL, usage BLOB, stop_sequence BLOB, stop_details BLOB,
         PRIMARY KEY (position) )
     """,
     "CREATE INDEX messages_in_order ON messages (session, asked, position)",
@@ -109,7 +109,7 @@ TABLES = (
         CREATE TABLE turns ( position INTEGER NOT NULL, session INTEGER NOT NULL, id TEXT NOT NULL, asked
         INTEGER NOT NULL, accepted_at INTEGER NOT NULL, started_at INTEGER, ended_at INTEGER, ended INTEGER,
         outcome TEXT, stop_reason TEXT, duration FLOAT, steps INTEGER NOT NULL, answer INTEGER, model TEXT,
-        usage BLOB, cost FLOAT, failure BLOB, stop_sequence TEXT, stop_details BLOB, PRIMARY KEY (position,
+        usage BLOB, cost FLOAT, failure BLOB, stop_sequence BLOB, stop_details BLOB, PRIMARY KEY (position,
         session) ) WITHOUT ROWID
     """,
     "CREATE INDEX ix_turns_id ON turns (id)",

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reenact.domain.errors import needing_extra
+from reenact.projections.cipher import ENCRYPTED, Cipher
 from reenact.projections.generations import NAME, Generations, Place, ProjectionStatus, files_in, is_postgres, seen
 from reenact.projections.log import Log
 from reenact.projections.read_model.queries import KeptReadModel
@@ -22,11 +23,14 @@ _NEWEST = """
 """
 
 
-def open_read_model(place: str, log: Log, is_keeper: Callable[[], bool] | None = None) -> KeptReadModel:
+def open_read_model(
+    place: str, log: Log, is_keeper: Callable[[], bool] | None = None, cipher: Cipher | None = None
+) -> KeptReadModel:
     """Open the runtime's own tables of the log at the place, up to date, with a runner that is running.
 
     `place` is what the log was opened with: the path of its file, or its `postgresql://` URL. Of several processes that
     have the log in PostgreSQL open, the one whose `is_keeper` says so projects what nobody has asked for. None: each.
+    The `cipher` encrypts what the tables hold of content.
 
     Raises:
         ConfigurationError: the URL names no schema that could be used, or what it needs is not installed.
@@ -34,14 +38,14 @@ def open_read_model(place: str, log: Log, is_keeper: Callable[[], bool] | None =
         ProjectionFailedError: the log holds an event that cannot be projected.
     """
     if not is_postgres(place):
-        return KeptReadModel(SqliteFiles(tables_beside(place)), log)
+        return KeptReadModel(SqliteFiles(tables_beside(place), cipher), log)
     with needing_extra("postgresql", "a runtime in PostgreSQL"):
         from reenact.projections.read_model.postgres_store import PostgresSchemas  # noqa: PLC0415 - an extra
         from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
 
     schemas = Schemas.open(place)
     try:
-        return KeptReadModel(PostgresSchemas(schemas), log, is_keeper)
+        return KeptReadModel(PostgresSchemas(schemas, cipher), log, is_keeper)
     except BaseException:
         schemas.close()
         raise
@@ -97,7 +101,8 @@ def newest_sessions(place: str, most: int) -> list[tuple[str, bytes | None]]:
     # Who reads what somebody may be writing leaves files of its own beside it; where nobody does, it need not.
     form = "mode=ro" if Path(f"{tables}-wal").exists() else "mode=ro&immutable=1"
     with closing(sqlite3.connect(f"file:{quote(str(tables))}?{form}", uri=True, timeout=_PATIENCE)) as connection:
-        return connection.execute(_NEWEST.format(most="?"), (most,)).fetchall()
+        rows: list[tuple[str, bytes | None]] = connection.execute(_NEWEST.format(most="?"), (most,)).fetchall()
+    return list(map(_legible, rows))
 
 
 def _newest_of_schemas(place: str, most: int) -> list[tuple[str, bytes | None]]:
@@ -107,9 +112,14 @@ def _newest_of_schemas(place: str, most: int) -> list[tuple[str, bytes | None]]:
         from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
 
     with closing(Schemas(place, patience=1)) as schemas, schemas.of(NAME).reading() as connection:
-        return [
-            (id_, content) for id_, content in connection.execute(text(_NEWEST.format(most=":most")), {"most": most})
-        ]
+        rows = connection.execute(text(_NEWEST.format(most=":most")), {"most": most})
+        return [_legible((id_, content)) for id_, content in rows]
+
+
+def _legible(row: tuple[str, bytes | None]) -> tuple[str, bytes | None]:
+    """Return the row without what is encrypted."""
+    id_, content = row
+    return id_, None if content is None or content.startswith(ENCRYPTED) else content
 
 
 def tables_beside(path: str) -> Path:

@@ -17,6 +17,7 @@ from psycopg.rows import TupleRow
 from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import BytesBinaryDumper, StrDumperUnknown, TextLoader
 
+from reenact.projections.cipher import Cipher, opened
 from reenact.projections.errors import ProjectionReplacedError, ReadModelError
 from reenact.projections.generations import NAME, mark
 from reenact.projections.log import Row
@@ -142,9 +143,10 @@ class PostgresStore:
 
     faults: ClassVar[type[Exception]] = psycopg.Error
 
-    def __init__(self, schemas: Schemas, number: int) -> None:
+    def __init__(self, schemas: Schemas, number: int, cipher: Cipher | None = None) -> None:
         self._schemas = schemas
         self.number = number
+        self.cipher = cipher
         self._schema = schemas.of(NAME).schema(number)
 
     def __str__(self) -> str:
@@ -187,7 +189,7 @@ class PostgresStore:
 
     def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
         """Return the rows that answer a question about some keys."""
-        return connection.execute(question, (list(keys),)).fetchall()
+        return list(opened(connection.execute(question, (list(keys),)).fetchall(), self.cipher))
 
     def reached(self, connection: Connection) -> int:
         """Return how far the tables are.
@@ -218,7 +220,7 @@ class PostgresStore:
         """Write the rows, all in one trip to the server and back."""
         assert isinstance(connection, PostgresConnection)
         with connection.driver.pipeline():
-            write(connection, changes)
+            write(connection, changes, self.cipher)
 
     def roll_back(self, connection: Connection) -> None:
         """End the transaction, if there is one, with nothing changed."""
@@ -258,15 +260,15 @@ class PostgresStore:
             return None
         if place.progress_of(number).version != compiled.VERSION:
             raise ProjectionReplacedError(NAME)
-        return PostgresStore(self._schemas, number)
+        return PostgresStore(self._schemas, number, self.cipher)
 
 
 class PostgresReaderStore(PostgresStore):
     """The tables in a schema as a reader has them beside whoever writes: nothing is changed, nothing takes for ever."""
 
-    def __init__(self, schemas: Schemas, number: int, seconds: float) -> None:
+    def __init__(self, schemas: Schemas, number: int, seconds: float, cipher: Cipher | None = None) -> None:
         """Take the schemas, and after how many seconds a statement is ended."""
-        super().__init__(schemas, number)
+        super().__init__(schemas, number, cipher)
         self._milliseconds = max(1, round(seconds * 1000))
 
     def connect(self) -> PostgresConnection:
@@ -283,11 +285,12 @@ class PostgresReaderStore(PostgresStore):
 
 
 class PostgresSchemas(ProjectionSchemas):
-    """The schemas of the runtime's own tables."""
+    """The schemas of the runtime's own tables, whose content is encrypted if there is a cipher."""
 
-    def __init__(self, schemas: Schemas) -> None:
+    def __init__(self, schemas: Schemas, cipher: Cipher | None = None) -> None:
         super().__init__(schemas, NAME)
         self._all = schemas
+        self._cipher = cipher
 
     def make(self, number: int) -> None:
         """Make the tables of a generation, empty, entirely or not at all."""
@@ -295,7 +298,7 @@ class PostgresSchemas(ProjectionSchemas):
 
     def store(self, number: int) -> PostgresStore:
         """Return the tables of a generation."""
-        return PostgresStore(self._all, number)
+        return PostgresStore(self._all, number, self._cipher)
 
     def close(self) -> None:
         """Let go of the connections that make and replace tables. Idempotent."""

@@ -13,8 +13,9 @@ from functools import partial
 from itertools import islice
 from typing import ClassVar, Protocol, TypeAlias
 
-from reenact.domain.errors import RuntimeClosedError
+from reenact.domain.errors import KeyRingError, RuntimeClosedError
 from reenact.domain.session.state import SessionBranched
+from reenact.projections.cipher import Cipher, opened
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import Log, Row, stream_of
 from reenact.projections.read_model import rows as tables
@@ -38,6 +39,8 @@ class Store(Protocol):
 
     faults: ClassVar[type[Exception]]
     """What the connections raise when something is wrong."""
+    cipher: Cipher | None
+    """Encrypts the content of the tables, if there is one."""
 
     def connect(self) -> Connection:
         """Return a connection, to be closed."""
@@ -138,9 +141,11 @@ class Readers:
                 try:
                     is_asked = True
                     found = lent[0].execute(question, values)
-                    return [str(column[0]) for column in found.description or ()], found.fetchall()
+                    names = [str(column[0]) for column in found.description or ()]
+                    rows = found.fetchall()
                 finally:
                     self._give_back(lent)
+                return names, list(opened(rows, store.cipher))
             except store.faults as error:
                 if not (left and is_asked and store.is_worth_another_try(error)):
                     self.failed = True
@@ -301,7 +306,7 @@ class Projection(Moving):
             store.roll_back(self._connection)
             if store.is_gone(error) and self.follow():
                 return
-            if store.is_of_the_store(error):
+            if store.is_of_the_store(error) or isinstance(error, KeyRingError):
                 raise ReadModelError(f"the projections cannot be written: {error}") from error
             raise
         self._forget()

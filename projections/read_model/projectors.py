@@ -334,8 +334,9 @@ def _answer(changes: Changes, session: Conversing, row: Row, event: AnswerRecord
     use_model_in(changes, session, turn, row, event)
     session.uses = asked_for(event.content)
     message = _say(changes, session, row, event, turn.asked, role="assistant")
-    message.stop_reason, message.stop_sequence, message.partial = event.stop_reason, event.stop_sequence, event.partial
-    message.usage, message.stop_details = packed(event.usage or None), packed(event.stop_details)
+    message.stop_reason, message.partial = event.stop_reason, event.partial
+    message.stop_sequence, message.stop_details = packed(event.stop_sequence), packed(event.stop_details)
+    message.usage = packed(event.usage or None)
 
 
 def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnCompleted) -> None:
@@ -350,7 +351,7 @@ def _put_down(changes: Changes, session: Conversing, row: Row, event: TurnComple
     counted, turn.usage = turn.usage, packed(event.usage or None)
     turn.cost = known(event.cost)
     turn.failure = packed(event.failure)
-    turn.stop_sequence = event.stop_sequence
+    turn.stop_sequence = packed(event.stop_sequence)
     turn.stop_details = packed(event.stop_details)
     changes.put_turn(turn)
     session.uses = ()  # nobody has run them
@@ -396,7 +397,7 @@ def _move_calls(
         case HumanApproveRequired():
             for asked in event.calls:
                 call = _call(changes, session, asked.id)
-                call.kind, call.digest, call.reason = "approval", asked.digest, asked.reason
+                call.kind, call.digest, call.reason = "approval", encode(asked.digest), encode(asked.reason)
         case HumanPromptRequired() | HumanSelectRequired():
             _ask(changes, session, event)
         case ToolPending():

@@ -34,7 +34,7 @@ from reenact.projections.rebuilding import Followed
 from reenact.projections.runner import Moving, Runner
 
 _PACKED: Final[Mapping[str, Callable[[bytes], object]]] = {
-    **dict.fromkeys(("arguments", "original", "result"), msgspec.msgpack.decode),
+    **dict.fromkeys(("arguments", "digest", "original", "reason", "result", "stop_sequence"), msgspec.msgpack.decode),
     "content": msgspec.msgpack.Decoder(tuple[Block, ...]).decode,
     "definition": msgspec.msgpack.Decoder(Definition).decode,
     "failure": msgspec.msgpack.Decoder(Failure).decode,

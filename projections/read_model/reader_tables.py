@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self, TypeAlias
 
 from reenact.domain.errors import needing_extra
+from reenact.projections.cipher import Cipher
 from reenact.projections.errors import QueryTooLongError, ReadModelError
 from reenact.projections.generations import (
     NAME,
@@ -63,6 +64,7 @@ class ReaderTables:
         *,
         seconds: float = SECONDS,
         progress: OnProgress | None = None,
+        cipher: Cipher | None = None,
     ) -> None:
         """Open the tables of a log, which stays open as long as they are.
 
@@ -72,6 +74,7 @@ class ReaderTables:
             has_writer: whether a process writes the log, and so keeps the tables.
             seconds: after how many a question is ended.
             progress: told of progress while private tables are made.
+            cipher: what their content is encrypted with, if it is.
 
         Raises:
             ConfigurationError: what the place needs is not installed.
@@ -83,12 +86,13 @@ class ReaderTables:
         self._has_writer = has_writer
         self._seconds = seconds
         self._progress = progress
+        self._cipher = cipher
         # `_refreshing` is held by whoever changes which tables are read, or moves private ones on.
         self._refreshing = threading.Lock()
         self._private: Projection | None = None
         self._undo = ExitStack()
         with ExitStack() as undo:
-            self._live = undo.enter_context(closing(_live_at(place, seconds)))
+            self._live = undo.enter_context(closing(_live_at(place, seconds, cipher)))
             self._found = self._live.find()
             store = self._found.store if self._found is not None and self._is_current(self._found) else None
             self.model = ReadModel(store or self._begin_private(undo))
@@ -169,14 +173,14 @@ class ReaderTables:
         """Make private tables, of a copy of the live ones if these are of this version and of this log."""
         directory = Path(undo.enter_context(tempfile.TemporaryDirectory(prefix="reenact-")))
         path = directory / "tables.db"
-        store = SqliteStore(path)
+        store = SqliteStore(path, cipher=self._cipher)
         if not (self._live.copy(path) and self._is_begun(path)):
             remove(path)
             store.make()
         projection = Projection(self._log, store)
         undo.callback(projection.close, intact=True)
         self._private = projection
-        return SqliteReaderStore(path, store.number, self._seconds)
+        return SqliteReaderStore(path, store.number, self._seconds, self._cipher)
 
     def _is_begun(self, path: Path) -> bool:
         try:
@@ -217,9 +221,10 @@ class _Live(Protocol):
 
 
 class _LiveFile:
-    def __init__(self, place: str, seconds: float) -> None:
+    def __init__(self, place: str, seconds: float, cipher: Cipher | None) -> None:
         self._files = Generations(tables_beside(place))
         self._seconds = seconds
+        self._cipher = cipher
 
     def find(self) -> _Found | None:
         for _ in range(_TRIES):  # it may go once the pointer was read
@@ -244,7 +249,7 @@ class _LiveFile:
     def close(self) -> None: ...
 
     def _look_at(self, number: int) -> _Found | None:
-        store = SqliteReaderStore(self._files.file(number), number, self._seconds)
+        store = SqliteReaderStore(self._files.file(number), number, self._seconds, self._cipher)
         try:
             with closing(store.connect()) as connection:
                 row = connection.execute(OF_RUNTIME).fetchone()
@@ -255,14 +260,14 @@ class _LiveFile:
 
 
 class _LiveSchema:
-    def __init__(self, place: str, seconds: float) -> None:
+    def __init__(self, place: str, seconds: float, cipher: Cipher | None) -> None:
         with needing_extra("postgresql", "a log in PostgreSQL"):
             from reenact.projections.read_model.postgres_copy import copy_live  # noqa: PLC0415 - likewise
             from reenact.projections.read_model.postgres_store import PostgresReaderStore  # noqa: PLC0415 - an extra
             from reenact.projections.views.schemas import Schemas  # noqa: PLC0415 - likewise
 
         self._schemas = Schemas(place)
-        self._store = partial(PostgresReaderStore, self._schemas, seconds=seconds)
+        self._store = partial(PostgresReaderStore, self._schemas, seconds=seconds, cipher=cipher)
         self.copy = partial(copy_live, place)
 
     def find(self) -> _Found | None:
@@ -280,8 +285,8 @@ class _LiveSchema:
         self._schemas.close()
 
 
-def _live_at(place: str, seconds: float) -> _Live:
-    return _LiveSchema(place, seconds) if is_postgres(place) else _LiveFile(place, seconds)
+def _live_at(place: str, seconds: float, cipher: Cipher | None) -> _Live:
+    return (_LiveSchema if is_postgres(place) else _LiveFile)(place, seconds, cipher)
 
 
 def _was_ended(error: BaseException | None) -> bool:

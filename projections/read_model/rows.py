@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import starmap
-from typing import Literal, Protocol, TypeAlias, TypeVar
+from typing import Final, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import astuple
@@ -20,13 +21,16 @@ from reenact.domain.session.agent import AnswerRecorded, ContextCompressed
 from reenact.domain.session.state import plus_cost
 from reenact.domain.session.told import Decision
 from reenact.domain.stream.events import AgentState
-from reenact.projections.log import Row
+from reenact.projections.cipher import Cipher
+from reenact.projections.log import Row, stream_of
 from reenact.projections.read_model import compiled
 
 Value: TypeAlias = str | int | float | bytes | None
 ActivityState: TypeAlias = Literal["new", "live", "waits", "failed", "idle", "deleted", "forgotten"]
 Spender: TypeAlias = tuple[Literal["model", "tool"], str]
 NOTHING = Spent()
+encode = msgspec.msgpack.Encoder().encode
+EMPTY: Final = encode("")
 T = TypeVar("T")
 
 
@@ -124,7 +128,7 @@ class MessageRow(msgspec.Struct, gc=False):
     stop_reason: str | None = None
     partial: bool = False
     usage: bytes | None = None
-    stop_sequence: str | None = None
+    stop_sequence: bytes | None = None
     stop_details: bytes | None = None
 
 
@@ -160,7 +164,7 @@ class TurnRow(msgspec.Struct, gc=False):
     usage: bytes | None = None
     cost: float | None = None
     failure: bytes | None = None
-    stop_sequence: str | None = None
+    stop_sequence: bytes | None = None
     stop_details: bytes | None = None
     counted: dict[str, int] = {}  # what of its usage is counted for a model
 
@@ -263,8 +267,8 @@ class CallRow(msgspec.Struct, gc=False):
     arguments: bytes
     stage: Stage = "ready"
     kind: CallKind | None = None  # what a person is asked for, if one is; or that it waits for its child session
-    digest: str = ""
-    reason: str = ""
+    digest: bytes = EMPTY
+    reason: bytes = EMPTY
     question: bytes | None = None
     asked_at: int | None = None
     original: bytes | None = None  # the model's own arguments, if a person changed them
@@ -364,8 +368,6 @@ DAY = 86_400_000_000
 
 MOST_TOKENS = 1 << 40
 """No turn has so many; sums of what is below stay far from the largest integer that can be written."""
-
-encode = msgspec.msgpack.Encoder().encode
 
 
 def packed(value: object) -> bytes | None:
@@ -548,32 +550,33 @@ def _used(
     return session, (kind, name), made(Spent, calls, {} if usage is None else _counts(usage), *costs)
 
 
-def write(connection: Connection, changes: Changes) -> None:
-    """Write the rows, each kind in one statement."""
+def write(connection: Connection, changes: Changes, cipher: Cipher | None = None) -> None:
+    """Write the rows, each kind in one statement, with their content encrypted if there is a cipher."""
     for agent, session in changes.agents.values():
         is_live = agent.stopped_at is None
         agent.waits = is_live and any(call.stage == "waiting" for call in session.calls.values())
         agent.queued = session.waiting if is_live else 0
     for session in changes.activity.values():
         session.activity.state = session.state()
+    cells = partial(_cells, {key: stream_of(session.id) for key, session in changes.activity.items()}, cipher)
     for statement, rows in (
         (compiled.ADD_CONTAINERS, map(astuple, changes.containers)),
         (compiled.PUT_IMAGES, map(astuple, changes.images)),
-        (compiled.ADD_REVISIONS, map(astuple, changes.revisions)),
+        (compiled.ADD_REVISIONS, cells(changes.revisions)),
         (compiled.ADD_SESSIONS, map(astuple, changes.sessions)),
         (compiled.PUT_ACTIVITY, (astuple(session.activity) for session in changes.activity.values())),
         (compiled.DELETE_SESSIONS, changes.deleted),
         (compiled.SWITCH_SESSIONS, changes.switched),
-        (compiled.ADD_SCHEDULES, map(astuple, changes.schedules)),
+        (compiled.ADD_SCHEDULES, cells(changes.schedules)),
         (compiled.RESCHEDULE, changes.rescheduled),
         (compiled.PUT_AGENTS, (astuple(agent) for agent, _ in changes.agents.values())),
-        (compiled.PUT_TURNS, (astuple(turn)[:-1] for turn in changes.turns.values())),
-        (compiled.ADD_MESSAGES, map(astuple, changes.messages)),
+        (compiled.PUT_TURNS, (turn[:-1] for turn in cells(changes.turns.values()))),
+        (compiled.ADD_MESSAGES, cells(changes.messages)),
         (compiled.ADD_ANSWERS, map(astuple, changes.answers)),
         (compiled.ADD_TURN_ENDS, map(astuple, changes.turn_ends)),
         (compiled.ADD_CALL_ENDS, map(astuple, changes.call_ends)),
         (compiled.ADD_DECISIONS, map(astuple, changes.decisions)),
-        (compiled.PUT_CALLS, (astuple(call)[:-1] for call in changes.calls.values())),
+        (compiled.PUT_CALLS, (call[:-1] for call in cells(changes.calls.values()))),
         (
             compiled.PUT_USAGE,
             (
@@ -585,6 +588,21 @@ def write(connection: Connection, changes: Changes) -> None:
         connection.executemany(statement, rows)
     if changes.forgotten:
         _forget(connection, changes.forgotten)
+
+
+def _cells(
+    streams: Mapping[int, str],
+    cipher: Cipher | None,
+    rows: Iterable[RevisionRow | ScheduleRow | TurnRow | MessageRow | CallRow],
+) -> Iterator[tuple[object, ...]]:
+    """Yield the cells of rows that have content: packed, and encrypted with the key of their stream."""
+    for row in rows:
+        cells = astuple(row)
+        if cipher is None:
+            yield cells
+        else:
+            stream = f"image/{row.image_id}" if isinstance(row, RevisionRow) else streams[row.session]
+            yield tuple([cipher.seal(stream, cell) if isinstance(cell, bytes) else cell for cell in cells])
 
 
 def _forget(connection: Connection, forgotten: Mapping[str, tuple[SessionRow, ActivityRow]]) -> None:

@@ -15,6 +15,7 @@ from reenact.domain.errors import ImageNotFoundError
 from reenact.domain.messages import Block, TextBlock
 from reenact.domain.session.agent import Failure
 from reenact.domain.tools import is_array, is_object
+from reenact.projections.cipher import ENCRYPTED, beginning
 from reenact.projections.read_model.reader_tables import ReaderTables
 from reenact.projections.read_model.rows import ActivityState, Value, made
 from reenact.projections.read_model.tables import BEFORE_ALL, BEHIND_ALL
@@ -212,7 +213,8 @@ def questions_at(tables: ReaderTables, keys: Collection[int]) -> dict[int, str]:
     if not keys:
         return {}
     rows = tables.query(
-        f"SELECT position, substr(content, 1, {BEGINNING}) FROM messages WHERE position IN ({_listed(keys)})"  # noqa: S608 - numbers
+        f"SELECT position, {beginning('content', BEGINNING)} FROM messages WHERE position IN ({_listed(keys)})",  # noqa: S608 - numbers
+        encrypted=ENCRYPTED,
     )
     return {key: _text(content) for key, content in rows if isinstance(key, int) and isinstance(content, bytes)}
 
@@ -302,7 +304,7 @@ class _Said:
         begin = min(self._next, (key + 1, 0, 0))
         rows = self._tables.query(
             f"""
-            SELECT session, asked, position, substr(content, 1, {LOOKED_AT}) FROM messages
+            SELECT session, asked, position, {beginning("content", LOOKED_AT)} FROM messages
             WHERE (session, asked, position) < (:session, :asked, :position) AND session >= :least
             ORDER BY session DESC, asked DESC, position DESC LIMIT {_AT_ONCE}
             """,  # noqa: S608 - numbers
@@ -310,6 +312,7 @@ class _Said:
             asked=begin[1],
             position=begin[2],
             least=self._least,
+            encrypted=ENCRYPTED,
         )
         known: list[tuple[int, bytes]] = []
         for session, asked, position, content in rows:

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from reenact.projections.cipher import Cipher, opened
 from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import BUSY_TIMEOUT, NAME, Generations, connect_to_write, mark, remove
 from reenact.projections.log import Row
@@ -33,9 +34,10 @@ class SqliteStore:
 
     faults: ClassVar[type[Exception]] = sqlite3.Error
 
-    def __init__(self, path: Path, number: int = 1) -> None:
+    def __init__(self, path: Path, number: int = 1, cipher: Cipher | None = None) -> None:
         self.path = path
         self.number = number
+        self.cipher = cipher
 
     def __str__(self) -> str:
         """Return the path."""
@@ -68,7 +70,8 @@ class SqliteStore:
     def ask(self, connection: Connection, question: str, keys: Collection[str | int]) -> list[tuple[Value, ...]]:
         """Return the rows that answer a question about some keys."""
         # All keys in one parameter: the text stays the same however many there are, and SQLite prepares it once.
-        return connection.execute(question, (_json(list(keys)).decode(),)).fetchall()
+        rows = connection.execute(question, (_json(list(keys)).decode(),)).fetchall()
+        return list(opened(rows, self.cipher))
 
     def reached(self, connection: Connection) -> int:
         """Return how far the tables are.
@@ -87,7 +90,7 @@ class SqliteStore:
 
     def write(self, connection: Connection, changes: Changes) -> None:
         """Write the rows."""
-        write(connection, changes)
+        write(connection, changes, self.cipher)
 
     def roll_back(self, connection: Connection) -> None:
         """End the transaction, if there is one, with nothing changed."""
@@ -117,9 +120,9 @@ class SqliteStore:
 class SqliteReaderStore(SqliteStore):
     """The tables in a file as a reader has them beside whoever writes: nothing is changed, nothing takes for ever."""
 
-    def __init__(self, path: Path, number: int, seconds: float) -> None:
+    def __init__(self, path: Path, number: int, seconds: float, cipher: Cipher | None = None) -> None:
         """Take the file, and after how many seconds a statement is ended."""
-        super().__init__(path, number)
+        super().__init__(path, number, cipher)
         self._seconds = seconds
 
     def connect(self) -> sqlite3.Connection:
@@ -194,7 +197,11 @@ def make_tables(connection: sqlite3.Connection) -> None:
 
 
 class SqliteFiles(Generations):
-    """The files of the runtime's own tables."""
+    """The files of the runtime's own tables, whose content is encrypted if there is a cipher."""
+
+    def __init__(self, path: Path, cipher: Cipher | None = None) -> None:
+        super().__init__(path)
+        self._cipher = cipher
 
     def make(self, number: int) -> None:
         """Make the tables of a generation, empty, entirely or not at all."""
@@ -203,7 +210,7 @@ class SqliteFiles(Generations):
 
     def store(self, number: int) -> SqliteStore:
         """Return the tables of a generation."""
-        return SqliteStore(self.file(number), number)
+        return SqliteStore(self.file(number), number, self._cipher)
 
     def close(self) -> None:
         """Let go of what is kept beyond the connections: nothing. Idempotent."""

@@ -19,6 +19,7 @@ LARGEST: Final = 1_000_000
 """Bytes of arguments that are read; of larger ones nothing is."""
 
 _question = msgspec.msgpack.Decoder(Question).decode
+_string = msgspec.msgpack.Decoder(str).decode
 _JSON = msgspec.msgpack.Decoder(JsonDict).decode
 
 
@@ -41,12 +42,12 @@ class WaitingCall(msgspec.Struct):
     id: str
     kind: Kind
     name: str
-    digest: str
-    reason: str
     since: int
     session_id: str
     image_id: str
     size: int
+    digest: str
+    reason: str
     arguments: JsonDict | None
     question: Question | None
     asked: str = ""
@@ -83,8 +84,9 @@ def page(tables: ReaderTables, after: Place, limit: int) -> list[WaitingCall]:
     """Return the calls behind that place, those first that were asked for first."""
     rows = tables.query(
         f"""
-        SELECT c.position, c.number, c.session, c.id, c.kind, c.name, c.digest, c.reason, c.asked_at, s.id, s.image_id,
-            length(c.arguments), CASE WHEN length(c.arguments) <= {LARGEST} THEN c.arguments END, c.question, m.asked
+        SELECT c.position, c.number, c.session, c.id, c.kind, c.name, c.asked_at, s.id, s.image_id,
+            length(c.arguments), c.digest, c.reason,
+            CASE WHEN length(c.arguments) <= {LARGEST} THEN c.arguments END, c.question, m.asked
         {_FROM} AND (c.position, c.number, c.session) > (:position, :number, :session)
         ORDER BY c.position, c.number, c.session LIMIT :limit
         """,
@@ -97,7 +99,8 @@ def page(tables: ReaderTables, after: Place, limit: int) -> list[WaitingCall]:
         made(
             WaitingCall,
             made(Place, *cells[:3]),
-            *cells[3:12],
+            *cells[3:10],
+            *(_string(cell) if isinstance(cell, bytes) else "" for cell in cells[10:12]),
             _JSON(cells[12]) if isinstance(cells[12], bytes) else None,
             _question(cells[13]) if isinstance(cells[13], bytes) else None,
             asked=asked.get(cells[14], "") if isinstance(cells[14], int) else "",

@@ -6,17 +6,20 @@ import sqlite3
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from sqlalchemy import Table
+from sqlalchemy import LargeBinary, Table
 
 from reenact.domain.errors import needing_extra
+from reenact.projections.cipher import Cipher, decrypted
 from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import NAME, Generations, is_postgres, misfit
 from reenact.projections.log import Log
 from reenact.projections.read_model.opening import tables_beside
 from reenact.projections.read_model.projection import Projection
+from reenact.projections.read_model.rows import Value
 from reenact.projections.read_model.sqlite_store import SqliteStore, make_tables
 from reenact.projections.read_model.tables import METADATA, PROGRESS, VERSION
 
@@ -56,10 +59,10 @@ class LiveTables:
             case _:
                 pass  # `differences` says so
 
-    def differences(self, log: Log, moved: Moved | None = None) -> Iterator[Difference]:
+    def differences(self, log: Log, moved: Moved | None = None, cipher: Cipher | None = None) -> Iterator[Difference]:
         """Yield in what they differ from what the log gives: the first row of each table, and how many there are.
 
-        The log must have been looked at later than the tables.
+        The `cipher` decrypts the content of the tables. The log must have been looked at later than the tables.
 
         Raises:
             StorageError, ReadModelError: the rows cannot be made anew from the log.
@@ -68,11 +71,13 @@ class LiveTables:
         if wrong is not None:
             yield str(PROGRESS.name), self.position, f"the read model is not that of the log: {wrong}"
             return
+        if cipher is not None:
+            self._connection.create_function("opened", 1, partial(_decrypted, cipher))
         self._make_anew(log, moved)
         yield from self._misshapen()
         for table in METADATA.sorted_tables:
             try:
-                yield from self._compare(table)
+                yield from self._compare(table, is_encrypted=cipher is not None)
             except sqlite3.DatabaseError as error:
                 yield str(table.name), 0, f"the table cannot be read: {error}"
 
@@ -102,15 +107,20 @@ class LiveTables:
         finally:
             projection.close(intact=True)
 
-    def _compare(self, table: Table) -> Iterator[Difference]:
+    def _compare(self, table: Table, *, is_encrypted: bool) -> Iterator[Difference]:
         names, keys = table.columns.keys(), table.primary_key.columns.keys()
+        content = {name for name in names if is_encrypted and isinstance(table.columns[name].type, LargeBinary)}
+
+        def cell(side: str, name: str) -> str:
+            return f'opened(main."{name}")' if side == "main" and name in content else f'{side}."{name}"'
+
         count = 0
         first: tuple[str, Sequence[object], Sequence[object]] | None = None
         for one, other, where in (
-            ("anew", "main", " OR ".join(f'main."{name}" IS NOT anew."{name}"' for name in names)),
+            ("anew", "main", " OR ".join(f"{cell('main', name)} IS NOT {cell('anew', name)}" for name in names)),
             ("main", "anew", f'anew."{keys[0]}" IS NULL'),
         ):
-            cells = ", ".join(f'{side}."{name}"' for side in (one, other) for name in names)
+            cells = ", ".join(cell(side, name) for side in (one, other) for name in names)
             same = " AND ".join(f'main."{key}" IS anew."{key}"' for key in keys)
             sides = f'{one}."{table.name}" AS {one} LEFT JOIN {other}."{table.name}" AS {other} ON {same}'
             order = ", ".join(f'{one}."{key}"' for key in keys)
@@ -205,6 +215,10 @@ class _Passing(SqliteStore):
         connection.execute("PRAGMA journal_mode=MEMORY")
         make_tables(connection)
         return connection
+
+
+def _decrypted(cipher: Cipher, cell: Value) -> Value:
+    return decrypted(cell, cipher)
 
 
 def _plain(cell: object) -> str:

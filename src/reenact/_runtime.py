@@ -20,6 +20,7 @@ from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.journal.opening import private_directory
 from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.journal.vault import Vault
 from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.runtime import LocalRuntime, Settings
 from reenact.actors.session.actor import Recovery, SessionActor
@@ -290,7 +291,7 @@ class Runtime(LocalRuntime):
                 node.follow(journal, feed)
                 undo.callback(node.close)
             is_keeper = None if node is None else node.region.is_keeper
-            kept = open_read_model(location.url, journal, is_keeper)
+            kept = open_read_model(location.url, journal, is_keeper, journal.codec.vault)
             model, runner = kept.model, kept.runner
             undo.callback(model.close)
             undo.callback(runner.close)
@@ -369,9 +370,11 @@ def _joined(location: LogLocation, *, is_shared: bool) -> tuple[Node | None, Str
     return location.node() or (None, None)
 
 
-def codec() -> EventCodec:
-    """Return what reads and writes the events of Reenact's own log."""
-    return EventCodec([StoredForm(name, kind) for name, kind in STORED.items()], derived)
+def codec(vault: Vault | None = None) -> EventCodec:
+    """Return what reads and writes the events of Reenact's own log, which has its keys in the vault, if any."""
+    made = EventCodec([StoredForm(name, kind) for name, kind in STORED.items()], derived)
+    made.vault = vault
+    return made
 
 
 def _config(llm: LLMConfig | None, provider: LLMProvider | None) -> LLMConfig | None:

@@ -8,13 +8,18 @@ from contextlib import contextmanager
 
 from reenact._location import location_of
 from reenact._runtime import codec
+from reenact.actors.journal.key_ring import KeyRing
 from reenact.projections.log import OnProgress
 from reenact.projections.read_model.reader_tables import SECONDS, ReaderTables
 
 
 @contextmanager
 def open_tables(
-    path: str | os.PathLike[str], *, seconds: float = SECONDS, progress: OnProgress | None = None
+    path: str | os.PathLike[str],
+    *,
+    keys: KeyRing | None = None,
+    seconds: float = SECONDS,
+    progress: OnProgress | None = None,
 ) -> Generator[ReaderTables]:
     """Open the log at a path, or a `sqlite:///` or `postgresql://` URL, and its tables, as `ReaderTables` does.
 
@@ -22,9 +27,11 @@ def open_tables(
         ConfigurationError: it names no log, or what it needs is not installed.
         StorageError: the log cannot be read, or the tables not be made; the subclass says why.
     """
-    location = location_of(path)
+    location = location_of(path, keys)
     with (
         location.open(codec(), read_only=True) as log,
-        ReaderTables(location.url, log, location.has_writer, seconds=seconds, progress=progress) as tables,
+        ReaderTables(
+            location.url, log, location.has_writer, seconds=seconds, progress=progress, cipher=log.codec.vault
+        ) as tables,
     ):
         yield tables

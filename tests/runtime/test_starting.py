@@ -108,8 +108,8 @@ def with_other_ids(state: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("topic", "made_of", "problem"),
     [
-        ("session:2", nothing_of, "it cannot be decoded"),
-        ("session:2", with_other_ids, "it says Session("),
+        ("session:3", nothing_of, "it cannot be decoded"),
+        ("session:3", with_other_ids, "it says Session("),
         ("session:99", bytes, "it is of the unknown form 'session:99'"),
     ],
 )

@@ -48,7 +48,7 @@ def full(log: Path) -> Iterator[Path]:
             runtime.sessions.branch("z", new_session_id="y")
         with closing(sqlite3.connect(copy)) as connection, connection:
             connection.execute("INSERT INTO timers VALUES ('session/a', 17)")
-            connection.execute("INSERT INTO stored_snapshots VALUES ('session/a', 2, 'session:2', x'80')")
+            connection.execute("INSERT INTO stored_snapshots VALUES ('session/a', 2, 'session:3', x'80')")
             connection.execute("INSERT INTO tracking VALUES ('reader', 3)")
         yield copy
 

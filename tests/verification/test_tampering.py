@@ -100,8 +100,8 @@ def without(columns: tuple[str, ...], rows: list[Cells]) -> list[tuple[object, .
 PUT_IN = {
     "timers": "INSERT INTO timers VALUES ('session/a', 17)",
     "timers of nobody": "INSERT INTO timers VALUES ('session/q', 17)",
-    "snapshots": "INSERT INTO stored_snapshots VALUES ('session/a', 2, 'session:2', x'80')",
-    "snapshots of nobody": "INSERT INTO stored_snapshots VALUES ('session/q', 2, 'session:2', x'80')",
+    "snapshots": "INSERT INTO stored_snapshots VALUES ('session/a', 2, 'session:3', x'80')",
+    "snapshots of nobody": "INSERT INTO stored_snapshots VALUES ('session/q', 2, 'session:3', x'80')",
     "readers": "INSERT INTO tracking VALUES ('reader', -1)",
     "consumers": "UPDATE consumers SET cursor = 1000 WHERE topic = 'session/a'",
     "consumers of nobody": "INSERT INTO consumers VALUES ('session/q', 'me', 1, 1)",
