@@ -358,7 +358,9 @@ class LogEncryptedError(StorageError):
     code = "log_encrypted"
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} is encrypted; open it with its key ring, such as keys=KeyRing.file(path)")
+        super().__init__(
+            f"{name} is encrypted; name its key ring, as keys=KeyRing.file(path), or --keys FILE on the command line"
+        )
 
 
 class KeyRingError(StorageError):

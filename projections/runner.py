@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 import msgspec
 
-from reenact.domain.errors import RuntimeClosedError, StorageError
+from reenact.domain.errors import LogEncryptedError, RuntimeClosedError, StorageError
 from reenact.projections.errors import (
     ProjectionFailedError,
     ProjectionReplacedError,
@@ -81,6 +81,7 @@ class Moving:
         There may be fewer, if they take long. A function that does not return is waited for.
 
         Raises:
+            LogEncryptedError: the log has no key ring here.
             ProjectionFailedError: an event cannot be projected; all before it are.
             ProjectionReplacedError: another process has put another version in place.
             ReadModelError: the log could not be read, or the tables not be written; it may work the next time.
@@ -89,6 +90,8 @@ class Moving:
         self._refuse_if_closing()
         try:
             rows = self._log.read_all(after=self.position, limit=self.batch if limit is None else limit)
+        except LogEncryptedError:
+            raise
         except StorageError as error:
             raise ReadModelError(f"the log cannot be read: {error}") from error
         if not rows:

@@ -13,16 +13,18 @@ from typing import TypeAlias
 from reenact.actors.journal.faults import translated
 from reenact.actors.journal.opening import file_of, is_postgres
 from reenact.actors.journal.postgres.driver import require_driver
-from reenact.actors.journal.schema import CELLS, check_file, check_format
+from reenact.actors.journal.schema import CELLS, check_file, check_format, has_keys
 from reenact.actors.journal.seeking import Cells
 from reenact.actors.journal.sqlite_reader import connect_to_read
-from reenact.domain.chain import Row, Timer
+from reenact.actors.journal.vault import LOG
+from reenact.domain.chain import DataKey, Row, Timer
 from reenact.domain.errors import LogUnusableError
 
 _ROWS = "SELECT {cells} FROM steps {which} ORDER BY number"
 _EVENTS = "SELECT CAST(coalesce(sum(count), 0) AS bigint) FROM steps {which}"
 _COUNT = "SELECT count(*) FROM steps {which}"
 _TIMERS = "SELECT stream, due FROM timers {which} ORDER BY stream"
+_KEYS = "SELECT id, stream, wrapped FROM keys {which} ORDER BY id"
 _HEAD = "SELECT coalesce(max(position + count - 1), 0) FROM steps WHERE number = (SELECT max(number) FROM steps)"
 _THESE = "WHERE stream IN (SELECT value FROM json_each(?))"
 
@@ -33,9 +35,10 @@ Select: TypeAlias = Callable[[str, Sequence[str] | None], Iterator[Cells]]
 class Records:
     """A log at one moment. `streams` are those that are asked for, None for all."""
 
-    def __init__(self, name: str, select: Select) -> None:
-        """Read with `select`; `name` is what messages call the log."""
+    def __init__(self, name: str, select: Select, *, has_keys: bool) -> None:
+        """Read with `select`; `name` is what messages call the log, and it may have data keys."""
         self.name = name
+        self.has_keys = has_keys
         self._select = select
 
     def head(self) -> int:
@@ -60,6 +63,13 @@ class Records:
         for row in self._select(_TIMERS, streams):
             yield Timer(*row)
 
+    def keys(self, streams: Sequence[str] | None = None) -> Iterator[DataKey]:
+        """Yield the data keys, and those of what has no key of its own, by their ids; none if there are none."""
+        if self.has_keys:
+            named = None if streams is None else [*streams, LOG]
+            for key_id, stream, wrapped in self._select(_KEYS, named):
+                yield DataKey(key_id, stream, wrapped)
+
     def _number(self, query: str, streams: Sequence[str] | None) -> int:
         ((number,),) = self._select(query, streams)
         try:
@@ -81,8 +91,8 @@ def open_records(log: str | os.PathLike[str]) -> Generator[Records]:
         require_driver()
         from reenact.actors.journal.postgres.records import open_postgres_records  # noqa: PLC0415 - an extra
 
-        with open_postgres_records(os.fspath(log)) as (name, select):
-            yield Records(name, select)
+        with open_postgres_records(os.fspath(log)) as (name, select, is_encrypted):
+            yield Records(name, select, has_keys=is_encrypted)
         return
     path = os.path.realpath(file_of(log))
     with translated(path):
@@ -93,7 +103,8 @@ def open_records(log: str | os.PathLike[str]) -> Generator[Records]:
             if not check_format(connection, path):
                 raise LogUnusableError(f"{path} holds no log yet; name another file")
             connection.execute("BEGIN")
-        yield Records(path, partial(_select, connection, path))
+            is_encrypted = has_keys(connection)
+        yield Records(path, partial(_select, connection, path), has_keys=is_encrypted)
 
 
 def _select(connection: sqlite3.Connection, path: str, query: str, streams: Sequence[str] | None) -> Iterator[Cells]:

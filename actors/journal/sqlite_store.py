@@ -69,7 +69,9 @@ _UPSERT_MARKS = Insertion(
 )
 _DELETE_MARK = "DELETE FROM consumers WHERE topic = ? AND client_id = ? AND seen_at < ?"
 _INSERT_REQUESTS = Insertion("requests", columns=5)
-_INSERT_KEYS = Insertion("keys", columns=3, then=" ON CONFLICT (id) DO NOTHING")
+_INSERT_KEYS = Insertion(
+    "keys", columns=3, then=" ON CONFLICT (id) DO UPDATE SET wrapped = NULL WHERE excluded.wrapped IS NULL"
+)
 _DESTROY_KEYS = "UPDATE keys SET wrapped = NULL WHERE stream = ?"
 _DELETE_REQUEST = "DELETE FROM requests WHERE id = ? AND at < ?"
 

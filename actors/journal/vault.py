@@ -101,6 +101,7 @@ class Vault:
         self._select = select
         self._name = name
         self.age = age
+        self._learned: dict[str, Cells] = {}
         self._by_id: dict[str, Key] = {}
         self._by_owner: dict[str, Key] = {}
 
@@ -182,6 +183,10 @@ class Vault:
         """Return the keys of the log, wrapped as they stand there."""
         return [DataKey(_text(key_id), _text(stream), wrapped) for key_id, stream, wrapped in self._select(_ALL, ())]
 
+    def learn(self, key: DataKey) -> None:
+        """Take note of a key that is in no log, as it is wrapped."""
+        self._learned[key.id] = key.id, key.stream, key.wrapped
+
     def forget(self, stream: str) -> None:
         """Read the keys of a stream from the log when they are next needed: they were destroyed."""
         self._by_owner.pop(stream, None)
@@ -191,6 +196,8 @@ class Vault:
 
     def _find(self, key_id: str, known: Key | None) -> Key:
         rows = self._select(_BY_ID, (key_id,))
+        if not rows and key_id in self._learned:
+            rows = [self._learned[key_id]]
         if not rows:
             if known is not None and known.row is not None:
                 return known

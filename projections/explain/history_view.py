@@ -26,13 +26,13 @@ from reenact.domain.messages import (
 from reenact.domain.plain import is_sayable
 from reenact.domain.session.agent import AgentStarted
 from reenact.domain.session.people import PendingCall
-from reenact.domain.session.state import BranchPoint, Session, SessionDeleted, Summary
+from reenact.domain.session.state import BranchPoint, Forgotten, Session, SessionDeleted, SessionForgotten, Summary
 from reenact.domain.session.told import ToolCallInfo, UsageInfo, usage_info
 from reenact.domain.stream.events import AgentState
 from reenact.projections.errors import ProjectionFailedError
 from reenact.projections.explain.entries import Fields, fields_of, place_of, session_of
 from reenact.projections.explain.history import History, believe, history_of
-from reenact.projections.log import AuditedLog, InMemoryLog, Row
+from reenact.projections.log import AuditedLog, InMemoryLog, InMemoryRow, Row
 from reenact.projections.read_model.queries import ReadModel
 
 _LINE = 400
@@ -89,8 +89,8 @@ class QueuedMessage(msgspec.Struct, frozen=True, kw_only=True):
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """A session as it was behind its `last` event up to the position that was asked for; `events` counts them.
 
-    `origin` is where it branches off from, `messages` are those that were said, `calls` all that were asked for, and
-    `pending` those that waited for a person, each with the digest that an approval is bound to. `summary` is what the
+    If it was `forgotten` nothing else is known of it. `origin` is where it branches off from, `messages` are those that
+    were said, `calls` all that were asked for, and `pending` those that waited for a person, each with the digest that an approval is bound to. `summary` is what the
     model was given in place of the first messages, `context_tokens` how long the conversation was for it, and `warned`
     whether it had been said that the cost limit is exceeded. `rules` are those that held, None if none are recorded.
     """
@@ -102,6 +102,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     origin: BranchPoint | None
     created_at: datetime
     deleted: bool
+    forgotten: Forgotten | None
     last: LastEvent
     events: int
     agent: AgentShown | None
@@ -154,7 +155,7 @@ def shown_of(session_id: str, history: History) -> Shown:
         session = believe(session, row)
         if isinstance(row.event, AgentStarted):
             agent_since = row
-    undeleted = [row for row in history if not isinstance(row.event, SessionDeleted)]  # nothing is less for that
+    undeleted = list(_undeleted(history))  # nothing is less for that
     try:
         past = ReadModel.of(InMemoryLog(undeleted, undeleted[-1].position))
     except ProjectionFailedError as error:
@@ -174,6 +175,7 @@ def shown_of(session_id: str, history: History) -> Shown:
         origin=info.origin,
         created_at=info.created_at,
         deleted=session.deleted,
+        forgotten=info.forgotten,
         last=last_of(history[-1]),
         events=len(history),
         agent=None
@@ -212,6 +214,18 @@ def last_of(row: Row) -> LastEvent:
     return LastEvent(**place_of(row))
 
 
+def _undeleted(history: History) -> Iterator[Row]:
+    for row in history:
+        match row.event:
+            case SessionDeleted():
+                pass
+            case SessionForgotten(deleted=True):
+                event = replace(row.event, deleted=False)
+                yield InMemoryRow(row.stream, row.version, row.position, row.recorded_at, event, row.cause)
+            case _:
+                yield row
+
+
 def _page(shown: Shown) -> str:
     """Return the page; each line of it can be shown as it is."""
     lines = [
@@ -234,6 +248,9 @@ def _head(shown: Shown) -> Iterator[str]:
         origin = shown.origin
         yield _fact("Branch of", f"{origin.session_id}, behind its event {origin.version}, position {origin.position}")
     yield _fact("Began", _when(shown.created_at))
+    if shown.forgotten is not None:
+        why = f": {shown.forgotten.why}" if shown.forgotten.why else ""
+        yield _fact("Forgotten", f"{_when(shown.forgotten.at)}, by {shown.forgotten.by}{why}")
     agent = "none"
     if shown.agent is not None:
         agent = f"{shown.agent.id}, {shown.agent.state}, live since {_when(shown.agent.started_at)}"

@@ -153,7 +153,9 @@ def _forget(changes: Changes, row: Row, event: SessionForgotten) -> None:
     of = event.session_id, event.container_id, event.image_id, event.image_revision, event.created_at
     session = SessionRow(row.position, row.stream, *of, deleted_at=row.recorded_at if event.deleted else None)
     session.forgotten_at, session.forgotten_by, session.forgotten_why = row.recorded_at, event.by, event.why
-    activity = ActivityRow(row.position, row.position, row.version, row.recorded_at, "forgotten")
+    activity = ActivityRow(
+        row.position, row.position, row.version, row.recorded_at, "deleted" if event.deleted else "forgotten"
+    )
     changes.forgotten[event.session_id] = session, activity
 
 

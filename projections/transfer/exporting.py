@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
@@ -10,13 +11,14 @@ from typing import Protocol
 
 import msgspec
 
-from reenact.domain.chain import BEGINNING, DIGEST_SIZE, GENESIS, Row, Timer
+from reenact.domain.chain import BEGINNING, DIGEST_SIZE, GENESIS, DataKey, Row, Timer
 from reenact.domain.chain import End as StreamEnd
 from reenact.domain.children import ChildStarted
 from reenact.domain.errors import LogUnusableError, SessionNotFoundError, UnstorableError
 from reenact.domain.session.agent import HandoverRequested, ImageChanged
-from reenact.domain.session.state import SessionBranched, SessionCreated
+from reenact.domain.session.state import SessionBranched, SessionCreated, SessionForgotten
 from reenact.domain.tools import is_object
+from reenact.projections.cipher import ENCRYPTED, Cipher, opened_row
 from reenact.projections.log import OnProgress, Progress, stream_of
 from reenact.projections.transfer.lines import (
     FORMAT,
@@ -24,6 +26,7 @@ from reenact.projections.transfer.lines import (
     End,
     Forms,
     Header,
+    KeyLine,
     Line,
     TimerLine,
     encoded,
@@ -67,6 +70,10 @@ class RawLog(Protocol):
         """Yield when streams are to be woken, by stream."""
         ...
 
+    def keys(self, streams: Sequence[str] | None = None) -> Iterator[DataKey]:
+        """Yield the data keys, and those of what has no key of its own, by their ids."""
+        ...
+
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
     """What an export holds; `redacted` is how many rows say less than the log does."""
@@ -92,8 +99,12 @@ class Export:
         feeds: bool = True,
         family: bool = False,
         progress: OnProgress | None = None,
+        cipher: Cipher | None = None,
     ) -> None:
         """Prepare to export these sessions with all that they need, everything if None; with their families, if asked.
+
+        What is encrypted leaves as it is, with its key, unless something is to be taken out: then the `cipher` decrypts
+        it.
 
         Raises:
             SessionNotFoundError: a session is not in the log.
@@ -104,9 +115,11 @@ class Export:
         self._forms = forms
         self._redacting = redacting
         self._progress = progress
-        self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions, family)
+        self._cipher = cipher
+        self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions, family, cipher)
         self._feeds = feeds
         self._redacted = 0
+        self._keys = [] if redacting is not None else list(log.keys(self._streams))
         self.header = Header(
             format=FORMAT,
             software=software,
@@ -118,6 +131,7 @@ class Export:
             events=log.count_events(self._streams),
             rows=self._count_rows(),
             timers=sum(1 for _ in log.timers(self._streams)),
+            keys=len(self._keys),
         )
 
     @property
@@ -145,10 +159,14 @@ class Export:
             digest.update(text)
             yield text
         header = self.header
-        yield encoded(End(events=header.events, rows=header.rows, timers=header.timers, digest=digest.hexdigest()))
+        counts = {name: getattr(header, name) for name in ("events", "rows", "timers", "keys")}
+        yield encoded(End(**counts, digest=digest.hexdigest()))
 
     def _before_the_end(self) -> Iterator[Line]:
         yield self.header
+        for key in self._keys:
+            wrapped = None if key.wrapped is None else b64encode(key.wrapped).decode()
+            yield KeyLine(id=key.id, stream=key.stream, wrapped=wrapped)
         total = self.header.rows
         for done, line in enumerate(self._rows(), 1):
             yield line
@@ -170,7 +188,8 @@ class Export:
             if redacting is not None:
                 if row.stream not in left:
                     redacting.check_name(row.stream)
-                leaving = redacting.row(row, previous)
+                legible = row if row.key is None or self._cipher is None else opened_row(row, previous, self._cipher)
+                leaving = row if legible is None else redacting.row(legible, previous)
             self._redacted += leaving is not row
             if not (self._feeds or row.count):
                 continue
@@ -188,7 +207,9 @@ class Export:
             raise self._damaged(what) from error
 
     def _fields(self, topic: str, state: bytes) -> dict[str, object] | None:
-        fields = None if self._forms is None else named(self._forms.decode(topic, state)[1])
+        if self._forms is None or state.startswith(ENCRYPTED):
+            return None
+        fields = named(self._forms.decode(topic, state)[1])
         return fields if is_object(fields) else None
 
     def _count_rows(self) -> int:
@@ -223,7 +244,13 @@ class Ends:
         return None
 
 
-def _needed(log: RawLog, forms: Forms, sessions: Sequence[str], family: bool) -> list[str]:  # noqa: FBT001 - a value
+def _needed(
+    log: RawLog,
+    forms: Forms,
+    sessions: Sequence[str],
+    family: bool,  # noqa: FBT001 - a value
+    cipher: Cipher | None,
+) -> list[str]:
     """Return the streams of the sessions, of what they branch off from, and of all their containers and images.
 
     With the family, those of the sessions that have called them, and of all child sessions, as far as they are there.
@@ -237,7 +264,7 @@ def _needed(log: RawLog, forms: Forms, sessions: Sequence[str], family: bool) ->
         if stream in needed:
             continue
         with closing(log.rows([stream])) as rows:
-            stored = [one for row in rows for one in events_of(row)]
+            stored = [one for row in rows for one in _legible(row, cipher)]
         if not stored:
             if session_id in kin:
                 continue
@@ -245,24 +272,24 @@ def _needed(log: RawLog, forms: Forms, sessions: Sequence[str], family: bool) ->
         needed[stream] = None
         for one in (stored[0], *(one for one in stored[1:] if one[0].startswith(_OF_OTHER_IMAGES))):
             _, event = forms.decode(*one)
-            if isinstance(event, SessionCreated | SessionBranched):
+            if isinstance(event, SessionCreated | SessionBranched | SessionForgotten):
                 needed[f"container/{event.container_id}"] = None
-            if isinstance(event, SessionCreated | SessionBranched | HandoverRequested | ImageChanged):
+            if isinstance(event, _OF_IMAGES):
                 needed[f"image/{event.image_id}"] = None
             if isinstance(event, SessionBranched):
                 waiting.append(event.origin)
         if family:
-            found = list(_kin(log, forms, stream))
+            found = list(_kin(log, forms, stream, cipher))
             kin.update(found)
             waiting += found
     return list(needed)
 
 
-def _kin(log: RawLog, forms: Forms, stream: str) -> Iterator[str]:
+def _kin(log: RawLog, forms: Forms, stream: str, cipher: Cipher | None) -> Iterator[str]:
     """Yield the sessions that the stream is linked to."""
     with closing(log.rows([stream])) as rows:
         for row in rows:
-            for topic, state in events_of(row):
+            for topic, state in _legible(row, cipher):
                 if topic.partition(":")[0] in _LINKS:
                     match forms.decode(topic, state)[1]:
                         case SessionCreated(parent=parent) if parent is not None:
@@ -273,5 +300,14 @@ def _kin(log: RawLog, forms: Forms, stream: str) -> Iterator[str]:
                             pass
 
 
+def _legible(row: Row, cipher: Cipher | None) -> Iterator[tuple[str, bytes]]:
+    """Yield the events of the row that were not forgotten."""
+    for topic, state in events_of(row):
+        legible = state if cipher is None else cipher.opened(state)
+        if legible is not None:
+            yield topic, legible
+
+
+_OF_IMAGES = SessionCreated | SessionBranched | SessionForgotten | HandoverRequested | ImageChanged
 _OF_OTHER_IMAGES = ("handover-requested:", "image-changed:")
 """What the topics begin with of events that name images beside the one that a session begins on."""

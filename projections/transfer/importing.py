@@ -5,6 +5,7 @@ Nothing is written before the log's own history was compared with it. An export 
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator
 from hashlib import blake2b
 from io import BufferedIOBase
@@ -13,10 +14,11 @@ from typing import BinaryIO, NoReturn, Protocol, TypeAlias
 import msgspec
 from msgspec import UNSET
 
-from reenact.domain.chain import DIGEST_SIZE, Row, Timer
+from reenact.domain.chain import DIGEST_SIZE, DataKey, Row, Timer
 from reenact.domain.errors import ExportUnusableError, HistoryDiffersError, LogTooNewError, LogUnusableError
 from reenact.domain.session.announce import TODAY, version_of
 from reenact.domain.stream.feed import FeedPart, unpack_feed
+from reenact.projections.cipher import ENCRYPTED, LearningCipher
 from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
 from reenact.projections.transfer.exporting import TOLD_EVERY, Ends
 from reenact.projections.transfer.lines import (
@@ -26,6 +28,7 @@ from reenact.projections.transfer.lines import (
     EventPart,
     Forms,
     Header,
+    KeyLine,
     Line,
     RowLine,
     TimerLine,
@@ -36,7 +39,7 @@ from reenact.projections.transfer.lines import (
 )
 
 File: TypeAlias = BinaryIO | BufferedIOBase
-Item: TypeAlias = Row | Timer
+Item: TypeAlias = DataKey | Row | Timer
 _NO_EXPORT = "the file is no export; name one that `reenact export` has written"
 _ANOTHER = "the event there is another one"
 _CUT = "the file is cut off here; export again, or copy it again"
@@ -66,6 +69,7 @@ class ExportReader:
         self._here: RowLine | None = None
         self._todays: dict[str, bool] = {}
         self._counts = [0, 0, 0]
+        self._keys = 0
         self._position = 0
         self._ends = Ends()
         first = self._read()
@@ -76,7 +80,7 @@ class ExportReader:
         self.header = first
 
     def items(self) -> Iterator[Item]:
-        """Yield the rows, then the timers, as an export has them.
+        """Yield the keys, then the rows, then the timers, as an export has them.
 
         Raises:
             ExportUnusableError: the file is no whole and true export; the message names the line and the record.
@@ -84,6 +88,9 @@ class ExportReader:
         """
         while not isinstance(line := self._read(), End):
             match line:
+                case KeyLine() if not any(self._counts):
+                    self._keys += 1
+                    yield self._key(line)
                 case RowLine() if not self._counts[2]:
                     self._here = line
                     self._counts[0] += len(line.events)
@@ -114,6 +121,13 @@ class ExportReader:
         self._digest.update(text)
         return line
 
+    def _key(self, line: KeyLine) -> DataKey:
+        try:
+            wrapped = None if line.wrapped is None else b64decode(line.wrapped, validate=True)
+        except ValueError as error:
+            self._refuse(f"the key is not formed as keys are ({error}); export again")
+        return DataKey(line.id, line.stream, wrapped)
+
     def _row(self, line: RowLine) -> Row:
         try:
             row = line.row
@@ -128,7 +142,8 @@ class ExportReader:
         if problem is not None:
             self._refuse(f"{problem}; export again")
         try:
-            part = FeedPart() if row.feed is None else unpack_feed(row.feed, row.stream, row.events)
+            is_legible = row.feed is not None and not row.feed.startswith(ENCRYPTED)
+            part = unpack_feed(row.feed or b"", row.stream, row.events) if is_legible else FeedPart()
             version_of(part.version or TODAY, f"row {row.cursor} of the feed of {row.stream!r}")
         except LogTooNewError as error:
             self._refuse(str(error))
@@ -141,6 +156,10 @@ class ExportReader:
     def _check_said(self, part: EventPart, topic: str, state: bytes) -> None:
         """Refuse an event that nobody knows, and one of which the line says something else than its bytes do."""
         if self._forms is None:
+            return
+        if state.startswith(ENCRYPTED):
+            if part.fields is not UNSET:
+                self._refuse("its fields cannot be told from what is encrypted; export again")
             return
         try:
             _, event = self._forms.decode(topic, state)
@@ -158,9 +177,9 @@ class ExportReader:
 
     def _check_end(self, end: End) -> None:
         header = self.header
-        said = [[header.events, header.rows, header.timers], [end.events, end.rows, end.timers]]
-        if said != [self._counts, self._counts]:
-            self._refuse("the numbers of events, rows and timers are not those that the file says; export again")
+        said = [[each.events, each.rows, each.timers, each.keys] for each in (header, end)]
+        if said != [[*self._counts, self._keys]] * 2:
+            self._refuse("the numbers of events, rows, timers and keys are not those that the file says; export again")
         self._line += 1
         if self._file.read(1):
             self._refuse("something stands behind the end of the export; remove it, or export again")
@@ -283,21 +302,26 @@ def _check_ahead(standing: Standing, stream: _Stream) -> None:
         raise HistoryDiffersError(standing.name, last.stream, last.cursor, "subscribers saw something else")
 
 
-def log_of(reader: ExportReader, forms: Forms) -> InMemoryLog[InMemoryRow]:
-    """Return the log that an export says.
+def log_of(reader: ExportReader, forms: Forms, cipher: LearningCipher) -> InMemoryLog[InMemoryRow]:
+    """Return the log that an export says, without what was forgotten; the cipher learns its keys.
 
     Raises:
         ExportUnusableError: the file is no whole and true export.
         LogUnusableError: it holds an event that nobody knows.
+        StorageError: it is encrypted, and cannot be decrypted now.
         OSError: it cannot be read.
     """
     events: list[InMemoryRow] = []
     for item in reader.items():
-        if not isinstance(item, Row):
-            continue
-        for index, (topic, state) in enumerate(events_of(item)):
-            recorded_at, event = forms.decode(topic, state)
-            version, position = (item.version or 0) + index, (item.position or 0) + index
-            cause = None if index else item.cause
-            events.append(InMemoryRow(item.stream, version, position, recorded_at, event, cause))
+        if isinstance(item, DataKey):
+            cipher.learn(item)
+        elif isinstance(item, Row):
+            first = None if item.cause is None else cipher.opened(item.cause)
+            for index, (topic, state) in enumerate(events_of(item)):
+                legible = cipher.opened(state)
+                if legible is not None:
+                    recorded_at, event = forms.decode(topic, legible)
+                    version, position = (item.version or 0) + index, (item.position or 0) + index
+                    cause = None if index else first
+                    events.append(InMemoryRow(item.stream, version, position, recorded_at, event, cause))
     return InMemoryLog(events, reader.header.head)

@@ -35,11 +35,12 @@ Hex: TypeAlias = Annotated[str, Meta(pattern=f"^[0-9a-f]{{{2 * DIGEST_SIZE}}}$")
 Base64: TypeAlias = Annotated[str, Meta(pattern="^[A-Za-z0-9+/]*={0,2}$")]
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", forbid_unknown_fields=True):
+class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", forbid_unknown_fields=True, omit_defaults=True):
     """The first line: what was exported, when, and by what.
 
     `head` is the position of the log's last event then, and `sessions` are those that were asked for, None for
-    everything. `rows` and `timers` are how many lines of each kind follow, and `events` how many events they hold.
+    everything. `keys`, `rows` and `timers` are how many lines of each kind follow, and `events` how many events these
+    hold.
     """
 
     format: Positive
@@ -52,6 +53,18 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, tag="header", forbid_unk
     events: Natural
     rows: Natural
     timers: Natural
+    keys: Natural = 0
+
+
+class KeyLine(msgspec.Struct, frozen=True, kw_only=True, tag="key", forbid_unknown_fields=True):
+    """A data key of the log, wrapped by its key ring; null once it was destroyed. `stream` is what it encrypts.
+
+    With an empty name it encrypts everything that has no key of its own. The id is 16 hexadecimal digits.
+    """
+
+    id: str
+    stream: str
+    wrapped: Base64 | None
 
 
 class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -145,7 +158,7 @@ class TimerLine(msgspec.Struct, frozen=True, kw_only=True, tag="timer", forbid_u
     due: Integer
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", forbid_unknown_fields=True):
+class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", forbid_unknown_fields=True, omit_defaults=True):
     """The last line: how many lines of each kind there were, and the digest of all bytes before this line.
 
     The digest is BLAKE2b of 32 bytes, as hexadecimal digits.
@@ -155,9 +168,10 @@ class End(msgspec.Struct, frozen=True, kw_only=True, tag="end", forbid_unknown_f
     rows: Natural
     timers: Natural
     digest: Hex
+    keys: Natural = 0
 
 
-Line: TypeAlias = Header | RowLine | TimerLine | End
+Line: TypeAlias = Header | KeyLine | RowLine | TimerLine | End
 _encode = msgspec.json.Encoder().encode
 _decode: Callable[[bytes], Line] = msgspec.json.Decoder(Line).decode
 _pack = msgspec.msgpack.Encoder().encode

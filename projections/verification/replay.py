@@ -22,7 +22,7 @@ from reenact.domain.history.what_if import Otherwise
 from reenact.domain.image import ImageRegistered, Images, RegisterImage
 from reenact.domain.loop.rules import Rules
 from reenact.domain.marks import is_marked
-from reenact.domain.session.state import Session, SessionBranched
+from reenact.domain.session.state import Session, SessionBranched, SessionForgotten
 from reenact.projections.explain.entries import Fields, fields_of, session_of
 from reenact.projections.explain.history import believe, event_of, history_of, steps_of
 from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, name_of, stream_of, stretches
@@ -30,6 +30,8 @@ from reenact.projections.log import AuditedLog, OnProgress, Progress, Row, name_
 _PAGE = 1000
 """So many events are read at once."""
 _PHASE = "replay"
+_FORGOTTEN = ("session-forgotten",)
+"""The stored name of the event with which sessions begin of which nothing else can be read."""
 _NO_RULES = Rules()
 
 
@@ -62,7 +64,7 @@ class Retraced(msgspec.Struct, frozen=True, kw_only=True):
     """A history that was decided anew: how many of its steps, of how many events, were decided as they were recorded.
 
     It is that of a session, or, if `session_id` is None, of another stream. `undecided` of the steps could not be
-    decided anew, since what they follow from was redacted.
+    decided anew, since what they follow from was redacted. Of a session that was `forgotten` nothing can be.
 
     Where it was asked what if: how many `decisions` were made again, and those that would be `otherwise`; `undecided`
     of them cannot be made again from the log alone.
@@ -76,6 +78,7 @@ class Retraced(msgspec.Struct, frozen=True, kw_only=True):
     undecided: int = 0
     decisions: int = 0
     otherwise: tuple[Otherwise, ...] = ()
+    forgotten: bool = False
 
 
 def retrace(
@@ -202,6 +205,7 @@ class HistoryReplay:
         self._followed = begin(self._kind, ())
         self._events = self._last = 0
         self._parting: Parting | None = None
+        self._is_forgotten = False
         self._unread: LogUnusableError | None = None
 
     def go_on(self, until: int, page: int = _PAGE) -> Iterator[int]:
@@ -212,6 +216,9 @@ class HistoryReplay:
         """
         try:
             for rows in () if self._parting is not None else steps_of(self._rows(until, page)):
+                if isinstance(rows[0].event, SessionForgotten):
+                    self._is_forgotten = True
+                    return
                 if self._events == 0 and isinstance(rows[0].event, SessionBranched):
                     self._followed = self._branch(rows[0].event.session_id)
                 divergence = self._followed.follow(rows)
@@ -237,6 +244,7 @@ class HistoryReplay:
             undecided=self._followed.undecided,
             decisions=self._followed.decisions,
             otherwise=tuple(self._followed.otherwise),
+            forgotten=self._is_forgotten,
         )
 
     def _rows(self, until: int, page: int) -> Iterator[Row]:
@@ -296,7 +304,10 @@ class _Look:
     def _firsts(self, after: int, until: int) -> Iterator[str | Retraced]:
         """Yield the streams that begin in these positions; what cannot be read there is a divergence of its own."""
         try:
-            rows = self._log.find(after=after, until=until, until_version=1, limit=until - after)
+            rows = [
+                *self._log.find(after=after, until=until, until_version=1, limit=until - after),
+                *self._log.find(after=after, until=until, names=_FORGOTTEN, limit=until - after),
+            ]
         except LogUnusableError as error:
             if until - after > 1:
                 middle = (after + until) // 2
@@ -305,7 +316,7 @@ class _Look:
                 return
             yield Retraced(stream="", session_id=None, steps=0, events=0, divergence=_unreadable(until, 1, error))
             return
-        yield from (row.stream for row in rows)
+        yield from dict.fromkeys(row.stream for row in rows)
 
     def _tell(self, events: int) -> None:
         self._done += events

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ _FAMILIES = (".projections", ".tracing", ".views")
 """What is beside a log under names that go on in several ways: tables that are made from it."""
 
 
-class LogLocation(ABC):
+class LogLocation(os.PathLike[str]):
     """Where a log is, whether it has begun or not.
 
     `name` is what messages call it, and shows no password; `title` is the same for people who see a page of it: the
@@ -44,6 +44,10 @@ class LogLocation(ABC):
     projections: str
     tracing: str
     keys: KeyRing | None = None
+
+    def __fspath__(self) -> str:
+        """Return the URL: whatever takes the name of a log takes its location as well."""
+        return self.url
 
     def open(
         self,
@@ -204,11 +208,13 @@ class LogDatabase(LogLocation):
 
 
 def location_of(log: str | os.PathLike[str], keys: KeyRing | None = None) -> LogLocation:
-    """Return the location that a path or URL names, of a log with these keys.
+    """Return the location that a path or URL names, of a log with these keys; one that is given is returned itself.
 
     Raises:
         ConfigurationError: it names none, or what it needs is not installed.
     """
+    if isinstance(log, LogLocation):
+        return log
     location = LogDatabase(os.fspath(log)) if is_postgres(log) else LogFile(file_of(log))
     location.keys = keys
     return location

@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import TypeAlias
@@ -18,15 +18,17 @@ from reenact._location import LogLocation, location_of
 from reenact._runtime import codec
 from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.key_ring import KeyRing
 from reenact.actors.journal.records import open_records
 from reenact.actors.journal.stored import StoredJournal
+from reenact.actors.journal.vault import Vault
 from reenact.actors.kernel.timetable import microseconds
-from reenact.domain.chain import Row, Timer
-from reenact.domain.errors import ConfigurationError
+from reenact.domain.chain import DataKey, Row, Timer
+from reenact.domain.errors import ConfigurationError, LogEncryptedError
 from reenact.domain.messages import instant
 from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
 from reenact.projections.transfer.exporting import Export, Exported
-from reenact.projections.transfer.importing import ExportReader, File, Lacking, log_of, look_at
+from reenact.projections.transfer.importing import ExportReader, File, Item, Lacking, log_of, look_at
 from reenact.projections.transfer.lines import Forms
 from reenact.projections.transfer.policy import Redaction
 from reenact.projections.transfer.redacting import Redactor
@@ -58,9 +60,13 @@ def export_log(
     feeds: bool = True,
     family: bool = False,
     typed: bool = True,
+    keys: KeyRing | None = None,
     progress: OnProgress | None = None,
 ) -> Exported:
     """Write what the log at a path or URL holds to a file, which is there whole or, if this raises, not at all.
+
+    What is encrypted leaves encrypted, together with its wrapped keys; with a redaction it leaves in plain, as far as
+    that lets it, and can be read by anybody: `Redaction(secrets=False)` takes nothing out.
 
     Args:
         log: the log; somebody may be writing it.
@@ -70,9 +76,12 @@ def export_log(
         feeds: whether what subscribers saw comes along.
         family: whether the sessions come with those that have called them, and with all of their child sessions.
         typed: False for a log of other actors: its events are exported without the names of their fields.
+        keys: decrypt what is encrypted, where sessions are chosen or something is taken out.
         progress: told of progress.
 
     Raises:
+        LogEncryptedError: that is asked for without keys.
+        KeyRingError: the keys cannot be used now, or are those of another log.
         ConfigurationError: the log or the file cannot be what is named, or something is asked for that needs types.
         RedactionError: the policy names what there is not, or would take out what has to stay.
         SessionNotFoundError: a session is not in the log.
@@ -84,8 +93,11 @@ def export_log(
     if not typed and (sessions is not None or redaction is not None):
         raise ConfigurationError("sessions are chosen, and fields taken out, only where the types of events are known")
     forms = codec()
-    location = location_of(log)
-    with open_records(location.url) as records:
+    location = location_of(log, keys)
+    with ExitStack() as parts:
+        if typed:
+            parts.enter_context(location.open(forms, read_only=True))  # which has its keys
+        records = parts.enter_context(open_records(location.url))
         export = Export(
             records,
             forms=forms if typed else None,
@@ -96,6 +108,7 @@ def export_log(
             feeds=feeds,
             family=family,
             progress=progress,
+            cipher=forms.vault,
         )
         with _to(to, location) as file:
             for line in export.lines():
@@ -109,6 +122,7 @@ def import_log(
     *,
     typed: bool = True,
     synchronous: Synchronous = "FULL",
+    keys: KeyRing | None = None,
     progress: OnProgress | None = None,
 ) -> Imported:
     """Take what a file holds into a log, or begin one with it; all of the file is verified before anything is written.
@@ -120,10 +134,13 @@ def import_log(
         log: the log, by its path or URL.
         typed: False for an export of other actors' events, whose types nobody knows here.
         synchronous: SQLite's setting, as for `Runtime.open`.
+        keys: those of the log; what is encrypted in the file must have the same.
         progress: told of progress.
 
     Raises:
         ExportUnusableError: the file is no whole and true export; the message names the line and the record.
+        LogEncryptedError: the file or the log is encrypted, and there are no keys.
+        KeyRingError: the keys cannot be used now, or are not those of the file or of the log.
         HistoryDiffersError: the log has other events in the same places.
         LogLockedError: somebody is writing the log.
         LogTooNewError: a newer version of Reenact has written it.
@@ -132,9 +149,10 @@ def import_log(
         ConfigurationError: the log or the file cannot be what is named.
     """
     forms = codec() if typed else None
-    location = location_of(log)
+    location = location_of(log, keys)
     _check_files(source, location)
     with _from(source) as (file, name):
+        _check_keys(_reader(file, name, None, None), location.keys)
         # A file that is refused leaves no log behind.
         lacking = None if location.exists() else look_at(_reader(file, name, forms, progress), None)
         known = EventCodec(()) if forms is None else forms
@@ -144,16 +162,21 @@ def import_log(
             return _take_in(_reader(file, name, None, None), journal, lacking, progress)
 
 
-def open_export(source: Place, *, progress: OnProgress | None = None) -> InMemoryLog[InMemoryRow]:
-    """Return what a file holds as a log in memory, for looking and replaying.
+def open_export(
+    source: Place, *, keys: KeyRing | None = None, progress: OnProgress | None = None
+) -> InMemoryLog[InMemoryRow]:
+    """Return what a file holds as a log in memory, for looking and replaying; the keys decrypt what is encrypted.
 
     Raises:
+        LogEncryptedError: it is encrypted, and there are no keys.
+        KeyRingError: the keys cannot be used now, or are others.
         ExportUnusableError: the file is no whole and true export; the message names the line and the record.
         ConfigurationError: there is no such file.
     """
-    forms = codec()
     with _from(source) as (file, name):
-        return log_of(_reader(file, name, forms, progress), forms)
+        vault = Vault(keys, lambda *_: [], name=name)
+        forms = codec(vault)
+        return log_of(_reader(file, name, forms, progress), forms, vault)
 
 
 def _reader(file: File, name: str, forms: Forms | None, progress: OnProgress | None) -> ExportReader:
@@ -169,9 +192,10 @@ def _take_in(reader: ExportReader, journal: StoredJournal, lacking: Lacking, pro
     for batch in _batches(reader):
         new = [item for item in batch if isinstance(item, Row) and lacking.lacks(item)]
         timers = [item for item in batch if isinstance(item, Timer) and item.stream not in lacking.ahead]
-        done += len(batch)
-        if new or timers:
-            position = journal.take_in(rows=new, timers=timers, more=done < total)
+        keys = [item for item in batch if isinstance(item, DataKey)]
+        done += len(batch) - len(keys)
+        if new or timers or keys:
+            position = journal.take_in(rows=new, timers=timers, keys=keys, more=done < total)
         events, rows = events + sum(row.count for row in new), rows + len(new)
         if progress is not None:
             progress(Progress("writing", done, total))
@@ -186,8 +210,20 @@ def _take_in(reader: ExportReader, journal: StoredJournal, lacking: Lacking, pro
     )
 
 
-def _batches(reader: ExportReader) -> Iterator[list[Row | Timer]]:
-    batch: list[Row | Timer] = []
+def _check_keys(reader: ExportReader, ring: KeyRing | None) -> None:
+    """See that the key ring is that of the file, if this is encrypted."""
+    for item in reader.items():
+        if not isinstance(item, DataKey):
+            return
+        if ring is None:
+            raise LogEncryptedError(reader.name)
+        if item.wrapped is not None:
+            ring.unwrap(item.wrapped)
+            return
+
+
+def _batches(reader: ExportReader) -> Iterator[list[Item]]:
+    batch: list[Item] = []
     size = 0
     for item in reader.items():
         batch.append(item)

@@ -144,7 +144,7 @@ def verify_log(
         evidence = parts.enter_context(evidence_of(location.url))
         if known is not None:
             known.must_be_of(evidence)
-        vault = Vault(keys, evidence.select, name=location.name) if evidence.is_encrypted else None
+        vault = Vault(location.keys, evidence.select, name=location.name) if evidence.is_encrypted else None
         meaning, events, inspection = _who_knows(evidence, actors, vault)
         examination = Examination(
             evidence,

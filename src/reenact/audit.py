@@ -251,9 +251,9 @@ class Audit:
         progress: OnProgress | None = None,
     ) -> Exported:
         """Write the log, or these sessions with all that they need, to a file, as `export_log` does."""
-        log = self._location.url
+        log, keys = self._location.url, self._location.keys
         return export_log(
-            log, to, sessions=sessions, redaction=redaction, feeds=feeds, family=family, progress=progress
+            log, to, sessions=sessions, redaction=redaction, feeds=feeds, family=family, keys=keys, progress=progress
         )
 
     def verify(

@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 
 import reenact
 from reenact import ConfigurationError, Runtime
+from reenact._location import location_of
 from reenact.cli import main
 from reenact.cli.commands.inspect import check_same_log, check_server, connected
 from reenact.cli.parsing.options import InspectOptions, ServeOptions
@@ -41,7 +42,7 @@ def shop(tmp_path: Path) -> Generator[Runtime]:
 def inspecting(runtime: Runtime, log: str, *, allow_actions: bool) -> Generator[tuple[Server, str]]:
     """Serve the runtime with its pages, as `reenact serve --inspect` does; yield the token that opens these."""
     options = ServeOptions(inspect=True, allow_actions=allow_actions, by="night shift")
-    with inspected(options, log, runtime) as pages:
+    with inspected(options, location_of(log), runtime) as pages:
         assert pages is not None
         with Server(runtime, tokens=[TOKEN], inspector=pages.app) as server:
             yield server, pages.token

@@ -209,7 +209,7 @@ BEGIN
     END IF;
     IF key_ids IS NOT NULL THEN
         INSERT INTO keys (id, stream, wrapped) SELECT * FROM unnest(key_ids, key_streams, keys_wrapped)
-        ON CONFLICT (id) DO NOTHING;
+        ON CONFLICT (id) DO UPDATE SET wrapped = NULL WHERE excluded.wrapped IS NULL;
     END IF;
     IF forgotten IS NOT NULL THEN
         UPDATE keys SET wrapped = NULL WHERE stream = ANY (forgotten);

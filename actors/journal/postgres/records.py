@@ -10,7 +10,7 @@ from typing import TypeAlias
 from reenact.actors.journal.postgres.address import Address, address_of
 from reenact.actors.journal.postgres.connecting import Connection, connect, spelled
 from reenact.actors.journal.postgres.faults import translated
-from reenact.actors.journal.postgres.schema import check_format
+from reenact.actors.journal.postgres.schema import check_format, relations_of
 from reenact.actors.journal.seeking import Cells
 from reenact.domain.chain import Row
 from reenact.domain.errors import LogUnusableError
@@ -20,8 +20,8 @@ _CELLS = ", ".join(Row.__struct_fields__)
 
 
 @contextmanager
-def open_postgres_records(url: str) -> Generator[tuple[str, Select]]:
-    """Lend the name of the log that the URL names, and what selects its records, as `records.open_records` does."""
+def open_postgres_records(url: str) -> Generator[tuple[str, Select, bool]]:
+    """Lend the name of the log that the URL names, what selects its records, and whether it has data keys."""
     address = address_of(url)
     with translated(address.name):
         connection = connect(address)
@@ -30,7 +30,8 @@ def open_postgres_records(url: str) -> Generator[tuple[str, Select]]:
             if not check_format(connection, address):
                 raise LogUnusableError(f"{address.name} holds no log yet; name another schema")
             connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-        yield address.name, partial(_select, connection, address)
+            is_encrypted = "keys" in relations_of(connection, address)
+        yield address.name, partial(_select, connection, address), is_encrypted
 
 
 def _select(connection: Connection, address: Address, query: str, streams: Sequence[str] | None) -> Iterator[Cells]:

@@ -71,6 +71,7 @@ _APPENDIX: Final[Sequence[Section]] = (
             ("…_MODEL", "ANTHROPIC_MODEL or OPENAI_MODEL: the model, unless --model names one."),
             ("…_BASE_URL", "Likewise: where the API is, unless --base-url says it."),
             ("REENACT_DB", "The log, unless --db names one."),
+            ("REENACT_KEYS", "Its key ring, if it is encrypted, unless --keys names one."),
             ("MOCK_LLM, MOCK_SCENARIO", "Let the mock answer, and from which script."),
             ("NO_COLOR", "No colours."),
             ("CI, GITHUB_ACTIONS, …", "No questions, and logs as lines of JSON."),
@@ -170,6 +171,7 @@ def _talk(*, context: typer.Context, **taken: object) -> Command | None:
 
 
 def _converse(options: TalkOptions, on_command_line: frozenset[str], console: Console) -> int:
+    console.use_keys(options.keys)
     if has_settings(console.environ):
         from reenact.cli.parsing.preferences import preferred  # noqa: PLC0415 - where there are none, nobody waits for it
 

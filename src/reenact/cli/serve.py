@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from reenact._location import LogLocation
 from reenact._runtime import Runtime
 from reenact.actors.feed.retention import Retention
 from reenact.cli.chat.answering import answering, check_policy, image_of
@@ -120,7 +121,7 @@ class Pages(NamedTuple):
 
 
 @contextmanager
-def inspected(options: ServeOptions, database: str, runtime: Runtime) -> Generator[Pages | None]:
+def inspected(options: ServeOptions, database: LogLocation, runtime: Runtime) -> Generator[Pages | None]:
     """Make the pages that show the runtime's log, if they are asked for."""
     if not options.inspect:
         yield None

@@ -37,6 +37,7 @@ def page_of(log: StoredJournal, name: str, session_id: str, now: datetime) -> st
 
     Raises:
         SessionNotFoundError: there is no such session in the log.
+        SessionForgottenError: it was forgotten.
         InvalidInputError: it is too long for a page.
         LogUnusableError: the log holds what cannot have happened.
     """

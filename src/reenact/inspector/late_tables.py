@@ -91,7 +91,11 @@ class LateTables:
     def _open(self) -> None:
         try:
             self._tables = ReaderTables(
-                self._location.url, self._log, self._location.has_writer, progress=self._has_come
+                self._location.url,
+                self._log,
+                self._location.has_writer,
+                progress=self._has_come,
+                cipher=self._log.codec.vault,
             )
         except _EndedError:
             pass

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError
+from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionForgottenError, SessionNotFoundError
 from reenact.domain.plain import is_sayable
-from reenact.domain.session.state import SessionBranched
+from reenact.domain.session.state import SessionBranched, SessionForgotten
 from reenact.projections.log import AuditedLog, Row, stream_of
 
 SIZE = 200
@@ -62,6 +62,7 @@ class History:
 
         Raises:
             SessionNotFoundError: there is no such session in the log.
+            SessionForgottenError: it was forgotten.
             LogUnusableError: the log has lost what the session branches off from.
         """
         if not is_sayable(session_id):
@@ -72,6 +73,8 @@ class History:
         last = log.find(stream=stream, backwards=True, limit=1)
         if not last:
             raise SessionNotFoundError(session_id)
+        if isinstance(last[0].event, SessionForgotten):
+            raise SessionForgottenError(session_id)
         streams = [(stream, last[0].version)]
         self.begun = begun = self._first(stream)
         """The first event that is the session's own."""

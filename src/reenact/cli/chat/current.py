@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from reenact._location import location_of
 from reenact._runtime import Runtime, codec
 from reenact.actors.container import ImageActor
 from reenact.actors.journal.opening import without_password
@@ -17,12 +16,11 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.session.actor import SessionActor
 from reenact.cli.chat.answering import Answering, Extending
 from reenact.cli.chat.conversation import Attending, Conversation, Decision, new_session_id
-from reenact.cli.commands.sessions import reading
+from reenact.cli.commands.sessions import log_named, reading
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import check_price
-from reenact.cli.settings.environment import database_of
 from reenact.domain.errors import InvalidInputError, ReenactError, SessionNotFoundError
 from reenact.domain.image import Definition, Image, ImageRegistered
 from reenact.domain.legible import harmless
@@ -90,7 +88,7 @@ class Current:
     @property
     def is_found(self) -> bool:
         """Whether the session stands in the log that is where `way_back` looks for it."""
-        location = location_of(database_of(self.options.database, self.console.environ))
+        location = log_named(self.options.database, self.console)
         if not location.exists():
             return False
         with location.open(codec(), read_only=True) as journal:

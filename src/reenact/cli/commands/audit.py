@@ -179,6 +179,9 @@ def _opened(file: Path) -> AbstractContextManager[AuditedLog]:
 
 
 def _lines(what: str, retraced: Retraced) -> Iterator[str]:
+    if retraced.forgotten:
+        yield f"{what}  forgotten"
+        return
     parting, steps = retraced.divergence, f"{retraced.steps} step{'' if retraced.steps == 1 else 's'}"
     if parting is None:
         yield f"{what}  as recorded: {steps}, {retraced.events} events"

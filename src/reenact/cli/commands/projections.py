@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
-from reenact._location import location_of
 from reenact._runtime import codec
-from reenact.cli.commands.sessions import progress_line, reading
+from reenact.cli.commands.sessions import log_named, progress_line, reading
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ProjectionsOptions, RebuildOptions
 from reenact.cli.settings.configuration import values_at
-from reenact.cli.settings.environment import database_of
 from reenact.domain.errors import ConfigurationError, LogLockedError
 from reenact.projections.errors import ProjectionNotFoundError
 from reenact.projections.generations import NAME, ProjectionStatus
@@ -26,7 +24,7 @@ def projections(options: ProjectionsOptions, console: Console) -> int:
     with reading(options.database, console) as journal:
         if journal is None:
             return ExitCode.SUCCESS
-        location = location_of(database_of(options.database, console.environ))
+        location = log_named(options.database, console)
         code = ExitCode.SUCCESS
         place, views, is_run = location.url, location.projections, location.has_writer()
         for status in statuses(place, views, head=journal.head(), is_run=is_run):
@@ -43,7 +41,7 @@ def rebuild(options: RebuildOptions, console: Console) -> int:
         ConfigurationError: there is no log, somebody has it open to write, or the class cannot be found.
         ProjectionFailedError: an event cannot be projected; the tables are as they were.
     """
-    location = location_of(database_of(options.database, console.environ))
+    location = log_named(options.database, console)
     if not location.exists():
         raise ConfigurationError(f"there is no log at {location.name}; --db names another")
     chosen = [] if options.name in (None, NAME) else [_find(options.name or "", options.places)]
@@ -58,7 +56,7 @@ def rebuild(options: RebuildOptions, console: Console) -> int:
                 own.rebuild(options.name, progress=report)
                 (status,) = own.status()
         else:
-            kept = open_read_model(location.url, journal)
+            kept = open_read_model(location.url, journal, cipher=journal.codec.vault)
             with kept.model, closing(kept):
                 kept.rebuild(report)
                 status = kept.status(journal.head())

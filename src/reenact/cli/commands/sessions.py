@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from reenact._location import location_of
+from reenact._location import LogLocation, location_of
 from reenact._runtime import SharedRuntime, codec
 from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.output.console import Console, ListFormat
@@ -21,6 +21,7 @@ from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import BranchOptions, HandedOver, SchedulesOptions, SessionsOptions, SwitchOptions
 from reenact.cli.render.control_characters import strip_controls
 from reenact.cli.settings.environment import database_of, default_database, given
+from reenact.cli.settings.keys import key_ring
 from reenact.domain.errors import ConfigurationError, InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.domain.messages import Message, text_of
 from reenact.domain.session.schedules import Schedule
@@ -69,38 +70,47 @@ def sessions(options: SessionsOptions, console: Console) -> int:
 @contextmanager
 def reading(database: str | None, console: Console) -> Generator[StoredJournal | None]:
     """Open the log for reading; None if there is none yet where it is by default."""
-    path = log_to_read(database, console)
-    if path is None:
+    location = log_to_read(database, console)
+    if location is None:
         yield None
         return
-    with location_of(path).open(codec(), read_only=True) as journal:
+    with location.open(codec(), read_only=True) as journal:
         yield journal
 
 
-def log_to_read(database: str | None, console: Console) -> str | None:
-    """Return the path or URL of the log; None, having said so, if there is none yet where it is by default."""
+def log_named(database: str | None, console: Console) -> LogLocation:
+    """Return where the log is that is meant, with its keys, if any are named.
+
+    Raises:
+        ConfigurationError: the name cannot be one, or the key ring cannot be used.
+    """
+    return location_of(database_of(database, console.environ), key_ring(console.environ))
+
+
+def log_to_read(database: str | None, console: Console) -> LogLocation | None:
+    """Return where the log is; None, having said so, if there is none yet where it is by default."""
     named = database or given(console.environ, "REENACT_DB")
-    path = database_of(database, console.environ)
-    if named is None and not Path(path).exists():
-        console.say(f"there is no log yet; the first conversation begins one in {path}")
+    location = log_named(database, console)
+    if named is None and not location.exists():
+        console.say(f"there is no log yet; the first conversation begins one in {location.url}")
         return None
-    return path
+    return location
 
 
-def log_to_write(database: str | None, console: Console) -> str:
-    """Return which log is meant; the directory of the default one is made."""
+def log_to_write(database: str | None, console: Console) -> LogLocation:
+    """Return where the log is that is meant; the directory of the default one is made."""
     named = database or given(console.environ, "REENACT_DB")
     if named is not None:
         with contextlib.suppress(OSError, ValueError):
             if stat.S_ISCHR(Path(named).stat().st_mode):
                 raise LogUnusableError(f"{named} is a device, which keeps nothing; choose a file")
-        return named
+        return log_named(database, console)
     path = default_database(console.environ)
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(f"{path.parent} cannot be made ({error.strerror}); name a log with --db") from error
-    return str(path)
+    return log_named(database, console)
 
 
 def session_line(session: SessionInfo, messages: Sequence[Message], waiting: int) -> str:
@@ -109,7 +119,8 @@ def session_line(session: SessionInfo, messages: Sequence[Message], waiting: int
     count = f"{len(messages)} message{'' if len(messages) == 1 else 's'}"
     child = "" if session.parent is None else f"  (child of {session.parent.session_id})"
     waits = "  (waits for you)" if waiting else ""
-    return f"{session.id}  {began}  {count:>12}  {first_words(messages)}{child}{waits}".rstrip()
+    forgotten = "" if session.forgotten is None else f"(forgotten by {strip_controls(session.forgotten.by)})"
+    return f"{session.id}  {began}  {count:>12}  {forgotten}{first_words(messages)}{child}{waits}".rstrip()
 
 
 def first_words(messages: Sequence[Message]) -> str:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reenact._files import replacing
-from reenact._location import location_of
+from reenact._location import LogLocation
 from reenact.audit import Audit
 from reenact.cli.commands.log import moment
 from reenact.cli.commands.sessions import log_to_read, progress_line
@@ -52,8 +52,8 @@ def stats(options: StatsOptions, console: Console) -> int:
     return ExitCode.SUCCESS
 
 
-def _drawing(path: str, database: str) -> Path:
+def _drawing(path: str, log: LogLocation) -> Path:
     """Return where the drawing goes: to no file of the log's own."""
-    if location_of(database).owns(Path(path)):
+    if log.owns(Path(path)):
         raise ConfigurationError(f"{path} is the log, or a file that belongs to it; name another for the drawing")
     return Path(path)

@@ -9,13 +9,12 @@ from contextlib import ExitStack, closing
 import msgspec
 import typer
 
-from reenact._location import location_of
 from reenact.cli.commands.log import pause
-from reenact.cli.commands.sessions import reading
+from reenact.cli.commands.sessions import log_named, reading
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import TraceOptions
-from reenact.cli.settings.environment import database_of, given
+from reenact.cli.settings.environment import given
 from reenact.domain.errors import SessionNotFoundError, needing_extra
 from reenact.domain.plain import is_sayable
 from reenact.projections.errors import ReadModelError
@@ -62,7 +61,7 @@ def trace(options: TraceOptions, console: Console) -> int:
         parts.callback(collector.close)
         state = options.state
         if state is None and options.follow and stream is None:
-            state = location_of(database_of(options.database, console.environ)).tracing
+            state = log_named(options.database, console).tracing
         place = open_place(state or parts.enter_context(tempfile.TemporaryDirectory(prefix="reenact-trace-")))
         parts.enter_context(closing(place))
         content = options.content or is_content_wanted(console.environ)

@@ -11,15 +11,14 @@ import msgspec
 import typer
 
 from reenact._files import replacing
-from reenact._location import location_of
+from reenact._location import LogLocation
 from reenact._runtime import codec
 from reenact.audit import Exported, Imported, Redaction, export_log, import_log, read_redaction
-from reenact.cli.commands.sessions import log_to_write, progress_line
+from reenact.cli.commands.sessions import log_named, log_to_write, progress_line
 from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ExportOptions, ImportOptions
 from reenact.cli.settings.configuration import check_file
-from reenact.cli.settings.environment import database_of
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import harmless
 
@@ -33,7 +32,7 @@ def export(options: ExportOptions, console: Console) -> int:
     Raises:
         ReenactError: it cannot be written; nothing is there under its name.
     """
-    log = database_of(options.database, console.environ)
+    log = log_named(options.database, console)
     if options.html is not None:
         return _export_page(options, options.html, log, console)
     if options.file is None:
@@ -63,16 +62,15 @@ def export(options: ExportOptions, console: Console) -> int:
     return ExitCode.SUCCESS
 
 
-def _export_page(options: ExportOptions, session_id: str, log: str, console: Console) -> int:
+def _export_page(options: ExportOptions, session_id: str, log: LogLocation, console: Console) -> int:
     """Write a session as a page."""
     from reenact.inspector.exporting import page_of  # noqa: PLC0415 - an extra
 
     if options.sessions or options.redact is not None or options.redact_secrets or options.hash_key or options.no_feeds:
         message = "--html writes one session as it is; to leave something out, export it and import it into a new log"
         raise typer.TyperException(f"{message}, and write the page from there")
-    location = location_of(log)
-    with location.open(codec(), read_only=True) as journal:
-        page = page_of(journal, location.title, session_id, datetime.now(UTC)).encode()
+    with log.open(codec(), read_only=True) as journal:
+        page = page_of(journal, log.title, session_id, datetime.now(UTC)).encode()
     name = f"{_UNSAFE.sub('_', session_id)}.html" if options.file is None else options.file
     if name == "-":
         out = _binary(console.out)
@@ -125,9 +123,8 @@ def import_(options: ImportOptions, console: Console) -> int:
     log = log_to_write(options.database, console)
     with progress_line(console) as progress:
         imported = import_log(console.input() if options.file == "-" else options.file, log, progress=progress)
-    name = location_of(log).name  # a URL may have a password in it
-    value = {"log": name, **msgspec.to_builtins(imported)}
-    console.show(value, options.output_format, _imported(imported, name))
+    value = {"log": log.name, **msgspec.to_builtins(imported)}
+    console.show(value, options.output_format, _imported(imported, log.name))
     return ExitCode.SUCCESS
 
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TextIO
 from reenact.cli.output.failures import OutputLostError, Problem, hint_of
 from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK, Between, Lines, Tracebacks, Whole, Words, as_line
 from reenact.cli.output.streams import copied, forget, is_standard, overheard, pieces, redirected, takes
-from reenact.cli.settings.environment import is_dumb
+from reenact.cli.settings.environment import KEYS, is_dumb
 from reenact.cli.settings.providers import CLAUDE, VARIABLES, Variables
 from reenact.domain.errors import StorageError
 from reenact.domain.legible import harmless
@@ -237,6 +237,11 @@ class Console:
         for key in self._keys:
             text = text.replace(key, "…")
         return text
+
+    def use_keys(self, named: str | None) -> None:
+        """Take the key ring of the log for the one that the environment names, if one is named."""
+        if named is not None:
+            self.environ = {**self.environ, KEYS: named}
 
     def prepare(self, *, as_json: bool) -> None:
         """Let no character that a stream cannot show be a failure; JSON is UTF-8 whatever the locale is."""

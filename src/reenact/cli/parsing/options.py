@@ -80,7 +80,14 @@ def function_of(options: type[Options], run: str) -> Callable[..., Command | Non
         if context.invoked_subcommand is not None:
             return None
         made = made_of(options, {"database": context.obj, **taken})
-        return lambda console: getattr(importlib.import_module(f"reenact.cli.{module}"), name)(made, console)
+
+        def command(console: Console) -> int:
+            if isinstance(made, OfLog):
+                console.use_keys(made.keys)
+            code: int = getattr(importlib.import_module(f"reenact.cli.{module}"), name)(made, console)
+            return code
+
+        return command
 
     return with_signature(read, options)
 
@@ -188,6 +195,15 @@ Database: TypeAlias = Annotated[
         callback=_database,
     ),
 ]
+Keys: TypeAlias = Annotated[
+    str | None,
+    option(
+        "The key ring of the log: a file that `reenact keys` has made, or env:NAME for a variable that holds one. "
+        "Without it: REENACT_KEYS.",
+        "FILE",
+        group=PLACES,
+    ),
+]
 Lines: TypeAlias = Annotated[
     ListFormat, option("Lines for people (text), or one JSON object a line.", "text|json", group=OUTPUT)
 ]
@@ -256,6 +272,7 @@ class OfLog(Options, frozen=True):
     """The options of a command that is about a log."""
 
     database: Database = None
+    keys: Keys = None
 
 
 class Paged(OfLog, frozen=True):
@@ -517,6 +534,39 @@ class SwitchOptions(Paged, frozen=True, kw_only=True):
     history: Annotated[HandedOver, option("What its agent is given of what was said.", "all|summary|none")] = (
         HandedOver.ALL
     )
+
+
+class ForgetOptions(Listing, frozen=True, kw_only=True):
+    """Destroy the key of a session, so that nobody can read what was said in it; print the ids of what is forgotten.
+
+    That cannot be undone. The log must have been encrypted (--keys) when the session began. Copies that were made
+    before, and what was written elsewhere, such as exports, are as readable as they were.
+
+    $ reenact forget ses_1 --why "asked to by the customer" --keys ring.keys
+    $ reenact forget ses_1 --family --keys ring.keys  # with its branches, its children, and who has called it
+    """
+
+    session: Annotated[str, argument("SESSION", "The session; it may be deleted.")]
+    by: Annotated[
+        str | None, option("In whose name, which stays in the log; your name on this machine without it.", "NAME")
+    ] = None
+    why: Annotated[str, option("What for; it stays in the log, too.", "TEXT")] = ""
+    family: Annotated[bool, option("With all the sessions that would miss it.", None, "--family")] = False
+
+
+class KeysOptions(Options, frozen=True, kw_only=True):
+    """Make a key ring, a file that only you can read, which encrypts logs with --keys; or add a key to one.
+
+    Without the file nobody can read the logs that it has encrypted: keep a copy of it, and not beside the logs. Needs
+    `pip install 'reenact[encryption]'`.
+
+    $ reenact keys ring.keys
+    $ reenact --keys ring.keys --db secret.db
+    $ reenact keys ring.keys --rotate  # a new key for what comes; the former ones still open what there is
+    """
+
+    file: Annotated[str, argument("FILE", "The file.")]
+    rotate: Annotated[bool, option("Add a key to a file that is there.", None, "--rotate")] = False
 
 
 class SchedulesOptions(Listing, frozen=True, kw_only=True):
@@ -836,6 +886,8 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
     "branch": (BranchOptions, "commands.sessions:branch"),
     "schedules": (SchedulesOptions, "commands.sessions:schedules"),
     "switch": (SwitchOptions, "commands.sessions:switch"),
+    "forget": (ForgetOptions, "commands.keys:forget"),
+    "keys": (KeysOptions, "commands.keys:keys"),
     "checkpoint": (CheckpointOptions, "commands.audit:checkpoint"),
     "diff": (DiffOptions, "commands.audit:diff"),
     "export": (ExportOptions, "commands.transfer:export"),

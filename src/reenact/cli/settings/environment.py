@@ -74,6 +74,9 @@ _DUMB = frozenset({"", "dumb", "unknown"})
 SETTINGS = Path(".reenact", "settings.json")
 """Where settings are, from a home or a project on."""
 
+KEYS = "REENACT_KEYS"
+"""The variable that names the key ring of the log."""
+
 _NOBODYS_HOME = Path("/nonexistent")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from reenact.domain.errors import ReadTooLongError, ReenactError
+from reenact.domain.errors import ReadTooLongError, ReenactError, SessionForgottenError
 from reenact.inspector.addresses import Address
 from reenact.inspector.late_tables import TablesNotReadyError
 from reenact.inspector.rendering import Page
@@ -23,6 +23,8 @@ def problem_of(error: ReenactError, status: int) -> Page:
             sign, title = "wait", "This page would take too long"
         case ReadModelError():
             sign, title = "warn", "The tables of this log cannot be read"
+        case SessionForgottenError():
+            sign, title = "none", "This session was forgotten"
         case _ if status == 404:  # noqa: PLR2004 - as it is in HTTP
             sign, title = "none", "There is nothing like that in this log"
         case _:

@@ -1,0 +1,54 @@
+"""`keys` and `forget`: key rings, and sessions whose keys are destroyed."""
+
+from __future__ import annotations
+
+from reenact._runtime import SharedRuntime
+from reenact.actors.journal.key_ring import KeyRing
+from reenact.cli.commands.sessions import log_to_write, reading
+from reenact.cli.output.console import Console, ListFormat
+from reenact.cli.output.failures import ExitCode
+from reenact.cli.parsing.options import ForgetOptions, KeysOptions
+from reenact.cli.settings.configuration import user_name
+from reenact.domain.errors import SessionNotFoundError
+
+
+def keys(options: KeysOptions, console: Console) -> int:
+    """Make the key ring, or add a key to it.
+
+    Raises:
+        ConfigurationError: there is such a file already, or none to add a key to, or it cannot be written.
+        MissingExtraError: the extra `encryption` is not installed.
+    """
+    if options.rotate:
+        KeyRing.file(options.file).rotate()
+        console.say(f"{options.file} has a new key; programs that have it open use it when they open it again")
+    else:
+        KeyRing.generate(options.file)
+        console.say(f"{options.file} is a key ring: keep a copy of it where the logs are not")
+    return ExitCode.SUCCESS
+
+
+def forget(options: ForgetOptions, console: Console) -> int:
+    """Forget the session, and print the ids of those that were.
+
+    Raises:
+        SessionNotFoundError: there never was such a session.
+        SessionInUseError: others would miss it.
+        SessionNotEncryptedError: it was recorded without keys.
+        SessionLockedError: another process has the session open.
+    """
+    with reading(options.database, console) as log:  # where there is none, none is begun
+        if log is None:
+            raise SessionNotFoundError(options.session)
+    with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
+        forgotten = runtime.sessions.forget(
+            options.session, by=options.by or user_name() or "somebody", why=options.why, family=options.family
+        )
+    for session in forgotten:
+        if options.output_format is ListFormat.JSON:
+            console.write_json(session)
+        else:
+            console.write(f"{session.id}\n")
+    if not forgotten:
+        console.say(f"session {options.session} had been forgotten")
+    return ExitCode.SUCCESS
