@@ -117,6 +117,8 @@ def misfit(log: Log, position: int, marked: str) -> str | None:
     if position == 0:
         return None
     there = log.read_all(after=position - 1, limit=1)
+    if there and there[0].position > position and there[0].is_behind_forgotten:
+        return None  # it can be read by nobody any more
     if not there or there[0].position != position:
         return f"it is ahead of the log, at position {position}"
     return None if mark(there[0]) == marked else "it belongs to another log"

@@ -43,6 +43,11 @@ class Row(Protocol):
         ...
 
     @property
+    def is_behind_forgotten(self) -> bool:
+        """Whether it comes behind events that can be read by nobody, in the order in which it was read."""
+        ...
+
+    @property
     def cause(self) -> bytes | None:
         """The command that its step followed from, as it is stored, if it begins one for which there is one."""
         ...
@@ -123,6 +128,7 @@ class InMemoryRow(msgspec.Struct, frozen=True, gc=False):
     recorded_at: int
     event: object
     cause: bytes | None
+    is_behind_forgotten: bool = False
 
 
 class InMemoryLog(Generic[RowT]):

@@ -105,6 +105,20 @@ def execute(log: str, statement: str, *parameters: Values) -> list[tuple[Any, ..
         return cursor.fetchall() if cursor.description else []
 
 
+def stands_in(secret: bytes, log: str) -> bool:
+    """Return whether the bytes stand in a file of the log, or in a cell of its tables and of those beside it."""
+    if DATABASE not in os.environ:
+        files = [path for path in Path(log).parent.rglob(f"{Path(log).name}*") if path.is_file()]
+        return any(secret in path.read_bytes() for path in files)
+    for schema in _schemas_of(log):
+        tables = _connection().execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema]).fetchall()
+        for (table,) in tables:
+            rows = _connection().execute(SQL("SELECT * FROM {}").format(Identifier(schema, table))).fetchall()
+            if any(secret in (cell if isinstance(cell, bytes) else str(cell).encode()) for row in rows for cell in row):
+                return True
+    return False
+
+
 def drop_tables(log: str) -> None:
     """Delete what follows from the log and stands beside it, which nobody has open."""
     if DATABASE not in os.environ:

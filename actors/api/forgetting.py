@@ -71,6 +71,7 @@ def forget(
     if found:
         steps = [_last_step(id_, known, request, at) for id_, known in found.items()]
         journal.forget(steps, attempt.remembered(infos, at))
+        sessions.read()  # with it the tables have let go of what they held
     return infos
 
 

@@ -90,9 +90,10 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """A session as it was behind its `last` event up to the position that was asked for; `events` counts them.
 
     If it was `forgotten` nothing else is known of it. `origin` is where it branches off from, `messages` are those that
-    were said, `calls` all that were asked for, and `pending` those that waited for a person, each with the digest that an approval is bound to. `summary` is what the
-    model was given in place of the first messages, `context_tokens` how long the conversation was for it, and `warned`
-    whether it had been said that the cost limit is exceeded. `rules` are those that held, None if none are recorded.
+    were said, `calls` all that were asked for, and `pending` those that waited for a person, each with the digest that
+    an approval is bound to. `summary` is what the model was given in place of the first messages, `context_tokens` how
+    long the conversation was for it, and `warned` whether it had been said that the cost limit is exceeded. `rules` are
+    those that held, None if none are recorded.
     """
 
     session_id: str

@@ -29,7 +29,7 @@ MESSAGES: Final = 2000
 TURNS: Final = 500
 """Turns of a session that are read for its strip, the newest."""
 _AT_ONCE = 128
-_STATES: Final[tuple[ActivityState, ...]] = ("new", "live", "waits", "failed", "idle")
+_STATES: Final[tuple[ActivityState, ...]] = ("new", "live", "waits", "failed", "idle", "forgotten")
 _MOST_IMAGES = 100
 
 _content = msgspec.msgpack.Decoder(tuple[Block, ...]).decode

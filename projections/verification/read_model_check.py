@@ -13,6 +13,7 @@ from typing import TypeAlias
 from sqlalchemy import LargeBinary, Table
 
 from reenact.domain.errors import needing_extra
+from reenact.domain.session.state import SessionForgotten
 from reenact.projections.cipher import Cipher, decrypted
 from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import NAME, Generations, is_postgres, misfit
@@ -29,6 +30,7 @@ Difference: TypeAlias = tuple[str, int, str]
 Moved: TypeAlias = Callable[[int, int], None]
 """Told how many of how many positions are done."""
 
+_AT_ONCE = 1000
 _ATTEMPTS = 5
 """How often the live file is looked for: it may be replaced between being found and being opened."""
 
@@ -58,6 +60,18 @@ class LiveTables:
                     self.unlike = f"they are of version {version}, and this program makes version {VERSION}"
             case _:
                 pass  # `differences` says so
+
+    def look_behind(self, log: Log) -> None:
+        """See whether sessions were forgotten since: nobody can make their rows anew.
+
+        Raises:
+            StorageError: the log cannot be read.
+        """
+        after = self.position
+        while self.unlike is None and (rows := log.read_all(after=after, limit=_AT_ONCE)):
+            if any(isinstance(row.event, SessionForgotten) for row in rows):
+                self.unlike = "sessions were forgotten since; their rows go when the log is opened"
+            after = rows[-1].position
 
     def differences(self, log: Log, moved: Moved | None = None, cipher: Cipher | None = None) -> Iterator[Difference]:
         """Yield in what they differ from what the log gives: the first row of each table, and how many there are.

@@ -245,10 +245,11 @@ def _compare(
 ) -> Compared:
     if not isinstance(live, LiveTables):
         return live or "not there"
-    if live.unlike is not None:
-        return "not comparable"
     verdict: Compared = "agrees"
     try:
+        live.look_behind(log)
+        if live.unlike is not None:
+            return "not comparable"
         told = None if report is None else partial(report, "read model")
         for table, at, problem in live.differences(log, told, log.codec.vault):
             verdict = "differs"

@@ -75,6 +75,7 @@ class Recorded(msgspec.Struct, frozen=True):
     event: object
     is_redacted: bool = False
     cause: bytes | None = None
+    is_behind_forgotten: bool = False
 
 
 def stream_of(session_id: str) -> str:
