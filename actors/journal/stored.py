@@ -32,7 +32,8 @@ _READ_SNAPSHOTS = """
     )
     ORDER BY originator_id LIMIT ?
 """
-_READ_PLAIN = "SELECT 1 FROM steps WHERE stream = ? AND key IS NULL LIMIT 1"
+# A row of an export that was decrypted has the id of a key that is not here.
+_READ_PLAIN = "SELECT 1 FROM steps WHERE stream = ? AND (key IS NULL OR key NOT IN (SELECT id FROM keys)) LIMIT 1"
 _READ_DUE = "SELECT stream, due FROM timers WHERE due > ? AND due <= ? ORDER BY due, stream LIMIT ?"
 _READ_NEXT_DUE = "SELECT min(due) FROM timers WHERE due > ?"
 _READ_HEAD = "SELECT position + count - 1 FROM steps ORDER BY number DESC LIMIT 1"
@@ -261,7 +262,7 @@ class StoredJournal(StoredFeeds):
 
     def is_encrypted(self, stream: str) -> bool:
         """Return whether all rows of the stream are encrypted, so that it can be forgotten."""
-        return not self._reader.select(_READ_PLAIN, (stream,))
+        return self._codec.vault is not None and not self._reader.select(_READ_PLAIN, (stream,))
 
     def keys(self) -> list[DataKey]:
         """Return the data keys of the log, wrapped as they stand there."""

@@ -57,7 +57,7 @@ def postgres_evidence(url: str) -> Generator[Evidence]:
             ask,
             rows=ROWS,
             counts=_COUNTS,
-            tables={name: name in there for name in TABLES},
+            tables={name: name in there for name in (*TABLES, *({"keys"} & there))},
             text=bytes,
             faults=list,
             shards=shards,
