@@ -18,8 +18,8 @@ from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.verify import verify
 from reenact.audit import Redaction, export_log, import_log, open_export
+from reenact.domain.chain import DataKey, Timer
 from reenact.domain.chain import Row as LogRow
-from reenact.domain.chain import Timer
 from reenact.domain.errors import LogUnusableError, StorageFullError
 from reenact.projections.log import AuditedLog, Row
 from reenact.testing import MockEnvironmentFactory
@@ -120,12 +120,13 @@ def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
         *,
         rows: Sequence[LogRow] = (),
         timers: Sequence[Timer] = (),
+        keys: Sequence[DataKey] = (),
         more: bool = False,
     ) -> int:
         if len(calls) == done:
             raise StorageFullError("no space is left")
         calls.append(1)
-        return take_in(journal, rows=rows, timers=timers, more=more)
+        return take_in(journal, rows=rows, timers=timers, keys=keys, more=more)
 
     monkeypatch.setattr("reenact._transfer.MOST_RECORDS", 4)
     with monkeypatch.context() as patch:

@@ -96,6 +96,7 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True):
     undecided: int
     decisions: int
     otherwise: tuple[Otherwise, ...]
+    forgotten: bool
 
 
 def replay(options: ReplayOptions, console: Console) -> int:
