@@ -33,9 +33,8 @@ def cipher_of(key: bytes) -> Cipher:
         MissingExtraError: the extra `encryption` is not installed.
     """
     with needing_extra("encryption", "encryption"):
-        from eventsourcing.cryptography import AESCipher  # noqa: PLC0415 - an extra
-        from eventsourcing.utils import Environment  # noqa: PLC0415 - likewise
-    return AESCipher(Environment("", {AESCipher.CIPHER_KEY: b64encode(key).decode()}))
+        from reenact.actors.journal.aes import KeptCipher  # noqa: PLC0415 - an extra
+    return KeptCipher(key)
 
 
 class KeyRing(ABC):

@@ -10,10 +10,14 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from eventsourcing.cryptography import AESCipher
+from eventsourcing.utils import Environment
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reenact.actors.journal.api import Append, Remembered, Snapshot
 from reenact.actors.journal.codec import EventCodec, StoredForm
-from reenact.actors.journal.key_ring import KeyRing
+from reenact.actors.journal.key_ring import KeyRing, cipher_of
 from reenact.actors.journal.opening import open_journal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import (
@@ -292,6 +296,20 @@ def test_a_changed_byte_of_what_is_encrypted_is_named(log: Log, ring: KeyRing, c
     assert [(finding.name, finding.at) for finding in log.verify()] == [(TALK, 1)]
     with opened(log, ring, read_only=True) as journal, pytest.raises(LogUnusableError, match="was changed"):
         journal.read_feed(TALK) if column == "feed" else journal.read(TALK)
+
+
+@given(st.binary(), st.binary(min_size=32, max_size=32))
+def test_what_the_library_s_cipher_encrypts_is_decrypted_and_the_other_way_round(plain: bytes, key: bytes) -> None:
+    ours = cipher_of(key)
+    library = AESCipher(Environment("", {AESCipher.CIPHER_KEY: base64.b64encode(key).decode()}))
+
+    assert ours.decrypt(library.encrypt(plain)) == plain
+    assert library.decrypt(ours.encrypt(plain)) == plain
+    sealed = ours.encrypt(plain)
+    assert sealed != ours.encrypt(plain)
+    for damaged in (sealed[:-1], bytes([sealed[0] ^ 1]) + sealed[1:], sealed + b"x"):
+        with pytest.raises(ValueError, match="tag"):
+            ours.decrypt(damaged)
 
 
 # --- Key rings --------------------------------------------------------------------------------------------------------
