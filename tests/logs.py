@@ -17,6 +17,7 @@ from psycopg.sql import SQL, Identifier
 
 from reenact._runtime import codec
 from reenact.actors.journal.api import Journal
+from reenact.actors.journal.key_ring import KeyRing
 from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.actors.journal.postgres.ownership_tables import OWNERSHIP_TABLES
 from reenact.actors.journal.sqlite import SqliteJournal
@@ -72,11 +73,11 @@ def copy_directory(source: Path, target: Path) -> Path:
     return target
 
 
-def read_log(log: str) -> StoredJournal:
+def read_log(log: str, keys: KeyRing | None = None) -> StoredJournal:
     """Open a log of Reenact's own to read it."""
     if DATABASE in os.environ:
-        return PostgresJournal.open(log, codec(), read_only=True)
-    return SqliteJournal.open(log, codec(), read_only=True)
+        return PostgresJournal.open(log, codec(), read_only=True, keys=keys)
+    return SqliteJournal.open(log, codec(), read_only=True, keys=keys)
 
 
 def log_of(journal: Journal) -> str:

@@ -167,9 +167,9 @@ class _Custom(KeyRing):
         return key
 
 
-def _called(function: Wrap, given: bytes, name: str) -> bytes:
+def _called(function: Callable[[bytes], object], given: bytes, name: str) -> bytes:
     try:
-        returned: object = function(given)
+        returned = function(given)
     except KeyRingError:
         raise
     except Exception as error:

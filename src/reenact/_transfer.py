@@ -20,6 +20,7 @@ from reenact.actors.journal.api import Synchronous
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.journal.key_ring import KeyRing
 from reenact.actors.journal.records import open_records
+from reenact.actors.journal.seeking import Cells
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.vault import Vault
 from reenact.actors.kernel.timetable import microseconds
@@ -174,9 +175,13 @@ def open_export(
         ConfigurationError: there is no such file.
     """
     with _from(source) as (file, name):
-        vault = Vault(keys, lambda *_: [], name=name)
+        vault = Vault(keys, _no_rows, name=name)
         forms = codec(vault)
         return log_of(_reader(file, name, forms, progress), forms, vault)
+
+
+def _no_rows(_query: str, _parameters: Sequence[str | int | bytes]) -> list[Cells]:
+    return []
 
 
 def _reader(file: File, name: str, forms: Forms | None, progress: OnProgress | None) -> ExportReader:

@@ -6,17 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.crashes.world import World, furnish
+from tests.crashes.world import furnished_in
 from tests.logs import copy_directory
 
 
 @pytest.fixture(scope="session")
 def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory with the log of a container, an image and a session."""
-    directory = tmp_path_factory.mktemp("furnished")
-    with World(directory) as world, world.opened() as runtime:
-        furnish(runtime, world)
-    return directory
+    return furnished_in(tmp_path_factory.mktemp("furnished"))
+
+
+@pytest.fixture(scope="session")
+def encrypted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Another one, whose log is encrypted."""
+    return furnished_in(tmp_path_factory.mktemp("encrypted"), is_encrypted=True)
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ class Left(msgspec.Struct, frozen=True):
 
 def left(home: Path) -> Left:
     """Read what the process has left, and find the log whole."""
-    with World(home) as world, read_log(world.log) as journal:
+    with World(home) as world, read_log(world.log, world.keys) as journal:
         assert verify(world.log) == []
         state = fold(journal, "s")
         events = [one.event for one in journal.read(STREAM)]

@@ -12,7 +12,8 @@ from reenact import Audit, Runtime
 from reenact.actors.journal.verify import verify
 from reenact.actors.session.actor import Recovery
 from reenact.testing import Crash, CrashPoint, CrashTest, Reporter
-from tests.crashes.test_matrix import AROUND_A_COMMIT, RECOVERIES, THOROUGH
+from tests.crashes.fates import RECOVERIES
+from tests.crashes.test_matrix import AROUND_A_COMMIT, THOROUGH
 from tests.crashes.workloads import sessions_in
 from tests.logs import log_at, read_log
 from tests.runtime.families import PRICES, Plan, come_to_rest, factory, furnish, send

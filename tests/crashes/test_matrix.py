@@ -12,6 +12,7 @@ import pytest
 from reenact.actors.session.actor import Recovery
 from reenact.testing import Crash, CrashPoint, CrashTest
 from tests.crashes.evidence import examine, left
+from tests.crashes.fates import RECOVERIES
 from tests.crashes.workloads import live, recover
 
 AROUND_A_COMMIT = (
@@ -22,7 +23,7 @@ AROUND_A_COMMIT = (
     CrashPoint.AFTER_PUBLISH,
 )
 AROUND_A_PROJECTION = (CrashPoint.BEFORE_PROJECTION, CrashPoint.IN_PROJECTION, CrashPoint.AFTER_PROJECTION)
-RECOVERIES: tuple[Recovery, ...] = ("close", "resume")
+
 THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
 
 

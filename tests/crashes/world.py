@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from reenact import Image, Runtime, tool
+from reenact import Image, KeyRing, Runtime, tool
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.feed.retention import Retention
 from reenact.actors.session.actor import Recovery
@@ -23,6 +23,9 @@ from tests.runtime.gated import HOLD, GatedFactory, text
 IDEMPOTENT = {"look", "peek"}
 """The tools that may run twice; `pay` and `send` may not, nor `buy`, which waits for a person."""
 
+RING = "ring.keys"
+"""The file of the key ring."""
+
 NOTHING_KEPT = Retention(deltas=timedelta(0), every=timedelta(hours=1))
 
 
@@ -35,10 +38,15 @@ class Effect(NamedTuple):
 
 
 class World:
-    """The tools and the model around the log in a directory. Models `hold` in the middle if they are told to."""
+    """The tools and the model around the log in a directory, which is encrypted if there is a key ring beside it.
+
+    Models `hold` in the middle if they are told to.
+    """
 
     def __init__(self, directory: Path, *, holds: bool = True) -> None:
         self.log = log_at(directory / "agents.db")
+        ring = directory / RING
+        self.keys = KeyRing.file(ring) if ring.exists() else None
         self._effects = directory / "effects"
         self._file = os.open(self._effects, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._holds = holds
@@ -61,6 +69,7 @@ class World:
             recovery=recovery,
             synchronous="OFF",
             retention=NOTHING_KEPT,
+            keys=self.keys,
         )
 
     def tools(self) -> tuple[Any, ...]:
@@ -109,6 +118,15 @@ class World:
             call_id = f"{name}-{os.urandom(4).hex()}"
             yield MockEvent("tool_call", data={"id": call_id, "name": name, "input": {"n": n}})
         yield MockEvent("message_stop", data={"stop_reason": "tool_use"})
+
+
+def furnished_in(directory: Path, *, is_encrypted: bool = False) -> Path:
+    """Make a log with a container, an image and a session in the directory, and return that."""
+    if is_encrypted:
+        KeyRing.generate(directory / RING)
+    with World(directory) as world, world.opened() as runtime:
+        furnish(runtime, world)
+    return directory
 
 
 def furnish(runtime: Runtime, world: World) -> None:

@@ -359,7 +359,15 @@ def _short(path: Path) -> None:
     path.write_text(base64.b64encode(b"short").decode())
 
 
-@pytest.mark.parametrize("make", [_shared, _bytes, _short, lambda path: path.touch(0o600), lambda path: path.mkdir()])
+def _empty(path: Path) -> None:
+    path.touch(0o600)
+
+
+def _directory(path: Path) -> None:
+    path.mkdir()
+
+
+@pytest.mark.parametrize("make", [_shared, _bytes, _short, _empty, _directory])
 def test_a_file_that_is_no_ring_is_refused(tmp_path: Path, make: Callable[[Path], object]) -> None:
     make(tmp_path / "ring")
     with pytest.raises(ConfigurationError, match="ring"):
