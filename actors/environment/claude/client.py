@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from reenact.actors.environment.api import LLMConfig
 from reenact.actors.environment.claude.request import SAMPLING
 from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
-from reenact.actors.environment.wire.client import ApiClient, check_installed, drain
+from reenact.actors.environment.wire.client import ApiClient, Response, check_installed
 from reenact.actors.environment.wire.decode import MessageDecoder
-from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url, shown
+from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
 from reenact.actors.environment.wire.faults import Fault, may_be_sent_again, wait_asked_for
 from reenact.actors.environment.wire.stream import (
     ApiError,
-    SseDecoder,
     WireEvent,
     is_json_object,
     whole_message,
@@ -31,7 +31,7 @@ CLAUDE = Api(
     key_variable="ANTHROPIC_API_KEY",
     url_variable="ANTHROPIC_BASE_URL",
 )
-_MESSAGES = "/v1/messages"
+MESSAGES = "/v1/messages"
 _COUNT = "/v1/messages/count_tokens"
 _SAMPLING_VERSION = {"anthropic-version": "2023-06-01"}
 """The last version of the API that takes `temperature`, `top_p` and `top_k`; the SDK sends a later one."""
@@ -46,44 +46,13 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
             variable says; the certificates that a variable names cannot be read.
     """
 
+    _kind = "Messages API"
+
     def __init__(self, config: LLMConfig) -> None:
         check_installed("anthropic", "Claude", "claude")
         self._config = config
         key = checked_key(config.api_key, CLAUDE)
         super().__init__(url=checked_url(config.base_url, CLAUDE), key=key, timeout=config.timeout)
-
-    async def stream(self, request: dict[str, object], message: MessageDecoder) -> None:
-        """Send the request, let the message take in the answer, and return when that is complete.
-
-        An answer that comes whole, as some proxies send it, is taken in like a stream.
-
-        Raises:
-            Fault: there is no answer, or no whole one.
-        """
-        client = self._connected()
-        import anthropic  # noqa: PLC0415 - loaded with the client
-
-        with self._faults():
-            stream = await client.post(
-                _MESSAGES,
-                cast_to=object,
-                body=request,
-                options=_options(request),
-                stream=True,
-                stream_cls=anthropic.AsyncStream[object],
-            )
-            async with stream:
-                kind: str = stream.response.headers.get("content-type", "")
-                if kind.startswith("application/json"):
-                    _take_whole(await stream.response.aread(), message)
-                elif kind.startswith("text/html"):
-                    raise Fault(
-                        "api_error",
-                        f"what answers at {shown(self._url)} is no Messages API: it sends a page for a browser",
-                        again=True,
-                    )
-                else:
-                    await _read(stream.response.aiter_bytes(), message)
 
     async def count(self, request: dict[str, object]) -> int:
         """Return how many input tokens a request has.
@@ -115,6 +84,23 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
             default_headers={"anthropic-beta": ",".join(self._config.betas)} if self._config.betas else {},
         )
 
+    @asynccontextmanager
+    async def _posted(
+        self, client: AsyncAnthropic, path: str, request: Mapping[str, object]
+    ) -> AsyncGenerator[Response]:
+        import anthropic  # noqa: PLC0415 - loaded with the client
+
+        stream = await client.post(
+            path,
+            cast_to=object,
+            body=request,
+            options=_options(request),
+            stream=True,
+            stream_cls=anthropic.AsyncStream[object],
+        )
+        async with stream:
+            yield stream.response
+
     def _refusal(self, error: Exception) -> Fault | None:
         import anthropic  # noqa: PLC0415 - loaded with the client
 
@@ -128,36 +114,49 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
         )
 
 
-def _options(request: dict[str, object]) -> RequestOptions:
-    """Return the options of the request; redirects are not followed, for they would take the key with them."""
+def _options(request: Mapping[str, object]) -> RequestOptions:
     return {"headers": _SAMPLING_VERSION if request.keys() & SAMPLING else {}, "follow_redirects": False}
 
 
-def _take_whole(body: bytes, message: MessageDecoder) -> None:
-    for event in whole_message(body):
-        _take(event, message)
-    if not message.complete:
-        raise Fault("incomplete_stream", "the API answered with a message that gives no reason for its end", again=True)
+class ClaudeReader:
+    """Has a message take in an answer."""
 
+    has_ended = False
+    """Nothing may be missing behind the reason for the end."""
 
-def _take(event: WireEvent, message: MessageDecoder) -> None:
-    if event.type == "error":
-        error = event.error or ApiError()
-        raise Fault(error.type, error.message or error.type, again=error.type in RETRYABLE)
-    message.take(event)
+    def __init__(self, message: MessageDecoder) -> None:
+        self._message = message
 
+    @property
+    def is_complete(self) -> bool:
+        """Whether the message is complete."""
+        return self._message.complete
 
-async def _read(chunks: AsyncIterator[bytes], message: MessageDecoder) -> None:
-    decoder = SseDecoder()
-    async for chunk in chunks:
-        for name, data in decoder.feed(chunk):
-            event = wire_event(name, data)
-            if event is not None:
-                _take(event, message)
-        if message.complete:
-            await drain(chunks)
-            return
-    if decoder.body:
-        _take_whole(decoder.body, message)
-        return
-    raise Fault("incomplete_stream", "the stream ended before the message was complete", again=True)
+    def take(self, name: str, data: bytes) -> None:
+        """Take in the next event.
+
+        Raises:
+            Fault: it says that something went wrong.
+            MalformedEventError: it cannot be read.
+        """
+        event = wire_event(name, data)
+        if event is not None:
+            self._take(event)
+
+    def whole(self, body: bytes) -> None:
+        """Take in an answer that was not streamed; raises as `take` does, and a `Fault` if it is not complete."""
+        for event in whole_message(body):
+            self._take(event)
+        if not self._message.complete:
+            told = "the API answered with a message that gives no reason for its end"
+            raise Fault("incomplete_stream", told, again=True)
+
+    def end(self) -> None:
+        """Raise `Fault`: the stream broke off before the end of the answer."""
+        raise Fault("incomplete_stream", "the stream ended before the message was complete", again=True)
+
+    def _take(self, event: WireEvent) -> None:
+        if event.type == "error":
+            error = event.error or ApiError()
+            raise Fault(error.type, error.message or error.type, again=error.type in RETRYABLE)
+        self._message.take(event)

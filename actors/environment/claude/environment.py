@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig
-from reenact.actors.environment.claude.client import ClaudeClient
+from reenact.actors.environment.claude.client import MESSAGES, ClaudeClient, ClaudeReader
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_output_format
 from reenact.actors.environment.claude.output import is_format
 from reenact.actors.environment.claude.request import count_request, left_out, message_request
@@ -100,7 +100,9 @@ class ClaudeDriver(StreamingDriver):
         asked = request["messages"]
         assert is_sequence(asked)  # as `message_request` makes it
         for _ in range(MAX_CONTINUATIONS):
-            await self._patience.retried(functools.partial(self._client.stream, request, message), message)
+            await self._patience.retried(
+                functools.partial(self._client.stream, MESSAGES, request, ClaudeReader(message)), message
+            )
             if message.stop_reason != PAUSED:
                 return
             message.proceed()

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Generator, Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from reenact.actors.environment.failures import type_of_refusal
 from reenact.actors.environment.openai.answer import fault_of
-from reenact.actors.environment.wire.client import ApiClient, check_installed, drain
-from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url, shown
+from reenact.actors.environment.wire.client import ApiClient, Response, check_installed
+from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
 from reenact.actors.environment.wire.faults import Fault, may_be_sent_again, wait_asked_for
-from reenact.actors.environment.wire.stream import SseDecoder, is_json_object
+from reenact.actors.environment.wire.stream import is_json_object
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, Omit
@@ -41,20 +40,6 @@ _UNSENT = (
     "OpenAI-Project",
 )
 """What the SDK would tell servers of the machine that it runs on, and of its environment variables."""
-_LINGER_SECONDS = 2.0
-"""How long is waited for what was used, once it is known why an answer has ended."""
-
-
-class Reader(Protocol):
-    """Takes in an answer, event by event or whole."""
-
-    @property
-    def is_complete(self) -> bool: ...
-    @property
-    def has_ended(self) -> bool: ...
-    def take(self, name: str, data: bytes, /) -> None: ...
-    def whole(self, body: bytes) -> None: ...
-    def end(self) -> None: ...
 
 
 class OpenAIClient(ApiClient["AsyncOpenAI"]):
@@ -81,37 +66,6 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
         host = urlsplit(self._url).hostname or ""
         return host.endswith((".openai.com", ".azure.com"))
 
-    async def stream(self, path: str, request: Mapping[str, object], reader: Reader) -> None:
-        """Send the request, let the reader take in the answer, and return when that is complete.
-
-        Raises:
-            Fault: there is no answer, or no whole one.
-        """
-        client = self._connected()
-        import openai  # noqa: PLC0415 - loaded with the client
-
-        with self._faults():
-            stream = await client.post(
-                path,
-                cast_to=object,
-                body=request,
-                options={"headers": self._headers(), "follow_redirects": False},
-                stream=True,
-                stream_cls=openai.AsyncStream[object],
-            )
-            async with stream:
-                kind: str = stream.response.headers.get("content-type", "")
-                if kind.startswith("application/json"):
-                    reader.whole(await stream.response.aread())
-                elif kind.startswith("text/html"):
-                    raise Fault(
-                        "api_error",
-                        f"what answers at {shown(self._url)} is no API: it sends a page for a browser",
-                        again=True,
-                    )
-                else:
-                    await _read(stream.response.aiter_bytes(), reader)
-
     def _made(self) -> AsyncOpenAI:
         import openai  # noqa: PLC0415 - half a second that only those pay who talk to such a server
 
@@ -122,6 +76,21 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
             max_retries=0,
             _enforce_credentials=False,
         )
+
+    @asynccontextmanager
+    async def _posted(self, client: AsyncOpenAI, path: str, request: Mapping[str, object]) -> AsyncGenerator[Response]:
+        import openai  # noqa: PLC0415 - loaded with the client
+
+        stream = await client.post(
+            path,
+            cast_to=object,
+            body=request,
+            options={"headers": self._headers(), "follow_redirects": False},
+            stream=True,
+            stream_cls=openai.AsyncStream[object],
+        )
+        async with stream:
+            yield stream.response
 
     def _headers(self) -> dict[str, str | Omit]:
         import openai  # noqa: PLC0415 - loaded with the client
@@ -153,32 +122,3 @@ def _message(body: object) -> str | None:
         said = body.get("message") or body.get("detail") or body.get("error")
         return said if isinstance(said, str) else None if said is None else str(said)
     return None
-
-
-async def _read(chunks: AsyncIterator[bytes], reader: Reader) -> None:
-    decoder = SseDecoder()
-    with _little_left(reader):
-        async with asyncio.timeout(None) as limit:
-            async for chunk in chunks:
-                for name, data in decoder.feed(chunk):
-                    reader.take(name, data)
-                if reader.is_complete:
-                    break
-                if reader.has_ended and limit.when() is None:
-                    limit.reschedule(asyncio.get_running_loop().time() + _LINGER_SECONDS)
-    if reader.is_complete:
-        await drain(chunks)
-    elif decoder.body and not reader.has_ended:
-        reader.whole(decoder.body)
-    else:
-        reader.end()
-
-
-@contextlib.contextmanager
-def _little_left(reader: Reader) -> Generator[None]:
-    """Forget what goes wrong when the answer is there, and only what was used for it is not."""
-    try:
-        yield
-    except Exception:
-        if not reader.has_ended or reader.is_complete:
-            raise

@@ -12,10 +12,11 @@ from reenact.actors.environment.answer_tool import AnswerTool
 from reenact.actors.environment.api import LLMConfig, OnEvent
 from reenact.actors.environment.openai.chat import chat_messages, chat_tool
 from reenact.actors.environment.openai.chat_stream import ChatReader
-from reenact.actors.environment.openai.client import OpenAIClient, Reader
+from reenact.actors.environment.openai.client import OpenAIClient
 from reenact.actors.environment.openai.output import schema_format
 from reenact.actors.environment.openai.responses import function_tool, input_items
 from reenact.actors.environment.openai.responses_stream import ResponsesReader
+from reenact.actors.environment.wire.client import Reader
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver
 from reenact.actors.environment.wire.faults import Fault

@@ -15,16 +15,18 @@ from weakref import WeakKeyDictionary
 from reenact.actors.environment.failures import RETRYABLE, type_of
 from reenact.actors.environment.wire.endpoint import check_way, disconnection, shown, silence
 from reenact.actors.environment.wire.faults import Fault
-from reenact.actors.environment.wire.stream import MalformedEventError
+from reenact.actors.environment.wire.stream import MalformedEventError, SseDecoder
 from reenact.domain.errors import MissingExtraError
 
 Sdk = TypeVar("Sdk", bound=AbstractAsyncContextManager[object])
 
 _DRAIN_SECONDS = 1.0
+_LINGER_SECONDS = 2.0
+"""How long is waited for what was used, once it is known why an answer has ended."""
 
 
-class Refused(Protocol):
-    """A response that is no answer, as both SDKs have it."""
+class Response(Protocol):
+    """A response as both SDKs have it."""
 
     @property
     def headers(self) -> Mapping[str, str]: ...
@@ -32,6 +34,20 @@ class Refused(Protocol):
     def status_code(self) -> int: ...
     @property
     def has_redirect_location(self) -> bool: ...
+    def aiter_bytes(self) -> AsyncIterator[bytes]: ...
+    async def aread(self) -> bytes: ...
+
+
+class Reader(Protocol):
+    """Takes in an answer, event by event or whole. It `has_ended` when what is still missing is only what was used."""
+
+    @property
+    def is_complete(self) -> bool: ...
+    @property
+    def has_ended(self) -> bool: ...
+    def take(self, name: str, data: bytes, /) -> None: ...
+    def whole(self, body: bytes) -> None: ...
+    def end(self) -> None: ...
 
 
 class ApiClient(ABC, Generic[Sdk]):
@@ -42,6 +58,8 @@ class ApiClient(ABC, Generic[Sdk]):
         ConfigurationError: there is no proxy where a variable says; the certificates that a variable names cannot be
             read.
     """
+
+    _kind = "API"
 
     def __init__(self, *, url: str, key: str, timeout: float) -> None:
         check_way(url, os.environ)
@@ -58,6 +76,26 @@ class ApiClient(ABC, Generic[Sdk]):
             with contextlib.suppress(RuntimeError):  # the loop has ended, and has ended its tasks
                 loop.call_soon_threadsafe(_cancel_next, keeper)
 
+    async def stream(self, path: str, request: Mapping[str, object], reader: Reader) -> None:
+        """Send the request, let the reader take in the answer, and return when that is complete.
+
+        An answer that comes whole, as some proxies send it, is taken in like a stream.
+
+        Raises:
+            Fault: there is no answer, or no whole one.
+        """
+        client = self._connected()
+        with self._faults():
+            async with self._posted(client, path, request) as response:
+                kind = response.headers.get("content-type", "")
+                if kind.startswith("application/json"):
+                    reader.whole(await response.aread())
+                elif kind.startswith("text/html"):
+                    told = f"what answers at {shown(self._url)} is no {self._kind}: it sends a page for a browser"
+                    raise Fault("api_error", told, again=True)
+                else:
+                    await _read(response.aiter_bytes(), reader)
+
     def without_key(self, text: str) -> str:
         """Return the text without the API key, should it be in there."""
         return text.replace(self._key, "…") if self._key else text
@@ -73,6 +111,10 @@ class ApiClient(ABC, Generic[Sdk]):
     @abstractmethod
     def _made(self) -> Sdk:
         """Return a new client of the SDK, which is imported here: that takes half a second."""
+
+    @abstractmethod
+    def _posted(self, client: Sdk, path: str, request: Mapping[str, object]) -> AbstractAsyncContextManager[Response]:
+        """Send the request, and lend what is answered; redirects are not followed: they would take the key along."""
 
     @abstractmethod
     def _refusal(self, error: Exception) -> Fault | None:
@@ -96,7 +138,7 @@ class ApiClient(ABC, Generic[Sdk]):
             told = silence(self._url, self._timeout, error) if is_silent else disconnection(self._url, error)
             raise Fault(error_type, told, again=True) from error
 
-    def _told(self, said: str | None, response: Refused) -> str:
+    def _told(self, said: str | None, response: Response) -> str:
         """Return what a refusal says, or that there was one; and where a redirect leads, which is not followed."""
         told = said or f"{shown(self._url)} answered with status {response.status_code}"
         if response.has_redirect_location:
@@ -110,12 +152,36 @@ def check_installed(module: str, what: str, extra: str) -> None:
         raise MissingExtraError(what, extra, f"no module named {module!r}")
 
 
-async def drain(chunks: AsyncIterator[bytes]) -> None:
-    """Read the little that is left, so that the connection can be used again; if it does not come, never mind."""
-    with contextlib.suppress(Exception):
-        async with asyncio.timeout(_DRAIN_SECONDS):
-            async for _ in chunks:
-                pass
+async def _read(chunks: AsyncIterator[bytes], reader: Reader) -> None:
+    decoder = SseDecoder()
+    with _little_left(reader):
+        async with asyncio.timeout(None) as limit:
+            async for chunk in chunks:
+                for name, data in decoder.feed(chunk):
+                    reader.take(name, data)
+                if reader.is_complete:
+                    break
+                if reader.has_ended and limit.when() is None:
+                    limit.reschedule(asyncio.get_running_loop().time() + _LINGER_SECONDS)
+    if reader.is_complete:
+        with contextlib.suppress(Exception):  # the little that is left, so that the connection can be used again
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                async for _ in chunks:
+                    pass
+    elif decoder.body and not reader.has_ended:
+        reader.whole(decoder.body)
+    else:
+        reader.end()
+
+
+@contextlib.contextmanager
+def _little_left(reader: Reader) -> Generator[None]:
+    """Forget what goes wrong when the answer is there, and only what was used for it is not."""
+    try:
+        yield
+    except Exception:
+        if not reader.has_ended or reader.is_complete:
+            raise
 
 
 async def _keep(client: AbstractAsyncContextManager[object]) -> None:
