@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from typing import Literal, Protocol, Self, TypeAlias, get_args, runtime_checkable
 
 import msgspec
 
 from reenact.actors.environment.tools.toolbox import Toolbox
 from reenact.actors.kernel import ActorSystem
+from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import Said
 from reenact.domain.operations.table import Response
@@ -123,13 +123,6 @@ class Environment(Protocol):
         ...
 
 
-class UnderWay(Protocol):
-    """Something that runs on the event loop."""
-
-    def cancel(self) -> bool: ...
-    def done(self) -> bool: ...
-
-
 @runtime_checkable
 class ChecksTools(Protocol):
     """An environment that knows, before a call is approved, whether it can run it. Environments need not."""
@@ -139,20 +132,9 @@ class ChecksTools(Protocol):
         ...
 
 
-class Outside(Protocol):
-    """The one asyncio loop on which everything that waits for the outside world runs, on a thread of its own."""
-
-    def spawn(self, work: Coroutine[object, object, None]) -> Future[None]:
-        """Run the coroutine as a task; cancelling the future cancels the task. May be called from any thread."""
-        ...
-
-    def run(self, work: Coroutine[object, object, None]) -> UnderWay:
-        """Do as `spawn`; on the loop's own thread, start the task without a detour."""
-        ...
-
-    def call_between_commits(self, function: Callable[[], object]) -> None:
-        """Call the function: at once, or when what is being committed for the loop is durable. From any thread."""
-        ...
+Cache: TypeAlias = Literal["off", "5m", "1h"]
+Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
+Thinking: TypeAlias = Literal["adaptive", "disabled"]
 
 
 class LLMConfig(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
@@ -176,12 +158,12 @@ class LLMConfig(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     timeout: float = 600.0
     max_retries: int = 4
     thinking_budget: int | None = None
-    thinking: Literal["adaptive", "disabled"] | None = None
-    effort: Literal["low", "medium", "high", "xhigh", "max"] | None = None
+    thinking: Thinking | None = None
+    effort: Effort | None = None
     temperature: float | None = None
     stop_sequences: tuple[str, ...] = ()
     tool_choice: Mapping[str, object] | None = None
-    cache: Literal["off", "5m", "1h"] = "5m"
+    cache: Cache = "5m"
     betas: tuple[str, ...] = ()
     context_window: int | None = None
     extra: Mapping[str, object] = {}
@@ -205,7 +187,6 @@ RESERVED = frozenset(
 )
 """What `LLMConfig.extra` may not hold, for it comes from elsewhere or has a field of its own."""
 _LEAST_BUDGET = 1024
-_EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 
 def _complaints(config: LLMConfig) -> Iterator[str]:
@@ -217,9 +198,9 @@ def _complaints(config: LLMConfig) -> Iterator[str]:
     if config.thinking_budget is not None and config.thinking_budget < _LEAST_BUDGET:
         yield f"thinking_budget is {config.thinking_budget!r}; it is a number of tokens from {_LEAST_BUDGET}, or None"
     for name, value, known in (
-        ("cache", config.cache, ("off", "5m", "1h")),
-        ("thinking", config.thinking, (None, "adaptive", "disabled")),
-        ("effort", config.effort, (None, *_EFFORTS)),
+        ("cache", config.cache, get_args(Cache)),
+        ("thinking", config.thinking, (None, *get_args(Thinking))),
+        ("effort", config.effort, (None, *get_args(Effort))),
     ):
         if value not in known:
             yield f"{name} is {value!r}; it is one of {', '.join(map(repr, known))}"
@@ -253,7 +234,8 @@ class EnvironmentConfig(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str
     llm: LLMConfig
     system: ActorSystem
-    outside: Outside
+    outside: EventLoopThread
+    """The one asyncio loop on which everything that waits for the outside world runs."""
     new_id: Callable[[str], str]
     model: str | None = None
     max_tokens: int | None = None

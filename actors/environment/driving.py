@@ -8,18 +8,19 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import pykka
 
 from reenact.actors.environment.answer_tool import AnswerTool
-from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent, OutputDriver, Outside
+from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent, OutputDriver
 from reenact.actors.environment.failures import failure, failure_of
 from reenact.actors.environment.incoming import DELTAS, Reported, incoming
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
 from reenact.actors.environment.tools.outcome import failure as failed_outcome
 from reenact.actors.environment.tools.running import EscapedError, in_thread
+from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.conversation import cut_of, introduced
 from reenact.domain.errors import RuntimeClosedError
 from reenact.domain.messages import Said, text_of
@@ -35,22 +36,6 @@ from reenact.domain.stream.events import (
 )
 from reenact.domain.transcript import summary_request
 
-
-class SendMessage(Protocol):
-    """`LLMDriver.send_message`."""
-
-    def __call__(
-        self,
-        *,
-        messages: Sequence[Said],
-        system: str | None,
-        model: str | None,
-        max_tokens: int | None,
-        tools: Sequence[Mapping[str, object]],
-        on_event: OnEvent,
-    ) -> Awaitable[None] | None: ...
-
-
 ProvideDriver: TypeAlias = Callable[[], LLMDriver | Awaitable[LLMDriver]]
 
 _LINGER_SECONDS = 1.0
@@ -63,14 +48,14 @@ class Reports:
     `ended` is whether the driver has said that its message is complete, or has failed.
     """
 
-    __slots__ = ("_outside", "_pending", "_receptor", "_told", "ended", "turn_id")
+    __slots__ = ("_outside", "_pending", "_receive", "_told", "ended", "turn_id")
 
-    def __init__(self, turn_id: str, receptor: Receiver, outside: Outside) -> None:
+    def __init__(self, turn_id: str, receive: Callable[[Reports], object], outside: EventLoopThread) -> None:
         self.turn_id = turn_id
         self._outside = outside
         self._pending: deque[Reported] = deque()
         self.ended = False
-        self._receptor = receptor
+        self._receive = receive
         self._told = False
 
     def __call__(self, event: Reported) -> None:
@@ -88,7 +73,7 @@ class Reports:
 
     def _tell(self) -> None:
         try:  # noqa: SIM105 - this is done for each of many, and a context manager costs more than the call
-            self._receptor.tell(self)
+            self._receive(self)
         except pykka.ActorDeadError:
             pass  # the environment was disposed of: nobody listens
 
@@ -97,12 +82,6 @@ class Reports:
         self._told = False
         pending = self._pending
         return [pending.popleft() for _ in range(len(pending))]
-
-
-class Receiver(Protocol):
-    """Somebody who can be told that there are reports."""
-
-    def tell(self, message: Reports) -> None: ...
 
 
 class Driving:
@@ -278,7 +257,7 @@ class Driving:
 
     async def _ask(
         self,
-        send_message: SendMessage,
+        send_message: Callable[..., Awaitable[None] | None],
         messages: Sequence[Said],
         tools: Sequence[Mapping[str, object]],
         on_event: OnEvent,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from reenact.domain.stream.events import Envelope, StreamData, StreamError, ToolResult, ToolStarted
 
 RETRYABLE = frozenset(
@@ -36,6 +34,7 @@ _KNOWN = RETRYABLE | frozenset(_TYPES.values())
 _OF_KEYS = frozenset({"authentication_error", "permission_error"})
 _SERVER_ERROR = 500
 _LONGEST_MESSAGE = 2000
+_LIBRARIES = frozenset({"anthropic", "openai", "httpx", "httpx2"})
 
 
 def failure(error_type: str, message: str) -> StreamError:
@@ -72,26 +71,13 @@ def failure_on(heard: Envelope, error: Exception) -> StreamData:
 
 
 def type_of(error: BaseException) -> str:
-    """Return the type of an error that came from the SDK, from its HTTP library, or from the system."""
-    if "anthropic" in sys.modules:
-        import anthropic  # noqa: PLC0415 - who has not loaded the SDK has raised none of its errors
-
-        if isinstance(error, anthropic.APIStatusError):
-            return type_of_refusal(error.type, error.status_code)
-        if isinstance(error, anthropic.APIConnectionError):
-            return "timeout_error" if isinstance(error, anthropic.APITimeoutError) else "api_connection_error"
-    if "openai" in sys.modules:
-        import openai  # noqa: PLC0415 - likewise
-
-        if isinstance(error, openai.APIStatusError):
-            return type_of_refusal(error.type, error.status_code)
-        if isinstance(error, openai.APIConnectionError):
-            return "timeout_error" if isinstance(error, openai.APITimeoutError) else "api_connection_error"
-    # The SDK chooses its HTTP library, and may change it.
-    modules = ("httpx", "httpx2")
-    kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in modules}
-    if isinstance(error, TimeoutError) or "TimeoutException" in kinds:
+    """Return the type of an error that came from an SDK, from its HTTP library, or from the system."""
+    # By their names: who has not loaded a library has raised none of its errors, and SDKs may change theirs for HTTP.
+    kinds = {kind.__name__ for kind in type(error).__mro__ if kind.__module__.partition(".")[0] in _LIBRARIES}
+    if "APIStatusError" in kinds:
+        return type_of_refusal(getattr(error, "type", None), getattr(error, "status_code", _SERVER_ERROR))
+    if isinstance(error, TimeoutError) or kinds & {"APITimeoutError", "TimeoutException"}:
         return "timeout_error"
-    if isinstance(error, ConnectionError) or "TransportError" in kinds:
+    if isinstance(error, ConnectionError) or kinds & {"APIConnectionError", "TransportError"}:
         return "api_connection_error"
     return "api_error" if "DecodingError" in kinds else "driver_error"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
+from concurrent.futures import Future
 from typing import TypeAlias
 
 import msgspec
@@ -12,18 +14,19 @@ import pykka
 from reenact.actors.environment.api import (
     EnvironmentConfig,
     LLMProvider,
-    Outside,
     SystemBusConsumer,
     SystemBusProducer,
-    UnderWay,
     Unsubscribe,
 )
 from reenact.actors.environment.driving import Driving, ProvideDriver, Reports
 from reenact.actors.environment.failures import failure_of
 from reenact.actors.environment.incoming import Reported, emit_all
 from reenact.actors.kernel import EventLoopActor
+from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain.errors import ReenactError, RuntimeClosedError
 from reenact.domain.stream.events import Envelope, StepStarted, ToolStarted, TurnCompleted, TurnStarted
+
+_UnderWay: TypeAlias = Future[None] | asyncio.Task[None]
 
 _log = logging.getLogger("reenact.environment")
 
@@ -78,15 +81,15 @@ class ReceptorActor(EventLoopActor):
 class EffectorActor(EventLoopActor):
     """Lets the driver answer and the tools run, and stops what is still under way when the turn is over."""
 
-    def __init__(self, outside: Outside, driving: Driving, receptor: pykka.ActorRef[ReceptorActor]) -> None:
+    def __init__(self, outside: EventLoopThread, driving: Driving, receptor: pykka.ActorRef[ReceptorActor]) -> None:
         super().__init__()
         self._outside = outside
         self._driving = driving
         self._receptor = receptor
         self._turn_id: str | None = None
         self._reports: Reports | None = None
-        self._answer: UnderWay | None = None
-        self._calls: list[UnderWay] = []
+        self._answer: _UnderWay | None = None
+        self._calls: list[_UnderWay] = []
 
     def on_receive(self, message: _ToEffector) -> None:
         """Ask the model, run a tool, or end a turn."""
@@ -109,7 +112,7 @@ class EffectorActor(EventLoopActor):
                 self._outside.run(self._driving.close())
 
     def _ask(self, asked: _Ask) -> None:
-        self._reports = reports = Reports(asked.turn_id, self._receptor, self._outside)
+        self._reports = reports = Reports(asked.turn_id, self._receptor.tell, self._outside)
         try:
             messages, too_long = asked.consumer.conversation(), asked.consumer.must_compress()
             output = asked.consumer.output()
@@ -125,7 +128,7 @@ class EffectorActor(EventLoopActor):
             reports(failure_of(error))
 
     def _run(self, run: _Run) -> None:
-        reports = Reports(run.turn_id, self._receptor, self._outside)
+        reports = Reports(run.turn_id, self._receptor.tell, self._outside)
         under_way = [call for call in self._calls if not call.done()]
         self._calls = [*under_way, self._outside.run(self._driving.call(run.call, reports))]
 
@@ -191,7 +194,8 @@ class ModelEnvironment:
     """An environment around the driver that `provide` returns, at once or asynchronously, before the first turn."""
 
     def __init__(self, name: str, config: EnvironmentConfig, provide: ProvideDriver) -> None:
-        self._name = name
+        self.name = name
+        """What kind of environment this is."""
         self._tools = config.tools
         self._receptor_actor = config.system.start(ReceptorActor)
         self._effector_actor = config.system.start(
@@ -200,11 +204,6 @@ class ModelEnvironment:
         self._receptor = ModelReceptor(self._receptor_actor)
         self._effector = ModelEffector(self._effector_actor)
         self._disposed = False
-
-    @property
-    def name(self) -> str:
-        """What kind of environment this is."""
-        return self._name
 
     @property
     def receptor(self) -> ModelReceptor:

@@ -39,7 +39,7 @@ def report(loop: EventLoopThread, *calls: Callable[[], object]) -> None:
 
 def test_deltas_wait_for_the_commit_and_are_told_of_together(loop: EventLoopThread) -> None:
     receptor = Told()
-    reports = Reports("trn_1", receptor, loop)
+    reports = Reports("trn_1", receptor.tell, loop)
     deltas = [TextDelta(text=text) for text in "abc"]
     on(loop, loop.commit_begins)
 
@@ -57,7 +57,7 @@ def test_deltas_wait_for_the_commit_and_are_told_of_together(loop: EventLoopThre
 @pytest.mark.parametrize("end", [MessageStop(), StreamError(type="api_error", message="no", retryable=False)])
 def test_the_end_of_an_answer_does_not_wait(loop: EventLoopThread, end: MessageStop | StreamError) -> None:
     receptor = Told()
-    reports = Reports("trn_1", receptor, loop)
+    reports = Reports("trn_1", receptor.tell, loop)
     on(loop, loop.commit_begins)
 
     report(loop, lambda: reports(TextDelta(text="a")), lambda: reports(end))
@@ -73,7 +73,7 @@ def test_the_end_of_an_answer_does_not_wait(loop: EventLoopThread, end: MessageS
 
 def test_what_is_reported_after_the_loop_is_closed_is_told_to_nobody_who_waits_for_a_commit() -> None:
     loop, receptor = EventLoopThread(), Told()
-    reports = Reports("trn_1", receptor, loop)
+    reports = Reports("trn_1", receptor.tell, loop)
     on(loop, loop.commit_begins)
     loop.close()
 

@@ -5,25 +5,24 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Literal
+
+import msgspec
 
 from reenact.actors.environment.answer_tool import AnswerTool
 from reenact.actors.environment.api import LLMConfig, OnEvent
-from reenact.actors.environment.openai.chat import chat_messages, chat_tool
-from reenact.actors.environment.openai.chat_stream import ChatReader
+from reenact.actors.environment.openai.chat import ChatReader, chat_messages, chat_tool
 from reenact.actors.environment.openai.client import OpenAIClient
-from reenact.actors.environment.openai.output import schema_format
-from reenact.actors.environment.openai.responses import function_tool, input_items
-from reenact.actors.environment.openai.responses_stream import ResponsesReader
+from reenact.actors.environment.openai.responses import ResponsesReader, function_tool, input_items
 from reenact.actors.environment.wire.client import Reader
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.stream import is_json_object
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.messages import Said
-from reenact.domain.output import OutputSpec
+from reenact.domain.output import OutputSpec, is_plain_object
+from reenact.domain.tools import is_array
 
 RESERVED = frozenset({"model", "messages", "input", "instructions", "stream", "tools"})
 """What `extra` may not hold, for it comes from elsewhere."""
@@ -35,6 +34,12 @@ _TOKENS = 8192
 """What is asked for in an answer if nobody says how many tokens, as of Claude."""
 _PATHS = {"chat": "/chat/completions", "responses": "/responses"}
 
+_STRICT = frozenset(
+    {"$defs", "$ref", "additionalProperties", "anyOf", "const", "description", "enum", "items", "properties"}
+    | {"required", "title", "type", "exclusiveMaximum", "exclusiveMinimum", "format", "maximum", "maxItems", "minimum"}
+    | {"minItems", "multipleOf", "pattern"}
+)
+"""Keywords of schemas that OpenAI holds strictly to: their objects say all of their members."""
 _log = logging.getLogger(__name__)
 
 
@@ -149,9 +154,9 @@ class OpenAIProvider:
         if output is None:
             return {}
         if self._api == "chat":
-            return {"response_format": {"type": "json_schema", "json_schema": schema_format(output)}}
+            return {"response_format": {"type": "json_schema", "json_schema": _schema_format(output)}}
         given = self._extra.get("text")
-        form = {"type": "json_schema", **schema_format(output)}
+        form = {"type": "json_schema", **_schema_format(output)}
         return {"text": {**(given if is_json_object(given) else {}), "format": form}}
 
     def _chat(self, question: Question, most: int | None, *, thoughts: bool) -> dict[str, object]:
@@ -186,34 +191,16 @@ class OpenAIDriver(StreamingDriver):
         """Return True: servers take schemas, or leave them alone; the answer is checked when it has come."""
         return True
 
-    async def send_message(
-        self,
-        *,
-        messages: Sequence[Said],
-        system: str | None = None,
-        model: str | None = None,
-        max_tokens: int | None = None,
-        tools: Sequence[Mapping[str, object]] = (),
-        on_event: OnEvent,
-        output: OutputSpec | None = None,
-    ) -> None:
-        """Send the conversation and report the answer, which ends with a `message_stop` or an `error`.
+    def asked(self, question: Question, on_event: OnEvent) -> tuple[Question, OnEvent]:
+        """Let a tool stand for an answer that is to fit a schema, where the server would never call another one then.
 
-        Servers other than OpenAI's hold each answer to a schema, or refuse the request, where there are tools besides:
-        no tool would ever be called. There a tool stands for the answer.
+        Servers other than OpenAI's hold each answer to the schema, or refuse the request, if there are tools besides.
         """
-        if output is not None and tools and not self._client.is_openai:
-            tool = AnswerTool(output, tools, on_event)
-            tools, on_event, output = (*tools, tool.offered), tool.hear, None
-        await super().send_message(
-            messages=messages,
-            system=system,
-            model=model,
-            max_tokens=max_tokens,
-            tools=tools,
-            on_event=on_event,
-            output=output,
-        )
+        if question.output is None or not question.tools or self._client.is_openai:
+            return question, on_event
+        tool = AnswerTool(question.output, question.tools, on_event)
+        tools = (*question.tools, tool.offered)
+        return msgspec.structs.replace(question, tools=tools, output=None), tool.hear
 
     def warn(self, question: Question) -> None:
         """Log once what is not sent."""
@@ -232,3 +219,30 @@ class OpenAIDriver(StreamingDriver):
         """Return whether it is the thoughts in the conversation that the server does not accept."""
         words = ("reasoning", "encrypted", "thinking")
         return fault.error_type == "invalid_request_error" and any(word in fault.message for word in words)
+
+
+def _schema_format(output: OutputSpec) -> dict[str, object]:
+    """Return the name and the schema, and whether the server is asked to hold to it strictly.
+
+    To other schemas models keep as well as they can; the answer is checked when it has come.
+    (platform.openai.com: "Structured model outputs".)
+    """
+    return {"name": output.name, "schema": output.schema, "strict": is_strict(output.schema)}
+
+
+def is_strict(node: object) -> bool:
+    """Return whether the server can hold an answer to this schema, and to those in it."""
+    if not is_plain_object(node) or not node.keys() <= _STRICT:
+        return False
+    properties, definitions = node.get("properties", {}), node.get("$defs", {})
+    if not is_plain_object(properties) or not is_plain_object(definitions):
+        return False
+    if node.get("type") == "object":
+        required = node.get("required", [])
+        if not is_array(required) or properties.keys() != set(required):
+            return False
+        if node.get("additionalProperties") is not False:
+            return False
+    alternatives = node.get("anyOf")
+    inner = [*properties.values(), *definitions.values(), *(alternatives if is_array(alternatives) else ())]
+    return all(map(is_strict, [*inner, node["items"]] if "items" in node else inner))

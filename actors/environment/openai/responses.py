@@ -1,9 +1,20 @@
-"""Requests to the Responses API."""
+"""The Responses API: requests, and the reading of answers: items one after the other, each with its pieces."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
+from reenact.actors.environment.openai.answer import (
+    Telling,
+    fault_of,
+    json_object,
+    object_in,
+    objects_in,
+    usage_of,
+    written,
+)
+from reenact.actors.environment.openai.chat import DONE
 from reenact.actors.environment.openai.content import (
     Part,
     arguments_in,
@@ -13,8 +24,160 @@ from reenact.actors.environment.openai.content import (
     result_parts,
     text_at,
 )
+from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
+from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
+from reenact.domain.messages import Said
+from reenact.domain.plain import JsonDict
+
+_Place: TypeAlias = int | str | None
+_PARAGRAPH = "\n\n"
+_CUT = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
+
+
+class ResponsesReader:
+    """Reads the events of one answer, and tells it to the message."""
+
+    has_ended = False
+    """Nothing may be missing behind the reason for the end: it comes with what was used."""
+
+    def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
+        self._telling = Telling(message, conversation)
+        self._calls: dict[_Place, str] = {}
+        self._told: set[_Place] = set()
+        """The items of which pieces have come."""
+        self._done: set[_Place] = set()
+        self.is_complete = False
+        self._table: dict[str, Callable[[JsonDict], None]] = {
+            "response.created": lambda event: self._telling.begin(object_in(event, "response").get("model")),
+            "response.output_item.added": self._begin_item,
+            "response.output_text.delta": self._say,
+            "response.refusal.delta": self._refuse,
+            "response.reasoning_summary_part.added": self._begin_part,
+            "response.reasoning_summary_text.delta": self._think,
+            "response.reasoning_text.delta": self._think,
+            "response.function_call_arguments.delta": self._write,
+            "response.output_item.done": lambda event: self._end_item(_place(event), object_in(event, "item")),
+            "response.completed": self._end,
+            "response.incomplete": self._end,
+            "response.failed": self._end,
+            "error": self._fail,
+        }
+
+    def take(self, name: str, data: bytes) -> None:
+        """Take in the next event.
+
+        Raises:
+            Fault: it says that something went wrong.
+            MalformedEventError: it cannot be read.
+        """
+        if data.strip() == DONE or self.is_complete:
+            return
+        event = json_object(data)
+        kind = event.get("type") or name or ("error" if "error" in event else "")
+        handle = self._table.get(str(kind))
+        if handle is not None:
+            handle(event)
+
+    def whole(self, body: bytes) -> None:
+        """Take in an answer that was not streamed; raises as `take` does."""
+        answer = json_object(body)
+        self._end({"response": answer} if answer.get("object") == "response" else answer)
+
+    def end(self) -> None:
+        """Raise `Fault` if the stream broke off before the end of the answer."""
+        if not self.is_complete:
+            raise Fault("incomplete_stream", "the stream ended before the answer was complete", again=True)
+
+    def _begin_item(self, event: JsonDict) -> None:
+        item = object_in(event, "item")
+        if item.get("type") == "function_call":
+            self._calls[_place(event)] = self._telling.call_id(item.get("call_id"))
+
+    def _say(self, event: JsonDict) -> None:
+        self._told.add(_place(event))
+        self._telling.say(event.get("delta"))
+
+    def _refuse(self, event: JsonDict) -> None:
+        self._telling.is_refused = True
+        self._say(event)
+
+    def _begin_part(self, event: JsonDict) -> None:
+        if _place(event) in self._told:
+            self._telling.think(_PARAGRAPH)
+
+    def _think(self, event: JsonDict) -> None:
+        self._told.add(_place(event))
+        self._telling.think(event.get("delta"))
+
+    def _write(self, event: JsonDict) -> None:
+        call_id = self._calls.get(_place(event))
+        if call_id is not None:
+            self._told.add(_place(event))
+            self._telling.write(call_id, written(event.get("delta")))
+
+    def _end_item(self, place: _Place, item: JsonDict) -> None:
+        """End an item, which is whole here; what was not told of it in pieces is told now."""
+        self._done.add(place)
+        match item.get("type"):
+            case "message":
+                self._end_message(place, item)
+            case "reasoning":
+                self._end_thought(place, item)
+            case "function_call" if item.get("status") != "incomplete":
+                call_id = self._calls.get(place) or self._telling.call_id(item.get("call_id"))
+                self._telling.call(call_id, str(item.get("name", "")), written(item.get("arguments")))
+            case _:
+                pass
+
+    def _end_message(self, place: _Place, item: JsonDict) -> None:
+        for part in objects_in(item, "content"):
+            if part.get("type") == "refusal":
+                self._telling.is_refused = True
+            if place not in self._told:
+                self._telling.say(part.get("text") or part.get("refusal"))
+        self._telling.end_block()
+
+    def _end_thought(self, place: _Place, item: JsonDict) -> None:
+        parts = objects_in(item, "summary") or objects_in(item, "content")
+        if place not in self._told:
+            self._telling.think(_PARAGRAPH.join(str(part.get("text", "")) for part in parts))
+        sealed = item.get("encrypted_content")
+        if isinstance(sealed, str) and sealed:
+            self._telling.end_thought(f"responses:{item.get('id', '')}:{sealed}")
+        else:
+            self._telling.end_block()
+
+    def _end(self, event: JsonDict) -> None:
+        response = object_in(event, "response")
+        error = response.get("error") or event.get("error")
+        if error or response.get("status") in {"failed", "cancelled"}:
+            raise fault_of(error or "the server gave up its answer")
+        if not response:
+            raise Fault("api_error", f"the server answered with {event!r:.200}, which is no response", again=True)
+        self._telling.begin(response.get("model"))
+        for place, item in enumerate(objects_in(response, "output")):
+            places = {place, str(item.get("id")), None}
+            is_told = self._told & places and item.get("type") != "function_call"
+            if not is_told and not self._done & places:  # some servers do not end the items that they send
+                self._end_item(place, item)
+        self.is_complete = True
+        why = str(object_in(response, "incomplete_details").get("reason"))
+        cut = (_CUT.get(why) or "max_tokens") if response.get("status") == "incomplete" else None
+        reason = cut or ("tool_use" if self._telling.has_calls else "end_turn")
+        usage = usage_of(object_in(response, "usage"))
+        self._telling.end(reason, usage, category=why if reason == "refusal" else None)
+
+    def _fail(self, event: JsonDict) -> None:
+        raise fault_of(event.get("error") or event)
+
+
+def _place(event: JsonDict) -> _Place:
+    """Return where the item of an event stands in the answer."""
+    index, item_id = event.get("output_index"), event.get("item_id") or object_in(event, "item").get("id")
+    return index if isinstance(index, int) else item_id if isinstance(item_id, str) else None
+
 
 _DATA = "data:"
 

@@ -87,6 +87,7 @@ class StreamingDriver(ABC, Interruptible):
         question = Question(
             messages=messages, system=system, model=model, max_tokens=max_tokens, tools=tools, output=output
         )
+        question, on_event = self.asked(question, on_event)
         message = MessageDecoder(on_event)
         self.warn(question)
         with self.working():
@@ -101,6 +102,10 @@ class StreamingDriver(ABC, Interruptible):
         """Close the connections, unless they are shared."""
         if not self._shares_client:
             self._api_client.dispose()
+
+    def asked(self, question: Question, on_event: OnEvent) -> tuple[Question, OnEvent]:
+        """Return what is sent in the place of the question, and who hears the answer."""
+        return question, on_event
 
     @abstractmethod
     def warn(self, question: Question) -> None:

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
-from reenact.actors.environment.openai.chat_stream import ChatReader
-from reenact.actors.environment.openai.responses_stream import ResponsesReader
+from reenact.actors.environment.openai.chat import ChatReader
+from reenact.actors.environment.openai.responses import ResponsesReader
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.domain.messages import Block, Said, ToolUseBlock
 from reenact.domain.stream.answer import Answer, Complete

@@ -10,8 +10,7 @@ import pytest
 
 from reenact import Image, OpenAIProvider, OutputSpec, Runtime
 from reenact.actors.environment.api import OutputDriver
-from reenact.actors.environment.openai.output import is_strict
-from reenact.actors.environment.openai.provider import OpenAIDriver
+from reenact.actors.environment.openai.provider import OpenAIDriver, is_strict
 from reenact.actors.environment.wire.driver import Patience, Question
 from reenact.domain.messages import Said, TextBlock
 from reenact.testing import FakeChatAPI

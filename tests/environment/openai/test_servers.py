@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reenact.actors.environment.openai.chat_stream import ChatReader
+from reenact.actors.environment.openai.chat import ChatReader
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.stream import SseDecoder
 from reenact.domain.messages import TextBlock, ThinkingBlock, ToolUseBlock
