@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from contextlib import closing
 from uuid import uuid4
 
@@ -14,7 +14,7 @@ import psycopg
 from reenact.actors.journal.postgres.address import address_of
 from reenact.actors.journal.postgres.faults import translated
 from reenact.actors.nodes.database import Database
-from reenact.actors.nodes.protocol import Answer, Message, Node, Peer, Tenant, Timing
+from reenact.actors.nodes.protocol import Answer, Message, Node, Tenant, Timing
 
 _logger = logging.getLogger("reenact.ownership")
 
@@ -46,7 +46,8 @@ class Ownership:
         self.timing = timing or Timing()
         self._place = address_of(url)
         self._address = address
-        self._node = Node(f"node_{uuid4().hex}", self.timing, tenant, time.monotonic)
+        self.node = Node(f"node_{uuid4().hex}", self.timing, tenant, time.monotonic)
+        """What is known of the shards, and of other nodes; its id is the owner that appends name."""
         with translated(self._place.name):
             self._database: Database | None = self._connect()
             try:
@@ -62,50 +63,16 @@ class Ownership:
         self._thread.start()
 
     @property
-    def id(self) -> str:
-        """The owner that appends name: another one for each process, and each time."""
-        return self._node.id
-
-    @property
-    def held(self) -> Mapping[int, int]:
-        """The shards that commands are taken for, with their epochs, as far as the lease goes."""
-        return self._node.held
-
-    def takes_commands(self, shard: int) -> bool:
-        """Return whether commands for the shard are to be taken now. From any thread."""
-        return self._node.takes_commands(shard)
-
-    def epoch_of(self, shard: int) -> int | None:
-        """Return the epoch to append with, also for what is under way in a shard that is left; None if it is lost.
-
-        From any thread. Whether it still is the shard's, the append finds out.
-        """
-        return self._node.epoch_of(shard)
-
-    def owner_of(self, shard: int) -> Peer | None:
-        """Return who owned the shard when this node last looked; None if nobody did. From any thread."""
-        return self._node.owner_of(shard)
-
-    @property
     def has_share(self) -> bool:
         """Whether this node has its share of the shards, and its lease has not run out. From any thread."""
-        return self._node.has_share and self._node.is_trusted
-
-    def has_ended(self, node_id: str) -> bool:
-        """Return whether the node of this id has ended. From any thread."""
-        return self._node.has_ended(node_id)
-
-    @property
-    def has_peers(self) -> bool:
-        """Whether other nodes live that can take shards over. From any thread."""
-        return self._node.has_peers
+        return self.node.has_share and self.node.is_trusted
 
     def drain(self, timeout: float) -> bool:
         """Leave all shards and claim none any more; return whether all were given back in that time.
 
         What has not been left by then is lost when this is closed.
         """
-        self._node.drains = True
+        self.node.drains = True
         return self._drained.wait(timeout)
 
     def close(self) -> None:
@@ -140,32 +107,32 @@ class Ownership:
         self._is_failing = False
         if self._looked is not None:
             self._looked()
-        if self._node.drains and self._node.owns_nothing:
+        if self.node.drains and self.node.owns_nothing:
             self._drained.set()
         return self.timing.tick
 
     def _tick(self) -> None:
         if self._database is None:
             self._database = self._connect()
-        with closing(self._node.tick()) as tick:
+        with closing(self.node.tick()) as tick:
             message: Message | None = next(tick)
             while message is not None:
                 message = _next(tick, self._database.send(message))
 
     def _connect(self) -> Database:
-        return Database(self._place, self.id, self._address, self.timing)
+        return Database(self._place, self.node.id, self._address, self.timing)
 
     def _disconnect(self) -> None:
         if self._database is not None:
             self._database.close()
             self._database = None
-            self._node.disconnected()
+            self.node.disconnected()
 
     def _end(self) -> None:
         """Give back what is left over the connection there is; without one, others take it over by themselves."""
-        self._node.drains = True
+        self.node.drains = True
         try:
-            self._node.lose_all()
+            self.node.lose_all()
         except Exception:
             _logger.exception("%s: shards could not be dropped", self._place.name)
         if self._database is not None:

@@ -141,6 +141,7 @@ class Node:
     def __init__(self, id_: str, timing: Timing, tenant: Tenant, clock: Callable[[], float]) -> None:
         """Begin without shards; the id is no other node's, before or after."""
         self.id = id_
+        """Another one for each process, and each time."""
         self.drains = False
         """Whether it leaves all shards and claims none."""
         self.held = NOTHING
@@ -171,7 +172,10 @@ class Node:
         return renewed_at is not None and self._clock() - renewed_at < self._timing.trusted
 
     def epoch_of(self, shard: int) -> int | None:
-        """Return the epoch to append with, also for what is under way in a shard that is left; None if it is lost."""
+        """Return the epoch to append with, also for what is under way in a shard that is left; None if it is lost.
+
+        Whether it still is the shard's, the append finds out.
+        """
         epoch = self.held.get(shard)
         return self.leaving.get(shard) if epoch is None else epoch
 

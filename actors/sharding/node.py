@@ -64,7 +64,7 @@ class Node:
         self._ownership = Ownership(
             self._url, self.region, address=address, timing=self._timing, looked=self.region.looked
         )
-        self._relay = Relay(self._url, self._ownership.id, actors.serve, self._vault)
+        self._relay = Relay(self._url, self._ownership.node.id, actors.serve, self._vault)
         actors.join(self._relay)
         self.region.join(self._ownership, system, recover=recover, changed=actors.look_again)
 
@@ -89,7 +89,7 @@ class Node:
 
     def drain(self) -> None:
         """Give all shards to other nodes, if there are any, once turns under way have ended; agents move with them."""
-        if self._ownership is not None and self._ownership.has_peers:
+        if self._ownership is not None and self._ownership.node.has_peers:
             self._ownership.drain(DRAIN)
 
     def close(self) -> None:

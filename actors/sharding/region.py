@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection
 
 from reenact.actors.kernel import ActorSystem
 from reenact.actors.nodes.ownership import Ownership
-from reenact.actors.nodes.protocol import Epochs, Peer
+from reenact.actors.nodes.protocol import Epochs, Node, Peer
 from reenact.domain.errors import ReenactError, RuntimeClosedError
 from reenact.domain.shards import SHARDS, shard_of
 
@@ -25,7 +25,8 @@ class ShardRegion:
     """
 
     def __init__(self) -> None:
-        self._ownership: Ownership | None = None
+        self._node: Node | None = None
+        self._count = SHARDS
         self._system: ActorSystem | None = None
         self._come: deque[Epochs] = deque()
         # Shards that were left behind by nodes that had ended before this one began.
@@ -42,19 +43,19 @@ class ShardRegion:
 
     def shard_of(self, stream: str) -> int:
         """Return the shard of a stream."""
-        return shard_of(stream, count=SHARDS if self._ownership is None else self._ownership.count)
+        return shard_of(stream, count=self._count)
 
     def epoch_of(self, stream: str) -> int | None:
         """Return the epoch to write the stream in; None if it is not this node's."""
-        return None if self._ownership is None else self._ownership.epoch_of(self.shard_of(stream))
+        return None if self._node is None else self._node.epoch_of(self.shard_of(stream))
 
     def may_start(self, stream: str) -> bool:
         """Return whether the actor of the stream is to be here if it is not in memory."""
-        return self._ownership is not None and self._ownership.takes_commands(self.shard_of(stream))
+        return self._node is not None and self._node.takes_commands(self.shard_of(stream))
 
     def is_keeper(self) -> bool:
         """Return whether this node does what one node does for all: it owns the first shard."""
-        return self._ownership is not None and self._ownership.takes_commands(0)
+        return self._node is not None and self._node.takes_commands(0)
 
     def is_here(self, stream: str) -> bool:
         """Return whether commands for the stream are taken here: also for as long as its actor has yet to leave."""
@@ -90,7 +91,7 @@ class ShardRegion:
         Raises:
             StorageError: the log cannot be read.
         """
-        self._ownership, self._system = ownership, system
+        self._node, self._count, self._system = ownership.node, ownership.count, system
         until = time.monotonic() + ownership.timing.lease
         while not self._is_closed:
             self._wake.wait(until - time.monotonic())
@@ -133,9 +134,9 @@ class ShardRegion:
             self._system.drop(lambda stream: self.shard_of(stream) in shards)
 
     @property
-    def _joined(self) -> Ownership:
-        assert self._ownership is not None, "it has not joined yet"
-        return self._ownership
+    def _joined(self) -> Node:
+        assert self._node is not None, "it has not joined yet"
+        return self._node
 
     def _run(self, recover: Callable[[Callable[[str], bool]], None], changed: Callable[[], None]) -> None:
         while True:

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import islice
-from typing import TypeAlias, TypedDict
+from typing import TypeAlias, TypedDict, TypeGuard
 
 import msgspec
 
 from reenact.domain.errors import InvalidInputError, reading
+from reenact.domain.history.explanation import AnyEvent, sentence
 from reenact.domain.history.stored import STORED
 from reenact.domain.messages import EPOCH, instant
 from reenact.domain.plain import is_sayable, is_sequence
@@ -149,6 +150,15 @@ def place_of(row: Row) -> Place:
 def is_session(stream: str) -> bool:
     """Return whether the stream is that of a session."""
     return stream.startswith(f"{_SESSION}/")
+
+
+def says(event: object) -> str:
+    """Return what has happened in one plain sentence; of an event that is not of ours, what it is called."""
+    return sentence(event) if _is_ours(event) else f"Something happened: {name_of(event)}."
+
+
+def _is_ours(event: object) -> TypeGuard[AnyEvent]:
+    return isinstance(event, tuple(STORED.values()))
 
 
 def session_of(stream: str) -> str | None:

@@ -10,6 +10,8 @@ import msgspec
 
 from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
+from reenact.domain.history.causes import read_cause
+from reenact.domain.history.explanation import Cause, causes_of
 from reenact.domain.history.stored import STORED
 from reenact.domain.image import ImageRegistered
 from reenact.domain.session.state import Session, SessionEvent, evolve
@@ -88,6 +90,14 @@ def steps_of(rows: Iterable[Row]) -> Iterator[list[Row]]:
         step.append(row)
     if step:
         yield step
+
+
+def causes_in(rows: Sequence[Row]) -> list[Cause]:
+    """Return what each event of a history, or of a part of one, follows from."""
+    return causes_of(
+        (None if step[0].cause is None else read_cause(step[0].cause).kind, [event_of(row) for row in step])
+        for step in steps_of(rows)
+    )
 
 
 def believe(session: Session, row: Row) -> Session:

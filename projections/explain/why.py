@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TypeAlias, TypeGuard
+from typing import TypeAlias
 
 import msgspec
 
 from reenact.domain.children import ChildEnded, ChildStarted, Parent
 from reenact.domain.errors import SessionNotFoundError, reading
-from reenact.domain.history.causes import AnyCommand, read_cause
-from reenact.domain.history.explanation import AnyEvent, Cause, Outside, causes_of, sentence, told
-from reenact.domain.history.stored import STORED
+from reenact.domain.history.explanation import Cause, Outside, told
 from reenact.domain.legible import shortened
 from reenact.domain.session.state import SessionBranched, SessionCreated
-from reenact.projections.explain.entries import place_of, row_at, session_of
-from reenact.projections.explain.history import event_of, history_of, steps_of
-from reenact.projections.log import STRETCH, AuditedLog, Row, name_of, stream_of, stretches
+from reenact.projections.explain.entries import place_of, row_at, says, session_of
+from reenact.projections.explain.history import causes_in, history_of
+from reenact.projections.log import STRETCH, AuditedLog, Row, stream_of, stretches
 
 _WIDTH = 80
 _SHOWN = 50
 """So many events are told on each side for people; JSON has them all."""
-_KNOWN = tuple(STORED.values())
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True):
@@ -100,7 +97,7 @@ class _Chain:
 
     def __init__(self, history: Sequence[Row]) -> None:
         self.history = history
-        self.causes = causes_of((_kind(step[0]), [event_of(row) for row in step]) for step in steps_of(history))
+        self.causes = causes_in(history)
         self.places = {(row.stream, row.version): place for place, row in enumerate(history)}
         self.ends: dict[tuple[str, int], list[int]] = {}
         """Where it stands that a child session has ended with this event of its stream."""
@@ -223,15 +220,11 @@ def _branches(log: AuditedLog, row: Row) -> Iterator[str]:
                 yield begun.session_id
 
 
-def _kind(row: Row) -> type[AnyCommand] | None:
-    return None if row.cause is None else read_cause(row.cause).kind
-
-
 def _link(row: Row, cause: Cause, causes: Iterable[int] = ()) -> Link:
     return Link(
         **place_of(row),
         session_id=session_of(row.stream),
-        says=sentence(row.event) if _is_known(row.event) else f"Something happened: {name_of(row.event)}.",
+        says=says(row.event),
         causes=tuple(causes),
         outside=cause.outside,
     )
@@ -247,7 +240,3 @@ def _lines(links: Iterable[Link]) -> list[str]:
         if origins:
             lines.append(shortened(f"        from {' and '.join(origins)}", _WIDTH))
     return lines
-
-
-def _is_known(event: object) -> TypeGuard[AnyEvent]:
-    return isinstance(event, _KNOWN)

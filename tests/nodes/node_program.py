@@ -41,16 +41,16 @@ def main(url: str, name: str, lease: float) -> None:
     pause = threading.Event()
     connection = None
     while True:
-        for shard in list(node.held):
-            epoch = node.epoch_of(shard)
+        for shard in list(node.node.held):
+            epoch = node.node.epoch_of(shard)
             if epoch is None:
                 continue
             try:
                 connection = connection or connect(address)
                 connection.execute(
-                    WRITE.format(schema=address.schema, owner=node.id, shard=shard, epoch=epoch).encode()
+                    WRITE.format(schema=address.schema, owner=node.node.id, shard=shard, epoch=epoch).encode()
                 )
-                print(shard, epoch, node.id, flush=True)  # noqa: T201 - what was acknowledged
+                print(shard, epoch, node.node.id, flush=True)  # noqa: T201 - what was acknowledged
             except psycopg.errors.CheckViolation:
                 assert connection is not None
                 connection.execute("ROLLBACK")

@@ -79,7 +79,8 @@ class Cluster:
 
         def is_so() -> bool:
             owned = [
-                [(shard, epoch) for shard, epoch, owner in self.rows() if owner == node.id] for node, _ in self.nodes
+                [(shard, epoch) for shard, epoch, owner in self.rows() if owner == node.node.id]
+                for node, _ in self.nodes
             ]
             held = [sorted(tenant.owns.items()) for _, tenant in self.nodes]
             return owned == held and sorted(map(len, owned)) == sorted(shares)
@@ -109,11 +110,11 @@ def test_what_a_node_says_of_a_shard(cluster: Cluster) -> None:
     cluster.wait_for_share(128, 128)
     shard = next(iter(tenant.owns))
 
-    wait_for(lambda: node.takes_commands(shard))
-    assert node.epoch_of(shard) == node.held[shard] == tenant.owns[shard]
-    assert other.epoch_of(shard) is None
-    assert not other.takes_commands(shard)
-    wait_for(lambda: (owner := other.owner_of(shard)) is not None and owner.address == "here:0")
+    wait_for(lambda: node.node.takes_commands(shard))
+    assert node.node.epoch_of(shard) == node.node.held[shard] == tenant.owns[shard]
+    assert other.node.epoch_of(shard) is None
+    assert not other.node.takes_commands(shard)
+    wait_for(lambda: (owner := other.node.owner_of(shard)) is not None and owner.address == "here:0")
     assert node.count == SHARDS
 
 
@@ -125,7 +126,7 @@ def test_a_node_that_drains_has_nothing_left_once_it_has_left_everything(cluster
 
     tenant.lingers = True
     assert not node.drain(timeout=0.2)
-    assert not any(node.takes_commands(shard) for shard in range(SHARDS))
+    assert not any(node.node.takes_commands(shard) for shard in range(SHARDS))
     wait_for(lambda: bool(tenant.left))
     tenant.left[-1]()
     assert node.drain(timeout=60)
@@ -156,7 +157,7 @@ def test_everybody_keeps_what_it_has_when_the_server_restarts(cluster: Cluster, 
     server.stop()
     server.start()
 
-    wait_for(lambda: all(node.takes_commands(shard) for node, tenant in cluster.nodes for shard in tenant.owns))
+    wait_for(lambda: all(node.node.takes_commands(shard) for node, tenant in cluster.nodes for shard in tenant.owns))
     assert cluster.rows() == before
 
 
@@ -188,7 +189,7 @@ def test_a_connection_that_falls_silent_is_given_up_and_others_take_over(
         shard = next(iter(tenant.owns))
 
         proxy.hold()
-        wait_for(lambda: not node.takes_commands(shard))
+        wait_for(lambda: not node.node.takes_commands(shard))
         wait_for(lambda: len(cluster.nodes[1][1].owns) == SHARDS)
         proxy.go_on()
 
@@ -268,7 +269,7 @@ def test_a_node_ends_while_the_server_is_away(cluster: Cluster, server: Server) 
     finally:
         server.start()
 
-    assert {owner for _, _, owner in cluster.rows()} == {node.id}
+    assert {owner for _, _, owner in cluster.rows()} == {node.node.id}
     cluster.nodes.clear()
     cluster.start()
     cluster.wait_for_share(256)

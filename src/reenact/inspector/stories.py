@@ -8,8 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from reenact.domain.errors import reading
-from reenact.domain.history.causes import AnyCommand, read_cause
-from reenact.domain.history.explanation import Cause, causes_of
+from reenact.domain.history.explanation import Cause
 from reenact.domain.loop.asking import Question
 from reenact.domain.loop.events import (
     HumanApproveRequired,
@@ -37,7 +36,7 @@ from reenact.domain.session.agent import (
 from reenact.domain.session.state import SessionEvent
 from reenact.domain.session.told import Decision
 from reenact.inspector.values import Value, value_of
-from reenact.projections.explain.history import event_of, steps_of
+from reenact.projections.explain.history import causes_in, event_of
 from reenact.projections.log import Row
 
 Asking: TypeAlias = HumanApproveRequired | HumanPromptRequired | HumanSelectRequired
@@ -110,7 +109,7 @@ class Story:
         """
         self.rows = rows
         with reading("the history of the session"):
-            self.causes = causes_of((_kind(step[0]), [event_of(row) for row in step]) for step in steps_of(rows))
+            self.causes = causes_in(rows)
         self.calls: list[tuple[Call, ...]] = []
         """Of each row, the calls that it is about."""
         self.since: list[int | None] = []
@@ -246,7 +245,3 @@ class Story:
         call = self.open.setdefault(id_, Call(id_, name))
         call.name = call.name or name
         return call
-
-
-def _kind(row: Row) -> type[AnyCommand] | None:
-    return None if row.cause is None else read_cause(row.cause).kind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import cached_property
 from typing import TypeAlias
 
 from reenact.testing.fake_replies import FakeError, FakeReply, Json
@@ -40,15 +40,10 @@ class FakeMessagesAPI(FakeServer[FakeReply]):
 
     _made_of = FakeReply
 
-    def __init__(
-        self,
-        *,
-        default: FakeReply | Callable[[FakeRequest], Scripted] | None = None,
-        api_key: str | None = None,
-        strict: bool = True,
-    ) -> None:
-        super().__init__(default=default, api_key=api_key, strict=strict)
-        self._thoughts: dict[str, set[str]] = {}
+    @cached_property
+    def _thoughts(self) -> dict[str, set[str]]:
+        """The thoughts that were sent, by their signatures."""
+        return {}
 
     def _reply_to(self, request: FakeRequest, headers: dict[str, str]) -> Streamed | FakeError | Json:
         path, body = request.path.partition("?")[0], request.body

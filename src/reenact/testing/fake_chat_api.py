@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeAlias
-
 import msgspec
 
 from reenact.testing.fake_chat_replies import FakeChatReply, refusal_body
@@ -12,8 +9,6 @@ from reenact.testing.fake_chat_rules import CHAT, RESPONSES, refusal
 from reenact.testing.fake_replies import FakeError, Json
 from reenact.testing.fake_responses import failure_event, response, response_events
 from reenact.testing.fake_server import FakeRequest, FakeServer, Streamed
-
-ScriptedChat: TypeAlias = FakeChatReply | FakeError
 
 _ENCRYPTED = "reasoning.encrypted_content"
 
@@ -38,16 +33,7 @@ class FakeChatAPI(FakeServer[FakeChatReply]):
 
     _made_of = FakeChatReply
     _path = "/v1"
-
-    def __init__(
-        self,
-        *,
-        default: FakeChatReply | Callable[[FakeRequest], ScriptedChat] | None = None,
-        api_key: str | None = None,
-        strict: bool = True,
-    ) -> None:
-        super().__init__(default=default, api_key=api_key, strict=strict)
-        self._calls = 0
+    _calls = 0
 
     def _reply_to(self, request: FakeRequest, headers: dict[str, str]) -> Streamed | FakeError | Json:
         path, body = request.path.partition("?")[0], request.body

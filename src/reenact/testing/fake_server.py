@@ -77,9 +77,9 @@ class FakeServer(ABC, Generic[Reply]):
     def __init__(
         self,
         *,
-        default: Reply | Callable[[FakeRequest], Reply | FakeError] | None,
-        api_key: str | None,
-        strict: bool,
+        default: Reply | Callable[[FakeRequest], Reply | FakeError] | None = None,
+        api_key: str | None = None,
+        strict: bool = True,
     ) -> None:
         self.requests: list[FakeRequest] = []
         self.hung_up = 0

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple
 
-from reenact.domain.history.explanation import AnyEvent, sentence
-from reenact.domain.history.stored import STORED
+from reenact.domain.history.explanation import sentence
 from reenact.domain.loop.events import HumanApproveRequired, ToolResult, ToolStarted
 from reenact.domain.session.agent import AnswerRecorded
 from reenact.inspector.addresses import Address
@@ -20,7 +19,7 @@ from reenact.inspector.stories import Call, Story
 from reenact.inspector.timeline import Line, colour_of, is_bookkeeping
 from reenact.inspector.values import ROOM, Value, room_of, value_of
 from reenact.inspector.windows import History
-from reenact.projections.explain.entries import fields_of, row_at, session_of
+from reenact.projections.explain.entries import fields_of, row_at, says, session_of
 from reenact.projections.explain.history import event_of
 from reenact.projections.log import Row, name_of
 from reenact.projections.read_model.families import branches_with
@@ -35,7 +34,6 @@ FEW = 8
 """So many effects in a branch are shown."""
 SOON = 5000
 """A step is decided anew without being asked for if no more events than this have to be read for it."""
-_KNOWN = tuple(STORED.values())
 
 
 class InBranch(NamedTuple):
@@ -57,7 +55,7 @@ def event(source: Source, address: Address) -> Page:
         "id": session_id,
         "row": row,
         "name": name_of(row.event),
-        "says": _sentence(row.event),
+        "says": with_short_ids(says(row.event)),
         "agent": None,
         "record": record,
         "link": link_of(source.log, row.stream, row.version),
@@ -191,11 +189,3 @@ _SHORT = {"content": "said", "original": "was", "edited": "is"}
 
 def _input(call: Call | None) -> Iterable[tuple[str, Value]]:
     return [] if call is None or call.value is None else [("in", call.value)]
-
-
-def _sentence(happened: object) -> str:
-    return with_short_ids(sentence(happened)) if _is_known(happened) else f"Something happened: {name_of(happened)}."
-
-
-def _is_known(happened: object) -> TypeGuard[AnyEvent]:
-    return isinstance(happened, _KNOWN)
