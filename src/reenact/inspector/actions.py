@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 from urllib.parse import parse_qsl
 
@@ -54,19 +55,26 @@ class Form:
             self._fields.setdefault(name, []).append(value.replace("\r\n", "\n"))
 
     @classmethod
-    async def of(cls, request: Request) -> Form:
+    async def reading(cls, request: Request) -> Callable[[], Form]:
+        """Receive the form, and return what reads it."""
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST:
+                break
+        return partial(cls.of, request.headers.get("content-type", ""), bytes(body))
+
+    @classmethod
+    def of(cls, kind: str, body: bytes) -> Form:
         """Read the form.
 
         Raises:
             InvalidInputError: it is none, or too large.
         """
-        if request.headers.get("content-type", "").partition(";")[0].strip() != _TYPE:
+        if kind.partition(";")[0].strip() != _TYPE:
             raise InvalidInputError(f"a form comes as {_TYPE}")
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > LARGEST:
-                raise InvalidInputError(f"a form has at most {LARGEST} bytes")
+        if len(body) > LARGEST:
+            raise InvalidInputError(f"a form has at most {LARGEST} bytes")
         try:
             return cls(parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=FIELDS, errors="strict"))
         except ValueError as error:

@@ -10,6 +10,12 @@ from reenact.domain.errors import InvalidInputError
 _LARGEST = 1 << 62
 
 
+def whole_number(text: str) -> int | None:
+    """Return the number from 0 on that the text is, None if it is none, or one that no log has."""
+    is_one = text.isascii() and text.isdecimal() and len(text) < 20  # noqa: PLR2004 - 64 bits
+    return int(text) if is_one and int(text) < _LARGEST else None
+
+
 class Address:
     """The address of a page: where the inspector is mounted, the page's path, and the names and values behind it."""
 
@@ -42,9 +48,10 @@ class Address:
         text = self.text(name)
         if not text:
             return None
-        if not (text.isascii() and text.isdecimal() and len(text) < 20 and int(text) < _LARGEST):  # noqa: PLR2004 - 64 bits
+        number = whole_number(text)
+        if number is None:
             raise InvalidInputError(f"{name} is a whole number from 0 on, not {text!r}")
-        return int(text)
+        return number
 
     def choice(self, name: str, choices: Collection[str], default: str) -> str:
         """Return the value, which is one of the choices.

@@ -1,15 +1,15 @@
-"""The ASGI application of the inspector, and its guard: host, site and token are checked before anything else."""
+"""Serves the inspector: its ASGI application, behind a guard that checks host, site and token before anything else."""
 
 from __future__ import annotations
 
 import hmac
 import logging
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from http.cookies import CookieError, SimpleCookie
-from typing import Final
+from typing import Final, TypeAlias
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
@@ -23,7 +23,7 @@ from starlette.websockets import WebSocket
 
 from reenact.actors.api.asking import Asking
 from reenact.actors.journal.deadline import reading_for
-from reenact.domain.errors import InvalidInputError, NotFoundError, ReenactError
+from reenact.domain.errors import ConfigurationError, InvalidInputError, NotFoundError, ReenactError
 from reenact.domain.stream.frames import SUBPROTOCOL
 from reenact.inspector.actions import Actions, Form
 from reenact.inspector.addresses import Address
@@ -33,7 +33,9 @@ from reenact.inspector.rendering import HERE, Act, File, Page, View, render
 from reenact.inspector.seals import seals_of
 from reenact.inspector.source import Source
 from reenact.projections.read_model.waiting_list import count
-from reenact.server.service import Served, Service
+from reenact.server.limits import Limits
+from reenact.server.service import Access, Served, Service, hosts_of, is_loopback
+from reenact.server.serving import Listener, check_port
 from reenact.server.sockets import Connection
 
 AT_ONCE = 4
@@ -55,6 +57,7 @@ _HEADERS: Final[Mapping[str, str]] = {
 }
 _logger = logging.getLogger("reenact.inspector")
 _OTHER_SITES = frozenset({"cross-site", "same-site"})
+_Make: TypeAlias = Callable[[], Page | File | str]
 
 
 def new_token() -> str:
@@ -158,15 +161,22 @@ def create_app(
     limiter = CapacityLimiter(AT_ONCE)
 
     async def show(view: View, request: Request) -> Response:
-        return await to_thread.run_sync(_answer_first, source, view, _address(request), actions, limiter=limiter)
+        address = _address(request)
+        make = partial(view, source, address)
+        return await to_thread.run_sync(_answer_first, source, address, actions, make, limiter=limiter)
 
     async def act(carry_out: Act, request: Request) -> Response:
         address = _address(request)
-        try:
-            form = await Form.of(request)
-        except InvalidInputError as error:
-            return await to_thread.run_sync(_answer, source, _raising(error), address, actions, limiter=limiter)
-        return await to_thread.run_sync(_done, source, carry_out, address, actions, form, limiter=limiter)
+        read = await Form.reading(request)
+
+        def do() -> Page | str:
+            form = read()
+            if actions is None:
+                return Page("looking.html", {}, 403)
+            actions.check(form)
+            return carry_out(source, address, actions, form)
+
+        return await to_thread.run_sync(_answer, source, address, actions, do, limiter=limiter)
 
     async def head(_: Request) -> Response:
         return JSONResponse({"position": await to_thread.run_sync(source.log.head, limiter=limiter)})
@@ -193,47 +203,24 @@ def _address(request: Request) -> Address:
     return Address(base, request.url.path.removeprefix(base), dict(request.query_params))
 
 
-def _done(source: Source, carry_out: Act, address: Address, actions: Actions | None, form: Form) -> Response:
-    """Do what the form asks for, and lead to where that is seen."""
-    if actions is None:
-        return _answer(source, _showing(Page("looking.html", {}, 403)), address, actions)
-    try:
-        actions.check(form)
-        led = carry_out(source, address, actions, form)
-    except ReenactError as error:
-        return _answer(source, _raising(error), address, actions)
-    if isinstance(led, str):
-        return RedirectResponse(led, 303)
-    return _answer(source, _showing(led), address, actions)
-
-
-def _showing(page: Page) -> View:
-    return lambda _source, _address: page
-
-
-def _raising(error: ReenactError) -> View:
-    def fail(*_: object) -> Page:
-        raise error
-
-    return fail
-
-
-def _answer_first(source: Source, view: View, address: Address, actions: Actions | None) -> Response:
-    """Make the page before the work in the background goes on."""
+def _answer_first(source: Source, address: Address, actions: Actions | None, make: _Make) -> Response:
+    """Answer before the work in the background goes on."""
     with source.marks.page(), reading_for(SECONDS):
-        return _answer(source, view, address, actions)
+        return _answer(source, address, actions, make)
 
 
-def _answer(source: Source, view: View, address: Address, actions: Actions | None) -> Response:
-    """Make the page; what goes wrong becomes a page as well."""
+def _answer(source: Source, address: Address, actions: Actions | None, make: _Make) -> Response:
+    """Make the page, or lead to another address; what goes wrong becomes a page as well."""
     try:
-        page = view(source, address)
+        page = make()
     except ReenactError as error:
         status = 404 if isinstance(error, NotFoundError) else 400 if isinstance(error, InvalidInputError) else 503
         page = problem_of(error, status)
     except Exception as error:
         _logger.exception("the page %s cannot be made", address.path)
         page = problem_of(ReenactError(f"{type(error).__name__}: {error}"), 500)
+    if isinstance(page, str):
+        return RedirectResponse(page, 303)
     if isinstance(page, File):
         headers = {"content-disposition": f'attachment; filename="{page.name}"'}
         return PlainTextResponse(page.text, headers=headers)
@@ -252,3 +239,30 @@ def _waiting(source: Source) -> int:
         return 0 if tables is None else count(tables)[0]
     except ReenactError:
         return 0
+
+
+class Inspector(Listener):
+    """The pages of a log at an address of this machine. `start` and `stop` it, or use it as a context manager."""
+
+    def __init__(
+        self, source: Source, host: str = "127.0.0.1", port: int = 0, *, owner: Asking | None = None, by: str = ""
+    ) -> None:
+        """Prepare to serve the source, which stays yours to close; port 0 takes any that is free.
+
+        With the `owner`, the runtime that writes the log, here or behind a server, people may act, in the name `by`.
+
+        Raises:
+            ConfigurationError: the address is no loopback address, or none of this machine.
+        """
+        check_port(port)
+        self.token = new_token()
+        hosts = hosts_of(host, host, ())
+        service = Service(source.served, Access((), (), hosts), Limits(), allow_programs=False)
+        super().__init__(create_app(source, self.token, service=service, owner=owner, by=by), service, host, port)
+        if not is_loopback(self._address):
+            raise ConfigurationError(f"the inspector is for this machine alone, and {host} can be reached from others")
+
+    @property
+    def address(self) -> str:
+        """The address that opens the pages; whoever has it may read the log."""
+        return f"{self.url}/?token={self.token}"

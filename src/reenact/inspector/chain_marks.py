@@ -35,11 +35,6 @@ class ChainMark(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...] = ()
     more: int = 0
 
-    @property
-    def is_whole(self) -> bool:
-        """Whether nothing was found."""
-        return not self.findings
-
     def verified_up_to(self, stream: str) -> int:
         """Return the last position up to which the rows of the stream are known to be as they were written."""
         found = [finding for finding in self.findings if finding.name in (stream, "")]

@@ -18,7 +18,6 @@ from reenact._runtime import codec
 from reenact.domain.errors import StorageError
 from reenact.inspector.chain_marks import ChainMark, ChainMarks
 from reenact.inspector.decision_marks import DecisionMark, DecisionMarks, SessionMark
-from reenact.inspector.pace import EndedError, Pace
 
 LOOK: Final = 0.5
 """Seconds between two looks at a log in which nothing happens."""
@@ -26,9 +25,74 @@ NICE: Final = 10
 """What the thread leaves to others where processors are scarce, as `nice` has it: most of all, to whoever writes."""
 FAILED: Final = 2.0
 """The same while it cannot be read."""
+STROKE: Final = 0.004
+"""Seconds of work after which the thread rests."""
+SHARE: Final = 3
+"""It rests so many times as long as it has worked: a quarter of a processor at most is left to it."""
+PATIENCE: Final = 1.0
+"""Seconds that it waits for pages at most: a page that takes long must not stop it for good."""
 _SLICE = 0.25
 """Seconds that one of the two works before it is the other's turn."""
 _logger = logging.getLogger("reenact.inspector")
+
+
+class EndedError(Exception):
+    """The work is to end."""
+
+
+class Pace:
+    """Slows down one thread for the sake of all others. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._pages = 0
+        self._is_ended = False
+        self._since = time.monotonic()
+
+    @contextmanager
+    def page(self) -> Generator[None]:
+        """Let the page go first that is made meanwhile."""
+        with self._changed:
+            self._pages += 1
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._pages -= 1
+                self._changed.notify_all()
+
+    def __call__(self) -> None:
+        """Rest, if it is time for that.
+
+        Raises:
+            EndedError: the work is to end.
+        """
+        worked = time.monotonic() - self._since
+        if worked < STROKE:
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_ended, min(SHARE * worked, PATIENCE))
+            self._changed.wait_for(lambda: self._is_ended or not self._pages, PATIENCE)
+            self._must_go_on()
+        self._since = time.monotonic()
+
+    def rest(self, seconds: float) -> None:
+        """Rest so long, unless the work is to end before; raises likewise."""
+        with self._changed:
+            self._must_go_on()
+            self._changed.wait(seconds)
+            self._must_go_on()
+        self._since = time.monotonic()
+
+    def end(self) -> None:
+        """Have the work end. Idempotent."""
+        with self._changed:
+            self._is_ended = True
+            self._changed.notify_all()
+
+    def _must_go_on(self) -> None:
+        if self._is_ended:
+            raise EndedError
 
 
 class Known(msgspec.Struct, frozen=True):

@@ -26,8 +26,8 @@ class Seal(msgspec.Struct, frozen=True):
     kind: Kind
     icon: str
     words: str
-    more: str
     story: str
+    more: str = ""
 
 
 class Seals(msgspec.Struct, frozen=True):
@@ -58,44 +58,44 @@ def _chain(known: Known, head: int) -> Seal:
     if mark.findings:
         at = mark.findings[0].position
         words = "Changed afterwards" if at is None else f"Changed at {count(at)}"
-        return Seal("bad", "warn", words, "", "the log is not as it was written; see what was found")
+        return Seal("bad", "warn", words, "the log is not as it was written; see what was found")
     if known.problem:
-        return Seal("bad", "warn", f"Not looked at behind {count(mark.position)}", "", known.problem)
+        return Seal("bad", "warn", f"Not looked at behind {count(mark.position)}", known.problem)
     if mark.ended is None or mark.began is None:
         words = f"verified up to {count(mark.position)} of {count(head)}"
-        return Seal("busy", "chain", words, "", "the rest is being looked at")
+        return Seal("busy", "chain", words, "the rest is being looked at")
     story = f"every event carries a digest of itself and of the one before; all of them agreed at {_clock(mark.ended)}"
     if mark.position < head:
-        return Seal("busy", "chain", f"whole up to {count(mark.position)} of {count(head)}", "Chain ", story)
-    return Seal("good", "chain", f"whole up to {count(mark.position)}", "Chain ", story)
+        return Seal("busy", "chain", f"whole up to {count(mark.position)} of {count(head)}", story, "Chain ")
+    return Seal("good", "chain", f"whole up to {count(mark.position)}", story, "Chain ")
 
 
 def _decisions(known: Known, head: int) -> Seal:
     mark: DecisionMark = known.decisions
     if mark.parted:
         words = f"{count(len(mark.parted))} decided otherwise"
-        return Seal("bad", "replay", words, "", "today's code parts from what was recorded; see where")
+        return Seal("bad", "replay", words, "today's code parts from what was recorded; see where")
     of = f"{count(mark.same)} of {count(mark.known)}"
     if not mark.is_all or known.chain.position < head or known.chain.ended is None:
-        return Seal("busy", "replay", f"Decided anew: {of}", "", "sessions are decided anew, the newest first")
+        return Seal("busy", "replay", f"Decided anew: {of}", "sessions are decided anew, the newest first")
     which = f"the newest {count(KEPT)} sessions" if mark.known >= KEPT else "all sessions"
     story = f"today's code decides the recorded steps of {which} as they were recorded, up to {count(head)}"
-    return Seal("good", "replay", "Decides the same", f", {of}", story)
+    return Seal("good", "replay", "Decides the same", story, f", {of}")
 
 
 def _of_session(marks: Marks, session_id: str, head: int) -> Seal:
     mark = marks.session(session_id)
     if mark is None:
-        return Seal("busy", "replay", "Not decided anew yet", "", "this session is decided anew next")
+        return Seal("busy", "replay", "Not decided anew yet", "this session is decided anew next")
     story = f"{count(mark.steps)} recorded steps were decided anew at {_clock(mark.at)}"
     if mark.undecided:
         story += f"; {count(mark.undecided)} could not be, since something was taken out of what they follow from"
     if mark.parting is not None:
         at = mark.parting.position
         words = "Decided otherwise" if at is None else f"Decided otherwise at {count(at)}"
-        return Seal("bad", "replay", words, "", f"{mark.parting.problem}; {story}")
+        return Seal("bad", "replay", words, f"{mark.parting.problem}; {story}")
     kind: Kind = "good" if marks.is_current(mark, head) else "busy"
-    return Seal(kind, "replay", "Decides the same", f" up to {count(mark.position)}", story)
+    return Seal(kind, "replay", "Decides the same", story, f" up to {count(mark.position)}")
 
 
 def _clock(time: datetime) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from bisect import bisect_right, insort
@@ -42,10 +43,7 @@ class States:
         Raises:
             LogUnusableError: the log holds what cannot have happened.
         """
-        begin, state = self._nearest(history, number)
-        while begin < number:
-            begin, state = self._go_on(history, number, begin, state)
-        return state
+        return self._folded(history, number, math.inf)[1]
 
     def advance(self, history: History, number: int, seconds: float) -> int:
         """Read on for the state behind the event of that number, for so long; return the last event that was read.
@@ -53,23 +51,23 @@ class States:
         Raises:
             LogUnusableError: as above.
         """
-        until = time.monotonic() + seconds
-        begin, state = self._nearest(history, number)
-        while begin < number:
-            begin, state = self._go_on(history, number, begin, state)
-            if time.monotonic() > until:
-                break
-        return begin
+        return self._folded(history, number, time.monotonic() + seconds)[0]
 
     def ahead(self, history: History, number: int) -> int:
         """Return how many events have to be read for the state behind the event of that number."""
         return number - self._nearest(history, number)[0]
 
-    def _go_on(self, history: History, number: int, begin: int, state: Session) -> tuple[int, Session]:
-        end = min(number, begin - begin % EVERY + EVERY)
-        state = _lightened(reduce(believe, history.rows(begin + 1, end), state), history, end)
-        self._keep(history, end, state)
-        return end, state
+    def _folded(self, history: History, number: int, until: float) -> tuple[int, Session]:
+        """Read on up to the event, or until it is so late; return the number of the last event, and the state there."""
+        begin, state = self._nearest(history, number)
+        while begin < number:
+            end = min(number, begin - begin % EVERY + EVERY)
+            state = _lightened(reduce(believe, history.rows(begin + 1, end), state), history, end)
+            self._keep(history, end, state)
+            begin = end
+            if time.monotonic() > until:
+                break
+        return begin, state
 
     def _nearest(self, history: History, number: int) -> tuple[int, Session]:
         """Return the last state that is kept up to the event, and the number of its own event."""

@@ -10,7 +10,7 @@ import msgspec
 from reenact.domain.messages import Block, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.session.agent import AnswerRecorded, ContextCompressed, MessageAccepted
 from reenact.inspector.stories import Call, Story
-from reenact.inspector.timeline import IDLE
+from reenact.inspector.timeline import idle_before
 from reenact.inspector.values import Value, summary_of, value_of
 from reenact.inspector.windows import Window
 from reenact.projections.explain.history import event_of
@@ -51,7 +51,7 @@ def talk_of(story: Story, window: Window) -> list[Speech]:
     """Return what was said in the window, in the order of the log."""
     speeches: list[Speech] = []
     for place in window.shown:
-        speech = _speech(story, place, _gap(story, window, place) if speeches else None)
+        speech = _speech(story, place, idle_before(story, window, place) if speeches else None)
         if speech is not None:
             speeches.append(speech)
     return speeches
@@ -105,11 +105,3 @@ def _read(row: Row, content: tuple[Block, ...], known: Mapping[str, Call]) -> It
             case _:
                 value = value_of(row.position, path, msgspec.to_builtins(block))
                 yield Part("other", value, name=str(block.__struct_config__.tag))
-
-
-def _gap(story: Story, window: Window, place: int) -> float | None:
-    """Return for how long nothing had happened before the event, if that was long and nobody was at work."""
-    if place == window.shown.start or story.busy[place - 1]:
-        return None
-    seconds = (story.rows[place].recorded_at - story.rows[place - 1].recorded_at) / 1_000_000
-    return seconds if seconds > IDLE else None

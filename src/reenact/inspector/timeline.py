@@ -117,8 +117,7 @@ def lines_by_call(story: Story, window: Window) -> list[Line]:
     """Return the lines of the window: a call stands where it ended, with where it was started."""
     lines: list[Line] = []
     for place in window.shown:
-        if place > window.shown.start:
-            lines.extend(_idle_before(story, place))
+        lines += _idle_before(story, window, place)
         line = _line(story, place, window)
         if line is None:
             continue
@@ -133,28 +132,25 @@ def lines_by_event(story: Story, window: Window) -> list[Line]:
     """Return a line for each event of the window."""
     lines: list[Line] = []
     for place in window.shown:
-        if place > window.shown.start:
-            lines.extend(_idle_before(story, place))
-        row = story.rows[place]
-        event = event_of(row)
-        small = isinstance(event, _SMALL)
-        lines.append(
-            Line(
-                kind="note",
-                row=row,
-                colour=colour_of(row),
-                text=with_short_ids(sentence(event)),
-                causes=story.positions(story.causes[place]),
-                outside=story.causes[place].outside,
-                rows=[row] if small else [],
-            )
-        )
+        lines += [*_idle_before(story, window, place), line_of(story, place)]
     return lines
 
 
-def is_bookkeeping(row: Row) -> bool:
-    """Return whether the event says little to people."""
-    return isinstance(row.event, _SMALL)
+def line_of(story: Story, place: int) -> Line:
+    """Return the event as a line that says nothing yet of its kind; the `rows` of one that says little are itself."""
+    row, cause, calls = story.rows[place], story.causes[place], story.calls[place]
+    event = event_of(row)
+    return Line(
+        kind="note",
+        row=row,
+        colour=colour_of(row),
+        text=with_short_ids(sentence(event)),
+        causes=story.positions(cause),
+        outside=cause.outside,
+        calls=calls,
+        call=calls[0] if calls else None,
+        rows=[row] if isinstance(event, _SMALL) else [],
+    )
 
 
 def colour_of(row: Row) -> Colour:
@@ -176,20 +172,8 @@ def colour_of(row: Row) -> Colour:
 
 def _line(story: Story, place: int, window: Window) -> Line | None:
     """Return the line of the event, None if it stands in another one."""
-    row, calls = story.rows[place], story.calls[place]
-    event = event_of(row)
-    cause = story.causes[place]
-    line = Line(
-        kind="note",
-        row=row,
-        colour=colour_of(row),
-        text=with_short_ids(sentence(event)),
-        causes=story.positions(cause),
-        outside=cause.outside,
-        calls=calls,
-        call=calls[0] if calls else None,
-    )
-    since = story.since[place]
+    line, since = line_of(story, place), story.since[place]
+    row, event = line.row, event_of(line.row)
     match event:
         case MessageAccepted():
             line.kind, line.text = "message", text_of(event.content)
@@ -206,24 +190,31 @@ def _line(story: Story, place: int, window: Window) -> Line | None:
             line.seconds = None if line.call is None else line.call.seconds
         case HumanApproveRequired() | HumanPromptRequired() | HumanSelectRequired():
             line.kind = "ask"
-            line.waits = window.is_end and any(call.is_waiting for call in calls)
+            line.waits = window.is_end and any(call.is_waiting for call in line.calls)
         case ToolEdited():
             line.kind = "edit"
         case ToolApproved() | ToolRejected() | HumanResponded():
             line.kind = "decision"
         case TurnCompleted():
             line.kind = "end"
-        case _ if isinstance(event, _SMALL):
-            line.kind, line.rows = "small", [row]
+        case _ if line.rows:
+            line.kind = "small"
         case _:
             pass
     return line
 
 
-def _idle_before(story: Story, place: int) -> Iterator[Line]:
-    """Yield a line for the time before the event, if nothing happened in it and it was long."""
+def idle_before(story: Story, window: Window, place: int) -> float | None:
+    """Return for how long nothing had happened before the event, if that was long and nobody was at work."""
+    if place == window.shown.start or story.busy[place - 1]:
+        return None
     seconds = (story.rows[place].recorded_at - story.rows[place - 1].recorded_at) / 1_000_000
-    if seconds > IDLE and not story.busy[place - 1]:
+    return seconds if seconds > IDLE else None
+
+
+def _idle_before(story: Story, window: Window, place: int) -> Iterator[Line]:
+    seconds = idle_before(story, window, place)
+    if seconds is not None:
         yield Line(kind="idle", row=story.rows[place], seconds=seconds, waits=story.waiting[place - 1])
 
 

@@ -8,7 +8,7 @@ from markupsafe import escape
 
 from reenact.domain.errors import AgentNotFoundError, InvalidInputError, SessionNotFoundError
 from reenact.inspector.actions import Actions, Form, catch_up
-from reenact.inspector.addresses import Address
+from reenact.inspector.addresses import Address, whole_number
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
 from reenact.inspector.text import visible
@@ -51,12 +51,12 @@ def branch(source: Source, address: Address, actions: Actions, form: Form) -> Pa
     Raises:
         ReenactError: the runtime refuses it.
     """
-    at = form.one("at")
-    if not (at.isascii() and at.isdecimal() and len(at) < 19):  # noqa: PLR2004 - 64 bits
-        raise InvalidInputError(f"at is a position, not {at!r}")
+    at = whole_number(form.one("at"))
+    if at is None:
+        raise InvalidInputError(f"at is a position, not {form.one('at')!r}")
     edit = form.one("edit").strip()
     sessions = actions.owner.sessions
-    made = sessions.branch(form.one("id"), at=int(at), edit=edit if form.one("do") == "edit" else None)
+    made = sessions.branch(form.one("id"), at=at, edit=edit if form.one("do") == "edit" else None)
     if form.one("run"):
         sessions.run(made.id)
     catch_up(source)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from reenact.domain.history.explanation import sentence
 from reenact.domain.loop.events import HumanApproveRequired, ToolResult, ToolStarted
 from reenact.domain.session.agent import AnswerRecorded
 from reenact.inspector.addresses import Address
@@ -16,11 +15,10 @@ from reenact.inspector.phrases import with_short_ids
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
 from reenact.inspector.stories import Call, Story
-from reenact.inspector.timeline import Line, colour_of, is_bookkeeping
+from reenact.inspector.timeline import Line, line_of
 from reenact.inspector.values import ROOM, Value, room_of, value_of
 from reenact.inspector.windows import History
 from reenact.projections.explain.entries import fields_of, row_at, says, session_of
-from reenact.projections.explain.history import event_of
 from reenact.projections.log import Row, name_of
 from reenact.projections.read_model.families import branches_with
 
@@ -150,21 +148,13 @@ def _in_branches(source: Source, session_id: str, number: int, row: Row) -> Iter
 
 
 def _line(story: Story, place: int, *, is_direct: bool = False) -> Line:
-    row, cause, calls = story.rows[place], story.causes[place], story.calls[place]
-    since = story.since[place]
-    took = isinstance(row.event, AnswerRecorded | ToolResult) and since is not None
-    return Line(
-        kind="small" if is_bookkeeping(row) else "note",
-        row=row,
-        colour=colour_of(row),
-        text=with_short_ids(sentence(event_of(row))),
-        causes=story.positions(cause),
-        outside=cause.outside,
-        calls=calls,
-        call=calls[0] if calls else None,
-        seconds=(row.recorded_at - since) / 1_000_000 if took and since is not None else None,
-        is_direct=is_direct,
-    )
+    line, since = line_of(story, place), story.since[place]
+    line.is_direct = is_direct
+    if line.rows:
+        line.kind = "small"
+    if isinstance(line.row.event, AnswerRecorded | ToolResult) and since is not None:
+        line.seconds = (line.row.recorded_at - since) / 1_000_000
+    return line
 
 
 def _values(row: Row, call: Call | None) -> Iterator[tuple[str, Value]]:

@@ -7,7 +7,7 @@ from typing import Final
 
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.errors import InvalidInputError
-from reenact.inspector.addresses import Address
+from reenact.inspector.addresses import Address, whole_number
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
 from reenact.inspector.strips import axis_around, strip_of
@@ -137,7 +137,8 @@ def _text(address: Address) -> str:
 
 
 def _keys(address: Address) -> list[int]:
-    words = [word for word in address.text("keys").split(",") if word]
-    if len(words) > SIZE or not all(word.isascii() and word.isdecimal() and len(word) < 19 for word in words):  # noqa: PLR2004 - 64 bits
+    found = [whole_number(word) for word in address.text("keys").split(",") if word]
+    keys = [key for key in found if key is not None]
+    if len(found) > SIZE or len(keys) < len(found):
         raise InvalidInputError(f"keys are at most {SIZE} numbers with commas between them")
-    return [int(word) for word in words]
+    return keys

@@ -12,7 +12,7 @@ from reenact.domain.errors import CallNotPendingError, InvalidInputError, StaleA
 from reenact.domain.loop.asking import Question
 from reenact.domain.plain import Json, JsonDict
 from reenact.inspector.actions import Actions, Form, catch_up
-from reenact.inspector.addresses import Address
+from reenact.inspector.addresses import Address, whole_number
 from reenact.inspector.rendering import Page
 from reenact.inspector.source import Source
 from reenact.inspector.text import as_visible_json, visible
@@ -34,7 +34,6 @@ EDITED: Final = 8_000
 """Bytes of arguments that can be changed in a form."""
 _OPTION = 120
 """Bytes that an option takes of a page, besides what it says."""
-_APART = 3
 _object = msgspec.json.Decoder(JsonDict).decode
 
 
@@ -145,10 +144,11 @@ def _seen(call: WaitingCall) -> str:
 
 
 def _place(text: str) -> Place:
-    words = text.split(".")
-    if len(words) != _APART or not all(word.isascii() and word.isdecimal() and len(word) < 19 for word in words):  # noqa: PLR2004 - 64 bits
-        raise InvalidInputError(f"a call is named by three numbers with dots between them, not {text!r}")
-    return Place(*map(int, words))
+    match list(map(whole_number, text.split("."))):
+        case [int(first), int(second), int(third)]:
+            return Place(first, second, third)
+        case _:
+            raise InvalidInputError(f"a call is named by three numbers with dots between them, not {text!r}")
 
 
 def _edited(form: Form, call: WaitingCall) -> JsonDict | None:
