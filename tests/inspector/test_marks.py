@@ -99,7 +99,7 @@ def test_a_change_of_what_was_looked_at_already_is_found_the_next_time(copy: Pat
 
         flip(copy, 43)
 
-        assert not known(source, lambda now: now.chain.findings).chain.is_whole
+        assert known(source, lambda now: now.chain.findings).chain.findings
 
 
 def test_rows_that_are_gone_at_the_end_are_missed(copy: Path) -> None:

@@ -6,8 +6,8 @@ import logging
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from hashlib import blake2b
 from importlib import metadata
 from typing import Protocol, Self
@@ -38,7 +38,6 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.legible import harmless
 from reenact.projections.errors import in_words
 from reenact.projections.log import Row
-from reenact.tracing import conventions as names
 from reenact.tracing.errors import CollectorRefusedError, CollectorUnreachableError
 from reenact.tracing.metrics import INSTRUMENTS, Sums
 from reenact.tracing.spans import Context, Span, Value, brief, clean
@@ -141,13 +140,11 @@ class Collector:
             self._resource = _resource(beginning)
         for some in _in_parts(spans):
             made = [_readable(one, self._resource, self._scope) for one in some]
-            with self._answered(position) as answer:
-                answer.is_taken = self._spans.export(made) is SpanExportResult.SUCCESS
+            self._export(position, partial(self._spans.export, made), SpanExportResult.SUCCESS)
             self.sent += len(made)
         if self._metrics is not None and sums:
             data = _metrics(sums, beginning, self._resource, self._scope)
-            with self._answered(position) as answer:
-                answer.is_taken = self._metrics.export(data) is MetricExportResult.SUCCESS
+            self._export(position, partial(self._metrics.export, data), MetricExportResult.SUCCESS)
 
     def close(self) -> None:
         """Let go of the exporters; what is being sent is given up."""
@@ -155,26 +152,19 @@ class Collector:
         if self._metrics is not None:
             self._metrics.shutdown()
 
-    @contextmanager
-    def _answered(self, position: int) -> Generator[_Answer]:
-        """Raise if what is sent meanwhile is not taken."""
-        answer, self._heard.status = _Answer(), 0
+    def _export(self, position: int, export: Callable[[], object], success: object) -> None:
+        """Send something, and raise unless the exporter reports success."""
+        self._heard.status = 0
         try:
-            yield answer
+            is_taken = export() is success
         except Exception as error:  # an exporter of somebody's own may raise anything
             raise CollectorUnreachableError(f"the collector {self.name} takes nothing: {in_words(error)}") from error
         status = self._heard.status
         if status in _REFUSING and status not in _PASSING:
             raise CollectorRefusedError(self.name, status, position)
-        if not answer.is_taken:
+        if not is_taken:
             what = f"answers {status}" if status else "does not answer, or not in time"
             raise CollectorUnreachableError(f"the collector {self.name} {what}; nothing is lost: it is sent later")
-
-
-class _Answer:
-    """Whether something was taken."""
-
-    is_taken = False
 
 
 def _address(endpoint: str) -> SplitResult:
@@ -231,7 +221,7 @@ def _readable(span: Span, resource: Resource, scope: InstrumentationScope) -> Re
     attributes = {name: _clean(value) for name, value in span.attributes.items()}
     status = Status(StatusCode.UNSET)
     if span.error is not None:
-        attributes[names.ERROR_TYPE] = brief(span.error)
+        attributes["error.type"] = brief(span.error)
         status = Status(StatusCode.ERROR, None if span.message is None else brief(span.message))
     return ReadableSpan(
         name=clean(span.name),

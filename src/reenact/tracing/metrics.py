@@ -8,7 +8,6 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact.tracing import conventions as names
 from reenact.tracing.spans import Span
 
 _SECONDS: Final = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
@@ -41,13 +40,13 @@ MOST_SERIES = 2000
 """So many series are kept; a further one is counted in that with the attribute `otel.metric.overflow`, as SDKs do."""
 
 _OF_CHATS = (
-    names.OPERATION_NAME,
-    names.PROVIDER_NAME,
-    names.REQUEST_MODEL,
-    names.RESPONSE_MODEL,
+    "gen_ai.operation.name",
+    "gen_ai.provider.name",
+    "gen_ai.request.model",
+    "gen_ai.response.model",
 )
-_OF_TURNS = (names.OPERATION_NAME, names.AGENT_NAME, names.REQUEST_MODEL)
-_OF_CALLS = (names.OPERATION_NAME, names.TOOL_NAME, names.TOOL_TYPE, names.AGENT_NAME)
+_OF_TURNS = ("gen_ai.operation.name", "gen_ai.agent.name", "gen_ai.request.model")
+_OF_CALLS = ("gen_ai.operation.name", "gen_ai.tool.name", "gen_ai.tool.type", "gen_ai.agent.name")
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 Series: TypeAlias = tuple[str, Labels]
@@ -101,23 +100,23 @@ def _measured(span: Span) -> Iterator[Measured]:
     match span.kind:
         case "invoke_agent":
             yield (INVOKE_AGENT_DURATION, _labels(span, _OF_TURNS)), span.seconds
-        case "execute_tool" if span.attributes.get(names.TOOL_RAN):
+        case "execute_tool" if span.attributes.get("reenact.tool.ran"):
             yield (EXECUTE_TOOL_DURATION, _labels(span, _OF_CALLS)), span.seconds
         case "chat":
             labels = _labels(span, _OF_CHATS)
             yield (DURATION, labels), span.seconds
-            counted = tuple(label for label in labels if label[0] != names.ERROR_TYPE)
-            first = span.attributes.get(names.TIME_TO_FIRST_CHUNK)
+            counted = tuple(label for label in labels if label[0] != "error.type")
+            first = span.attributes.get("gen_ai.response.time_to_first_chunk")
             if isinstance(first, float):
                 yield (TIME_TO_FIRST_CHUNK, counted), first
-            for kind, name in (("input", names.INPUT_TOKENS), ("output", names.OUTPUT_TOKENS)):
+            for kind, name in (("input", "gen_ai.usage.input_tokens"), ("output", "gen_ai.usage.output_tokens")):
                 tokens = span.attributes.get(name)
                 if isinstance(tokens, int):
-                    yield (TOKENS, (*counted, (names.TOKEN_TYPE, kind))), float(tokens)
+                    yield (TOKENS, (*counted, ("gen_ai.token.type", kind))), float(tokens)
         case _:
             pass
 
 
 def _labels(span: Span, of: Sequence[str]) -> Labels:
     found = [(name, str(span.attributes[name])) for name in of if name in span.attributes]
-    return (*found, *(() if span.error is None else ((names.ERROR_TYPE, span.error),)))
+    return (*found, *(() if span.error is None else (("error.type", span.error),)))

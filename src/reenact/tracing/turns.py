@@ -1,9 +1,14 @@
-"""The turns of one session as spans: a fold over its events, which yields each span with the event that ends it."""
+"""The turns of one session as spans: a fold over its events, which yields each span with the event that ends it.
+
+Names and attributes are those of OpenTelemetry's conventions for generative AI that released instrumentations write and
+backends read (github.com/open-telemetry/semantic-conventions-genai, November 2026; in development), those of
+OpenInference, and `reenact.*` for what they have no name for.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -37,7 +42,6 @@ from reenact.domain.session.agent import (
 from reenact.domain.session.state import SessionBranched, SessionCreated
 from reenact.domain.session.turns import COST_LIMIT
 from reenact.projections.log import Row
-from reenact.tracing import conventions as names
 from reenact.tracing.content import (
     Messages,
     arguments_of,
@@ -47,11 +51,13 @@ from reenact.tracing.content import (
     one_message,
     result_of,
 )
-from reenact.tracing.spans import Attributes, Context, Kind, Link, Span, Value, brief, span_id_of, trace_id_of
+from reenact.tracing.spans import Context, Kind, Link, Span, Value, brief, span_id_of, trace_id_of
 
 Define: TypeAlias = Callable[[str, int], Definition | None]
 """Returns a revision of an image, None if the log does not have it."""
 
+_Told: TypeAlias = dict[str, Value | None]
+"""Attributes; what is None is left out."""
 _Decision: TypeAlias = ToolApproved | ToolEdited | ToolRejected | HumanResponded
 _CRASH = "crash"
 _MOST = 1 << 40
@@ -157,7 +163,7 @@ class SessionTurns:
         call, turn = self._calls.get(call_id), self._turn
         if turn is None or call is None or call.started is None:
             return None
-        return Context(turn.context.trace_id, span_id_of(call.started, names.EXECUTE_TOOL, call_id))
+        return Context(turn.context.trace_id, span_id_of(call.started, "execute_tool", call_id))
 
     def take(self, row: Row) -> Iterator[Span]:
         """Take in the next event, and yield what has ended with it."""
@@ -220,7 +226,7 @@ class SessionTurns:
 
     def _branch(self, event: SessionBranched) -> None:
         """Go on as another session, whose own turns are still to come; what waits goes on waiting in both."""
-        told: Attributes = {names.BRANCH_ORIGIN: brief(event.origin), names.BRANCH_VERSION: event.version}
+        told: dict[str, Value] = {"reenact.branch.origin": brief(event.origin), "reenact.branch.version": event.version}
         self._origin = _links("branched", self._last if self._turn is None else self._turn.context, told)
         self._session_id, self._image = event.session_id, (event.image_id, event.image_revision)
         self._turn = None
@@ -235,7 +241,7 @@ class SessionTurns:
         accepted = self._queue.pop(turn_id, None)
         parent, self._called_by = self._called_by, None
         trace_id = trace_id_of(row) if parent is None else parent.trace_id
-        context = Context(trace_id, span_id_of(row, names.INVOKE_AGENT))
+        context = Context(trace_id, span_id_of(row, "invoke_agent"))
         queued = None if accepted is None else (row.recorded_at - accepted.recorded_at) / 1_000_000
         self._turn = turn = _Turn(row, turn_id, context, parent, (*self._origin, *links), queued)
         if self._content:
@@ -252,11 +258,11 @@ class SessionTurns:
         turn = self._turn
         if turn is None or turn.chat is None:
             return
-        told = _used(event.model, event.usage, event.cost) | {names.COMPRESSION: True}
+        told: _Told = {**_used(event.model, event.usage, event.cost), "reenact.compression": True}
         if self._content:
-            told[names.OUTPUT_MESSAGES] = one_message("assistant", [TextBlock(event.summary)])
+            told["gen_ai.output.messages"] = one_message("assistant", [TextBlock(event.summary)])
         yield self._chat_span(
-            turn, row, row, what=names.COMPRESSION, start=turn.chat.start, told=told, model=event.model
+            turn, row, row, what="reenact.compression", start=turn.chat.start, told=told, model=event.model
         )
         turn.chat.start, turn.chat.compacted = row.recorded_at, True
 
@@ -274,46 +280,45 @@ class SessionTurns:
         chat, turn.chat = turn.chat, None
         if chat is None:
             return
-        told: Attributes = {}
         answer, model = chat.answer, None
-        if chat.compacted:
-            told[names.COMPACTED] = True
-        if turn.said is not None:
-            told[names.INPUT_MESSAGES] = turn.said.text()
+        told: _Told = {
+            "gen_ai.conversation.compacted": chat.compacted or None,
+            "gen_ai.input.messages": None if turn.said is None else turn.said.text(),
+        }
         if answer is not None:
             model = answer.model
             turn.model, turn.stop_reason = model or turn.model, answer.stop_reason
-            told |= _used(model, answer.usage, answer.cost)
-            told[names.RESPONSE_ID] = brief(answer.message_id)
-            told[names.FINISH_REASONS] = (brief(answer.stop_reason),)
-            if answer.first_delta is not None:
-                told[names.TIME_TO_FIRST_CHUNK] = answer.first_delta
-            if answer.partial:
-                told[names.PARTIAL] = True
             if turn.said is not None:
                 turn.said.add(message("assistant", answer.content))
-                told[names.OUTPUT_MESSAGES] = turn.answer = one_message("assistant", answer.content, answer.stop_reason)
+                turn.answer = one_message("assistant", answer.content, answer.stop_reason)
+                told["gen_ai.output.messages"] = turn.answer
+            told |= {
+                **_used(model, answer.usage, answer.cost),
+                "gen_ai.response.id": brief(answer.message_id),
+                "gen_ai.response.finish_reasons": (brief(answer.stop_reason),),
+                "gen_ai.response.time_to_first_chunk": answer.first_delta,
+                "reenact.partial": answer.partial or None,
+            }
         elif isinstance(row.event, TurnCompleted) and row.event.unsaid is not None:
             model = row.event.unsaid.model
             told |= _used(model, row.event.unsaid.usage, row.event.unsaid.cost)
-        span = self._chat_span(turn, chat.row, row, what=names.CHAT, start=chat.start, told=told, model=model)
+        span = self._chat_span(turn, chat.row, row, what="chat", start=chat.start, told=told, model=model)
         yield msgspec.structs.replace(span, error=error, message=detail if self._content else None)
 
     def _chat_span(
-        self, turn: _Turn, began: Row, ended: Row, *, what: str, start: int, told: Attributes, model: str | None
+        self, turn: _Turn, began: Row, ended: Row, *, what: str, start: int, told: _Told, model: str | None
     ) -> Span:
         definition = self._definition()
         wanted = (None if definition is None else definition.model) or model
-        told |= self._common(began, "LLM") | {
-            names.OPERATION_NAME: names.CHAT,
-            names.PROVIDER_NAME: names.provider_of(wanted),
-            names.REQUEST_STREAM: True,
+        told |= {
+            **self._common(began, "LLM"),
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": _provider_of(wanted),
+            "gen_ai.request.stream": True,
+            "gen_ai.request.model": _brief(wanted),
+            "gen_ai.request.max_tokens": None if definition is None else definition.max_tokens,
         }
-        if wanted is not None:
-            told[names.REQUEST_MODEL] = brief(wanted)
-        if definition is not None and definition.max_tokens is not None:
-            told[names.MAX_TOKENS] = definition.max_tokens
-        span = _span((names.CHAT, wanted), "chat", start, ended, told)
+        span = _span(("chat", wanted), "chat", start, ended, told)
         return _placed(span, began, span_id_of(began, what), _Place(turn.context))
 
     def _ask_person(self, row: Row, call_id: str, what: str, name: str) -> Iterator[Span]:
@@ -341,17 +346,16 @@ class SessionTurns:
         wait = self._waits.pop(call_id, None)
         if wait is None:
             return
-        told = self._common(wait.row, "CHAIN") | {
-            names.TOOL_NAME: brief(wait.name),
-            names.TOOL_CALL_ID: brief(call_id),
-            names.APPROVAL_KIND: wait.what,
-            names.APPROVAL_DECISION: decision,
-            names.APPROVAL_WAITED: max(0, row.recorded_at - wait.row.recorded_at) / 1_000_000,
+        told: _Told = {
+            **self._common(wait.row, "CHAIN"),
+            "gen_ai.tool.name": brief(wait.name),
+            "gen_ai.tool.call.id": brief(call_id),
+            "reenact.approval.kind": wait.what,
+            "reenact.approval.decision": decision,
+            "reenact.approval.waited_s": max(0, row.recorded_at - wait.row.recorded_at) / 1_000_000,
+            "reenact.approval.edited": wait.edited or None,
+            "reenact.approval.by": brief(by) if by else None,
         }
-        if wait.edited:
-            told[names.APPROVAL_EDITED] = True
-        if by:
-            told[names.APPROVAL_BY] = brief(by)
         began = row if wait.asked_in.is_shared else wait.row
         span = _span((wait.what, wait.name), "wait", wait.row.recorded_at, row, told)
         yield _placed(span, began, span_id_of(began, wait.what, call_id), wait.asked_in)
@@ -365,32 +369,32 @@ class SessionTurns:
             stopped = "denied" if event.denied else "rejected" if call.rejected else "not_run"
             error = "tool_error" if event.ran else stopped
         span = self._call_span(row, event.id, call, error)
-        span.attributes[names.TOOL_RAN] = event.ran
+        span.attributes["reenact.tool.ran"] = event.ran
         if event.cost is not None:
-            span.attributes[names.COST] = event.cost
+            span.attributes["reenact.cost"] = event.cost
         if self._content:
-            span.attributes[names.TOOL_RESULT] = result_of(event.result)
+            span.attributes["gen_ai.tool.call.result"] = result_of(event.result)
         yield span
 
     def _call_span(self, row: Row, call_id: str, call: _Call, error: str | None) -> Span:
         began, call.started = call.started or row, None
-        told = self._common(began, "TOOL") | {
-            names.OPERATION_NAME: names.EXECUTE_TOOL,
-            names.TOOL_NAME: brief(call.name),
-            names.TOOL_TYPE: "function",
-            names.TOOL_CALL_ID: brief(call_id),
-        }
         definition = self._definition()
-        for tool in () if definition is None else definition.tools:
-            if tool.name == call.name and tool.description:
-                told[names.TOOL_DESCRIPTION] = brief(tool.description)
-        if call.attempts > 1:
-            told[names.TOOL_ATTEMPTS] = call.attempts
-        if call.arguments is not None:
-            told[names.TOOL_ARGUMENTS] = call.arguments
-        span = _span((names.EXECUTE_TOOL, call.name), "execute_tool", began.recorded_at, row, told, error=error)
+        tools = () if definition is None else definition.tools
+        told: _Told = {
+            **self._common(began, "TOOL"),
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": brief(call.name),
+            "gen_ai.tool.type": "function",
+            "gen_ai.tool.call.id": brief(call_id),
+            "gen_ai.tool.description": next(
+                (_brief(tool.description or None) for tool in tools if tool.name == call.name), None
+            ),
+            "gen_ai.tool.call.arguments": call.arguments,
+            "reenact.tool.attempts": call.attempts if call.attempts > 1 else None,
+        }
+        span = _span(("execute_tool", call.name), "execute_tool", began.recorded_at, row, told, error=error)
         place = self._asked_in if self._turn is None else _Place(self._turn.context)
-        return _placed(span, began, span_id_of(began, names.EXECUTE_TOOL, call_id), place)
+        return _placed(span, began, span_id_of(began, "execute_tool", call_id), place)
 
     def _end_turn(self, row: Row, event: TurnCompleted) -> Iterator[Span]:
         self._queue.pop(event.turn_id, None)
@@ -409,54 +413,54 @@ class SessionTurns:
                 yield self._call_span(row, call_id, call, None if call.waits else "lost")
         definition = self._definition()
         name = None if definition is None else definition.name
-        told = self._common(turn.row, "AGENT") | _used(None, event.usage, event.cost)
-        told |= {
-            names.OPERATION_NAME: names.INVOKE_AGENT,
-            names.OUTPUT_TYPE: "text",
-            names.TURN_OUTCOME: event.outcome,
-            names.TURN_STOP_REASON: brief(event.stop_reason),
-        }
         model = (None if definition is None else definition.model) or turn.model
-        told[names.PROVIDER_NAME] = names.provider_of(model)
-        if model is not None:
-            told[names.REQUEST_MODEL] = brief(model)
-        if turn.stop_reason is not None:
-            told[names.FINISH_REASONS] = (brief(turn.stop_reason),)
-        if turn.queued is not None:
-            told[names.TURN_QUEUED] = turn.queued
+        told: _Told = {
+            **self._common(turn.row, "AGENT"),
+            **_used(None, event.usage, event.cost),
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.output.type": "text",
+            "gen_ai.provider.name": _provider_of(model),
+            "gen_ai.request.model": _brief(model),
+            "gen_ai.response.finish_reasons": None if turn.stop_reason is None else (brief(turn.stop_reason),),
+            "reenact.turn.outcome": event.outcome,
+            "reenact.turn.stop_reason": brief(event.stop_reason),
+            "reenact.turn.queued_s": turn.queued,
+        }
         if self._content:
-            told |= _content_of(turn, definition)
-        span = _span((names.INVOKE_AGENT, name), "invoke_agent", turn.row.recorded_at, row, told, error=error)
+            told |= {
+                "gen_ai.input.messages": turn.asked,
+                "gen_ai.output.messages": turn.answer,
+                "gen_ai.system_instructions": None if definition is None else instructions_of(definition),
+                "gen_ai.tool.definitions": None if definition is None else definitions_of(definition),
+            }
+        span = _span(("invoke_agent", name), "invoke_agent", turn.row.recorded_at, row, told, error=error)
         yield msgspec.structs.replace(
             span, context=turn.context, parent=turn.parent, links=turn.links, message=detail if self._content else None
         )
         self._last, self._turn = turn.context, None
 
-    def _common(self, began: Row, kind: str) -> Attributes:
+    def _common(self, began: Row, kind: str) -> _Told:
         """Return what every span has, which begins with this event."""
         image_id, revision = self._image
         definition = self._definition()
-        told: Attributes = {
-            names.CONVERSATION_ID: brief(self._session_id),
-            names.SESSION_ID: brief(self._session_id),
-            names.SPAN_KIND: kind,
-            names.AGENT_ID: brief(image_id),
-            names.AGENT_VERSION: str(revision),
-            names.LIVE_AGENT: brief(self._agent_id),
-            names.POSITION: began.position,
+        return {
+            "gen_ai.conversation.id": brief(self._session_id),
+            "session.id": brief(self._session_id),
+            "openinference.span.kind": kind,
+            "gen_ai.agent.id": brief(image_id),
+            "gen_ai.agent.name": None if definition is None else brief(definition.name),
+            "gen_ai.agent.version": str(revision),
+            "reenact.agent.id": brief(self._agent_id),
+            "reenact.position": began.position,
+            "reenact.turn.id": None if self._turn is None else brief(self._turn.id),
         }
-        if definition is not None:
-            told[names.AGENT_NAME] = brief(definition.name)
-        if self._turn is not None:
-            told[names.TURN_ID] = brief(self._turn.id)
-        return told
 
     def _definition(self) -> Definition | None:
         return self._define(*self._image)
 
 
 def _span(
-    what: tuple[str, str | None], kind: Kind, start: int, ended: Row, told: Attributes, *, error: str | None = None
+    what: tuple[str, str | None], kind: Kind, start: int, ended: Row, told: _Told, *, error: str | None = None
 ) -> Span:
     """Return a span of no trace yet; a clock that was set back ends nothing before it began."""
     return Span(
@@ -466,7 +470,7 @@ def _span(
         parent=None,
         start=start,
         end=max(start, ended.recorded_at),
-        attributes=told,
+        attributes={name: value for name, value in told.items() if value is not None},
         error=error,
     )
 
@@ -480,38 +484,45 @@ def _placed(span: Span, began: Row, span_id: int, place: _Place) -> Span:
 
 
 def _links(what: str, context: Context | None, told: Mapping[str, Value] | None = None) -> tuple[Link, ...]:
-    return () if context is None else (Link(context, {names.LINK: what, **(told or {})}),)
+    return () if context is None else (Link(context, {"reenact.link": what, **(told or {})}),)
 
 
-def _used(model: str | None, usage: Mapping[str, object], cost: float | None) -> Attributes:
+def _used(model: str | None, usage: Mapping[str, object], cost: float | None) -> _Told:
     """Return what an answer used; the input tokens of the conventions are all of them, cached or not."""
-    told: Attributes = {}
-    if model is not None:
-        told[names.RESPONSE_MODEL] = brief(model)
-    counts = {
-        name: count
+    given, said, written, read = (
+        count if type(count := usage.get(name)) is int and 0 <= count < _MOST else None
         for name in ("input_tokens", "output_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        if type(count := usage.get(name)) is int and 0 <= count < _MOST
+    )
+    return {
+        "gen_ai.response.model": _brief(model),
+        "gen_ai.usage.input_tokens": None if given is None else given + (written or 0) + (read or 0),
+        "gen_ai.usage.output_tokens": said,
+        "gen_ai.usage.cache_write.input_tokens": written or None,
+        "gen_ai.usage.cache_creation.input_tokens": written or None,  # the older name, which backends read
+        "gen_ai.usage.cache_read.input_tokens": read or None,
+        "reenact.cost": cost,
     }
-    written, read = counts.get("cache_creation_input_tokens", 0), counts.get("cache_read_input_tokens", 0)
-    if "input_tokens" in counts:
-        told[names.INPUT_TOKENS] = counts["input_tokens"] + written + read
-    if "output_tokens" in counts:
-        told[names.OUTPUT_TOKENS] = counts["output_tokens"]
-    if written:
-        told |= {names.CACHE_WRITE_TOKENS: written, names.CACHE_CREATION_TOKENS: written}
-    if read:
-        told[names.CACHE_READ_TOKENS] = read
-    if cost is not None:
-        told[names.COST] = cost
-    return told
 
 
-def _content_of(turn: _Turn, definition: Definition | None) -> Attributes:
-    found = {
-        names.INPUT_MESSAGES: turn.asked,
-        names.OUTPUT_MESSAGES: turn.answer,
-        names.SYSTEM_INSTRUCTIONS: None if definition is None else instructions_of(definition),
-        names.TOOL_DEFINITIONS: None if definition is None else definitions_of(definition),
-    }
-    return {name: value for name, value in found.items() if value is not None}
+def _brief(text: str | None) -> str | None:
+    return None if text is None else brief(text)
+
+
+_PROVIDERS: Final = (
+    ("claude", "anthropic"),
+    ("gpt-", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("gemini", "gcp.gemini"),
+    ("mistral", "mistral_ai"),
+    ("deepseek", "deepseek"),
+    ("grok", "x_ai"),
+    ("command-", "cohere"),
+    ("kimi", "moonshot_ai"),
+)
+
+
+def _provider_of(model: str | None) -> str:
+    """Return the provider that makes the model, as its name tells: the log does not say who was asked."""
+    return next((provider for begin, provider in _PROVIDERS if (model or "").startswith(begin)), "_OTHER")
