@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import date, datetime, time
 from functools import lru_cache
+from itertools import islice
 from typing import Final, TypeAlias, TypeGuard
 
 import msgspec
@@ -276,7 +277,8 @@ def faults_of_value(schema: JsonObject, value: Json) -> tuple[str, ...]:
     """
     found: list[str] = []
     try:
-        _Check(schema).check(schema, value, "", found)
+        for problem in islice(_Check(schema).check(schema, value, ""), MOST_ERRORS):
+            found.append(problem)  # noqa: PERF402 - those before an error count, too
     except (_TooMuchError, RecursionError) as error:
         found.append(str(error) if isinstance(error, _TooMuchError) else _TOO_DEEP)
     return tuple(found[:MOST_ERRORS])
@@ -287,94 +289,81 @@ _TOO_DEEP = f"the answer is nested too deep: the schema leads more than {DEEPEST
 
 
 class _Check:
-    """A check of one value. Problems are appended to what is `found`, and begin with where they are."""
+    """A check of one value. It yields problems, which begin with where they are, and looks no further than is asked."""
 
     def __init__(self, whole: JsonObject) -> None:
         self._whole = whole
         self._left = MAX_WORK
         self._depth = 0
 
-    def check(self, node: Schema, value: Json, place: str, found: list[str]) -> None:
+    def check(self, node: Schema, value: Json, place: str) -> Iterator[str]:
         """Compare a part of the value with a schema."""
         self._spend(_PART)
-        if isinstance(node, bool):
-            if not node:
-                found.append(f"{_at(place)} may not be there")
-            return
-        if len(found) >= MOST_ERRORS or not is_plain_object(node):
+        if node is False:
+            yield f"{_at(place)} may not be there"
+        if not is_plain_object(node):
             return
         self._depth += 1
         if self._depth > DEEPEST:
             raise _TooMuchError(_TOO_DEEP)
-        if "$ref" in node:
-            self.check(_referred(node["$ref"], self._whole), value, place, found)
-        if not self._has_type(node, value, place, found):
+        try:
+            if "$ref" in node:
+                yield from self.check(_referred(node["$ref"], self._whole), value, place)
+            if wrong := _type_fault(node, value):
+                yield f"{_at(place)} {wrong}"
+            else:
+                yield from self._inside(node, value, place)
+        finally:
             self._depth -= 1
-            return
-        self._check_alternatives(node, value, place, found)
+
+    def _inside(self, node: Mapping[str, Json], value: Json, place: str) -> Iterator[str]:
+        yield from self._alternatives(node, value, place)
         if "enum" in node or "const" in node:
-            self._check_values(node, value, place, found)
+            yield from self._values(node, value, place)
         if isinstance(value, str):
-            self._check_text(node, value, place, found)
+            yield from self._text(node, value, place)
         elif is_plain_object(value):
-            self._check_object(node, value, place, found)
+            yield from self._object(node, value, place)
         elif _is_list(value):
-            self._check_array(node, value, place, found)
+            yield from self._array(node, value, place)
         elif _is_number(value):
-            found.extend(f"{_at(place)} {problem}" for problem in _faults_of_number(node, value))
-        self._depth -= 1
+            yield from (f"{_at(place)} {problem}" for problem in _faults_of_number(node, value))
 
-    def _has_type(self, node: Mapping[str, Json], value: Json, place: str, found: list[str]) -> bool:
-        given = node.get("type")
-        kinds = given if is_array(given) else [] if given is None else [given]
-        if not kinds or any(_is_of(kind, value) for kind in kinds):
-            return True
-        wanted = " or ".join(_TYPES.get(str(kind), str(kind)) for kind in kinds)
-        found.append(f"{_at(place)} must be {wanted}; got {_shown(value)}")
-        return False
-
-    def _check_values(self, node: Mapping[str, Json], value: Json, place: str, found: list[str]) -> None:
-        listed = node.get("enum")
-        allowed: list[Json] = [*listed] if _is_list(listed) else []
-        if "const" in node:
-            allowed = [node["const"]]
+    def _values(self, node: Mapping[str, Json], value: Json, place: str) -> Iterator[str]:
+        allowed = [node["const"]] if "const" in node else _listed(node, "enum")
         form = self._form(value)
         if all(self._form(one) != form for one in allowed):
             told = ", ".join(map(_shown, allowed[:MOST_ERRORS]))
-            found.append(f"{_at(place)} must be {'one of ' if len(allowed) > 1 else ''}{told}; got {_shown(value)}")
+            yield f"{_at(place)} must be {'one of ' if len(allowed) > 1 else ''}{told}; got {_shown(value)}"
 
-    def _check_alternatives(self, node: Mapping[str, Json], value: Json, place: str, found: list[str]) -> None:
+    def _alternatives(self, node: Mapping[str, Json], value: Json, place: str) -> Iterator[str]:
         for inner in _listed(node, "allOf"):
-            self.check(inner, value, place, found)
+            yield from self.check(inner, value, place)
         for keyword in ("anyOf", "oneOf"):
             if keyword not in node:
                 continue
-            tried = [self._tried(inner, value, place) for inner in _listed(node, keyword)]
+            tried = [self._first(inner, value, place) for inner in _listed(node, keyword)]
             fitting = tried.count(None)
             if not fitting:
-                found.append(f"{_at(place)} fits none of the alternatives: {' / '.join(filter(None, tried))}")
+                yield f"{_at(place)} fits none of the alternatives: {' / '.join(filter(None, tried))}"
             elif keyword == "oneOf" and fitting > 1:
-                found.append(f"{_at(place)} fits {fitting} of the alternatives, and may fit only one")
-        if "not" in node and self._tried(node["not"], value, place) is None:
-            found.append(f"{_at(place)} is what it may not be; got {_shown(value)}")
+                yield f"{_at(place)} fits {fitting} of the alternatives, and may fit only one"
+        if "not" in node and self._first(node["not"], value, place) is None:
+            yield f"{_at(place)} is what it may not be; got {_shown(value)}"
         if "if" in node:
-            then = "then" if self._tried(node["if"], value, place) is None else "else"
-            self.check(node.get(then, True), value, place, found)
+            then = "then" if self._first(node["if"], value, place) is None else "else"
+            yield from self.check(node.get(then, True), value, place)
 
-    def _tried(self, node: Schema, value: Json, place: str) -> str | None:
+    def _first(self, node: Schema, value: Json, place: str) -> str | None:
         """Return the first problem, None if the value fits."""
-        found: list[str] = []
-        self.check(node, value, place, found)
-        return found[0] if found else None
+        return next(self.check(node, value, place), None)
 
-    def _check_text(self, node: Mapping[str, Json], value: str, place: str, found: list[str]) -> None:
-        found.extend(
-            f"{_at(place)} has {len(value)} characters; it must have {what} {limit}"
-            for what, limit in _broken(node, "Length", len(value))
-        )
+    def _text(self, node: Mapping[str, Json], value: str, place: str) -> Iterator[str]:
+        for limit in _broken(node, "Length", len(value)):
+            yield f"{_at(place)} has {len(value)} characters; it must have {limit}"
         pattern = node.get("pattern")
         if isinstance(pattern, str) and not self._matches(pattern, value):
-            found.append(f"{_at(place)} must match the pattern {pattern!r:.200}; got {_shown(value)}")
+            yield f"{_at(place)} must match the pattern {pattern!r:.200}; got {_shown(value)}"
         kind = node.get("format")
         reads = _FORMATS.get(kind) if isinstance(kind, str) else None
         if reads is not None:
@@ -382,22 +371,19 @@ class _Check:
             try:
                 reads(value)
             except ValueError:
-                found.append(f"{_at(place)} must be a valid {kind}; got {_shown(value)}")
+                yield f"{_at(place)} must be a valid {kind}; got {_shown(value)}"
 
-    def _check_object(self, node: Mapping[str, Json], value: dict[str, Json], place: str, found: list[str]) -> None:
-        found.extend(
-            f"{_at(place)} has {len(value)} members; it must have {what} {limit}"
-            for what, limit in _broken(node, "Properties", len(value))
-        )
-        required = node.get("required")
-        needed: list[object] = [*required] if is_array(required) else []
+    def _object(self, node: Mapping[str, Json], value: dict[str, Json], place: str) -> Iterator[str]:
+        for limit in _broken(node, "Properties", len(value)):
+            yield f"{_at(place)} has {len(value)} members; it must have {limit}"
+        needed = [*_listed(node, "required")]
         for name, names in _members(node, "dependentRequired").items():
-            needed += names if name in value and is_array(names) else []
+            needed += names if name in value and _is_list(names) else []
         self._spend(len(needed))
-        found.extend(f"{_at(place)} lacks {_shown(name)}" for name in needed if name not in value)
+        yield from (f"{_at(place)} lacks {_shown(name)}" for name in needed if name not in value)
         for name, inner in _members(node, "dependentSchemas").items():
             if name in value:
-                self.check(inner, value, place, found)
+                yield from self.check(inner, value, place)
         known, patterns = _members(node, "properties"), _members(node, "patternProperties")
         others = node.get("additionalProperties", True)
         for name, one in value.items():
@@ -405,30 +391,22 @@ class _Check:
             schemas = [known[name]] if name in known else []
             schemas += [inner for pattern, inner in patterns.items() if self._matches(pattern, name)]
             for inner in schemas or [others]:
-                self.check(inner, one, path, found)
+                yield from self.check(inner, one, path)
             if "propertyNames" in node:
-                self.check(node["propertyNames"], name, f"{path} (the name)", found)
-            if len(found) >= MOST_ERRORS:
-                return
+                yield from self.check(node["propertyNames"], name, f"{path} (the name)")
 
-    def _check_array(self, node: Mapping[str, Json], value: list[Json], place: str, found: list[str]) -> None:
-        found.extend(
-            f"{_at(place)} has {len(value)} items; it must have {what} {limit}"
-            for what, limit in _broken(node, "Items", len(value))
-        )
+    def _array(self, node: Mapping[str, Json], value: list[Json], place: str) -> Iterator[str]:
+        for limit in _broken(node, "Items", len(value)):
+            yield f"{_at(place)} has {len(value)} items; it must have {limit}"
         if node.get("uniqueItems") is True and len({self._form(one) for one in value}) < len(value):
-            found.append(f"{_at(place)} has the same item twice")
+            yield f"{_at(place)} has the same item twice"
         first, rest = _listed(node, "prefixItems"), node.get("items", True)
         for index, one in enumerate(value):
-            self.check(first[index] if index < len(first) else rest, one, f"{place}[{index}]", found)
-            if len(found) >= MOST_ERRORS:
-                return
+            yield from self.check(first[index] if index < len(first) else rest, one, f"{place}[{index}]")
         if "contains" in node:
-            fitting = sum(self._tried(node["contains"], one, place) is None for one in value)
-            found.extend(
-                f"{_at(place)} has {fitting} items of a kind of which it must have {what} {limit}"
-                for what, limit in _broken({"minContains": 1, **node}, "Contains", fitting)
-            )
+            fitting = sum(self._first(node["contains"], one, place) is None for one in value)
+            for limit in _broken({"minContains": 1, **node}, "Contains", fitting):
+                yield f"{_at(place)} has {fitting} items of a kind of which it must have {limit}"
 
     def _matches(self, pattern: str, text: str) -> bool:
         try:
@@ -480,13 +458,23 @@ _WHOLE = 2.0**53
 """From here on, every float is a whole number."""
 
 
-def _broken(node: Mapping[str, Json], what: str, count: int) -> Iterator[tuple[str, float]]:
-    """Yield in which way, and of which limit, there is too little or too much."""
+def _broken(node: Mapping[str, Json], what: str, count: int) -> Iterator[str]:
+    """Yield how many there must be, if there are too few or too many."""
     least, most = node.get(f"min{what}"), node.get(f"max{what}")
     if _is_number(least) and count < least:
-        yield "at least", least
+        yield f"at least {least}"
     if _is_number(most) and count > most:
-        yield "at most", most
+        yield f"at most {most}"
+
+
+def _type_fault(node: Mapping[str, Json], value: Json) -> str:
+    """Return what the value must be, empty if it is of a type that the schema names."""
+    given = node.get("type")
+    kinds = given if _is_list(given) else [] if given is None else [given]
+    if not kinds or any(_is_of(kind, value) for kind in kinds):
+        return ""
+    wanted = " or ".join(_TYPES.get(str(kind), str(kind)) for kind in kinds)
+    return f"must be {wanted}; got {_shown(value)}"
 
 
 def _is_of(kind: object, value: Json) -> bool:
@@ -535,11 +523,7 @@ def _at(place: str) -> str:
 
 
 def _shown(value: object) -> str:
-    told = (
-        msgspec.json.encode(value).decode()
-        if not isinstance(value, str)
-        else msgspec.json.encode(value[:_SHOWN]).decode()
-    )
+    told = msgspec.json.encode(value[:_SHOWN] if isinstance(value, str) else value).decode()
     return told if len(told) <= _SHOWN else f"{told[:_SHOWN]}…"
 
 
