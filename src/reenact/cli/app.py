@@ -14,7 +14,14 @@ from typer.core import TyperGroup
 
 from reenact.cli.interrupts import cleaning_up, end_in_time, ending_on_request
 from reenact.cli.output.console import ERRORS, Console
-from reenact.cli.output.failures import UNEXPECTED, ExitCode, OutputLostError, TerminatedError, problem_of
+from reenact.cli.output.failures import (
+    UNEXPECTED,
+    ExitCode,
+    NoLogYetError,
+    OutputLostError,
+    TerminatedError,
+    problem_of,
+)
 from reenact.cli.parsing.commands import Command as Taught
 from reenact.cli.parsing.commands import (
     Group,
@@ -137,6 +144,8 @@ def main(argv: Sequence[str] | None = None) -> int:
                 command = _parser()(arguments, prog_name="reenact", standalone_mode=False)
             code = command(console) if callable(command) else command or ExitCode.SUCCESS
             console.flush()
+        except NoLogYetError:
+            return ExitCode.SUCCESS
         except BrokenPipeError:
             console.abandon()
             return ExitCode.CLOSED_PIPE

@@ -6,7 +6,7 @@ import contextlib
 import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
 
 from reenact._runtime import Runtime, codec
@@ -19,6 +19,7 @@ from reenact.cli.chat.conversation import Attending, Conversation, Decision, new
 from reenact.cli.commands.sessions import log_named, reading
 from reenact.cli.output.answers import Answer
 from reenact.cli.output.console import Console
+from reenact.cli.output.failures import NoLogYetError
 from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import check_price
 from reenact.domain.errors import InvalidInputError, ReenactError, SessionNotFoundError
@@ -81,7 +82,7 @@ class Current:
         log = () if named is None else ("--db", without_password(named))
         return shlex.join(("reenact", "--resume", self.conversation.session_id, *log))
 
-    def reading(self) -> AbstractContextManager[StoredJournal | None]:
+    def reading(self) -> AbstractContextManager[StoredJournal]:
         """Open the log for reading, beside the runtime."""
         return reading(self.options.database, self.console)
 
@@ -225,10 +226,9 @@ def definition_of(conversation: Conversation, database: str | None, console: Con
         return conversation.created
     session = conversation.runtime.sessions.get(conversation.session_id)
     if session is not None:
-        with reading(database, console) as journal:
+        with suppress(NoLogYetError), reading(database, console) as journal:
             stream, revision = ImageActor.stream(session.image_id), session.image_revision
-            rows = () if journal is None else journal.read_until(stream, revision, after=revision - 1)
-            for row in rows:
+            for row in journal.read_until(stream, revision, after=revision - 1):
                 if isinstance(row.event, ImageRegistered):
                     return row.event.definition
     raise SessionNotFoundError(conversation.session_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -18,7 +18,7 @@ from reenact._verifying import checkpoint_of, verify_log
 from reenact.cli.commands.sessions import log_to_read, progress_line, reading
 from reenact.cli.commands.what_if import Counted, lines_of, supposed_by
 from reenact.cli.output.console import Console, ListFormat
-from reenact.cli.output.failures import ExitCode
+from reenact.cli.output.failures import ExitCode, NoLogYetError
 from reenact.cli.parsing.options import (
     CheckpointOptions,
     DiffOptions,
@@ -26,7 +26,7 @@ from reenact.cli.parsing.options import (
     ShowOptions,
     VerifyOptions,
 )
-from reenact.domain.errors import ExportUnusableError, InvalidInputError, LogUnusableError, SessionNotFoundError
+from reenact.domain.errors import ExportUnusableError, InvalidInputError, LogUnusableError
 from reenact.domain.history.what_if import Otherwise
 from reenact.projections.explain.difference import difference
 from reenact.projections.explain.history_view import shown
@@ -43,8 +43,6 @@ def verify(options: VerifyOptions, console: Console) -> int:
         StorageError: it cannot be read to its end.
     """
     database = log_to_read(options.database, console)
-    if database is None:
-        return ExitCode.SUCCESS
     with progress_line(console) as progress:
         verdict = verify_log(database, checkpoint=options.checkpoint, progress=progress)
     console.show(verdict, options.output_format, *verdict.text().split("\n"))
@@ -59,8 +57,6 @@ def checkpoint(options: CheckpointOptions, console: Console) -> int:
         ConfigurationError: the file cannot be written.
     """
     database = log_to_read(options.database, console)
-    if database is None:
-        return ExitCode.SUCCESS
     with progress_line(console) as progress:
         if options.output is None:
             checkpoint_of(database, lambda line: console.write(line.decode()), progress=progress)
@@ -135,11 +131,7 @@ def _all(options: ReplayOptions, look: _Look, console: Console) -> Iterator[_Fou
         for file in files:
             yield from _of_file(file, look)
         return
-    with reading(options.database, console) as log:
-        if log is None:
-            if options.what:
-                raise SessionNotFoundError(options.what[0])
-            return
+    with suppress(NoLogYetError), reading(options.database, console, next(iter(options.what), None)) as log:
         for session_id in options.what or (None,):
             yield from ((None, one) for one in look(log, session_id=session_id))
 
@@ -210,9 +202,7 @@ def show(options: ShowOptions, console: Console) -> int:
         SessionNotFoundError: there is no such session.
         InvalidInputError: the session begins behind the position, or the log ends before it.
     """
-    with reading(options.database, console) as journal:
-        if journal is None:
-            raise SessionNotFoundError(options.session)
+    with reading(options.database, console, options.session) as journal:
         found = shown(journal, options.session, at=options.at)
         console.show(found, options.output_format, *found.text().split("\n"))
     return ExitCode.SUCCESS
@@ -233,9 +223,7 @@ def diff(options: DiffOptions, console: Console) -> int:
         InvalidInputError: a session begins behind its position, or the log ends before it.
     """
     left, right = sides_of(options.what)
-    with reading(options.database, console) as journal:
-        if journal is None:
-            raise SessionNotFoundError(left[0])
+    with reading(options.database, console, left[0]) as journal:
         found = difference(journal, *left, *right)
         console.show(found, options.output_format, *found.text().split("\n"))
     return DIFFERENT if found.changes else ExitCode.SUCCESS

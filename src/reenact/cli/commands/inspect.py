@@ -31,8 +31,6 @@ def inspect(options: InspectOptions, console: Console) -> int:
     """
     check_server(options)
     database = log_to_read(options.database, console)
-    if database is None:
-        return ExitCode.SUCCESS
     compile_templates()
     with (
         stopping() as is_asked_to_stop,

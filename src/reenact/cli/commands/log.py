@@ -47,8 +47,6 @@ def log(options: LogOptions, console: Console) -> int:
     _check(options)
     wanted = _filter(options, datetime.now(UTC))
     with reading(options.database, console) as journal:
-        if journal is None:
-            return ExitCode.SUCCESS
         if options.why is not None:
             found = why(journal, options.why)
             console.show(found, options.output_format, *found.text().split("\n"))

@@ -22,8 +22,6 @@ from reenact.projections.views.projections import Projections
 def projections(options: ProjectionsOptions, console: Console) -> int:
     """Print how the projections are; return 1 if one has stopped."""
     with reading(options.database, console) as journal:
-        if journal is None:
-            return ExitCode.SUCCESS
         location = log_named(options.database, console)
         code = ExitCode.SUCCESS
         place, views, is_run = location.url, location.projections, location.has_writer()

@@ -17,7 +17,7 @@ from reenact._location import LogLocation, location_of
 from reenact._runtime import SharedRuntime, codec
 from reenact.actors.journal.stored import StoredJournal
 from reenact.cli.output.console import Console, ListFormat
-from reenact.cli.output.failures import ExitCode
+from reenact.cli.output.failures import ExitCode, NoLogYetError
 from reenact.cli.parsing.options import BranchOptions, HandedOver, SchedulesOptions, SessionsOptions, SwitchOptions
 from reenact.cli.render.control_characters import strip_controls
 from reenact.cli.settings.environment import database_of, default_database, given
@@ -50,31 +50,24 @@ class _Listed(msgspec.Struct, frozen=True, kw_only=True):
 
 def sessions(options: SessionsOptions, console: Console) -> int:
     """Print the sessions of the log, the newest first."""
-    with reading(options.database, console) as journal:
-        if journal is None:
-            return ExitCode.SUCCESS
-        with ReadModel.of(journal) as model:
-            for session in model.sessions():
-                messages, waiting = model.messages(session.id), len(model.pending(session.id))
-                if options.output_format is ListFormat.JSON:
-                    same = {name: getattr(session, name) for name in ("id", "created_at", "container_id", "image_id")}
-                    words = first_words(messages)
-                    parent = None if session.parent is None else session.parent.session_id
-                    listed = _Listed(**same, messages=len(messages), first_words=words, waiting=waiting, parent=parent)
-                    console.write_json(listed)
-                else:
-                    console.write(f"{session_line(session, messages, waiting)}\n")
+    with reading(options.database, console) as journal, ReadModel.of(journal) as model:
+        for session in model.sessions():
+            messages, waiting = model.messages(session.id), len(model.pending(session.id))
+            if options.output_format is ListFormat.JSON:
+                same = {name: getattr(session, name) for name in ("id", "created_at", "container_id", "image_id")}
+                words = first_words(messages)
+                parent = None if session.parent is None else session.parent.session_id
+                listed = _Listed(**same, messages=len(messages), first_words=words, waiting=waiting, parent=parent)
+                console.write_json(listed)
+            else:
+                console.write(f"{session_line(session, messages, waiting)}\n")
     return ExitCode.SUCCESS
 
 
 @contextmanager
-def reading(database: str | None, console: Console) -> Generator[StoredJournal | None]:
-    """Open the log for reading; None if there is none yet where it is by default."""
-    location = log_to_read(database, console)
-    if location is None:
-        yield None
-        return
-    with location.open(codec(), read_only=True) as journal:
+def reading(database: str | None, console: Console, session: str | None = None) -> Generator[StoredJournal]:
+    """Open the log for reading, for one session if it is named; raises as `log_to_read` does."""
+    with log_to_read(database, console, session).open(codec(), read_only=True) as journal:
         yield journal
 
 
@@ -87,13 +80,18 @@ def log_named(database: str | None, console: Console) -> LogLocation:
     return location_of(database_of(database, console.environ), key_ring(console.environ))
 
 
-def log_to_read(database: str | None, console: Console) -> LogLocation | None:
-    """Return where the log is; None, having said so, if there is none yet where it is by default."""
+def log_to_read(database: str | None, console: Console, session: str | None = None) -> LogLocation:
+    """Return where the log is.
+
+    Raises:
+        NoLogYetError: there is none yet where it is by default, which has been said.
+        SessionNotFoundError: likewise, and a session in it is wanted.
+    """
     named = database or given(console.environ, "REENACT_DB")
     location = log_named(database, console)
     if named is None and not location.exists():
         console.say(f"there is no log yet; the first conversation begins one in {location.url}")
-        return None
+        raise NoLogYetError if session is None else SessionNotFoundError(session)
     return location
 
 
@@ -135,9 +133,8 @@ def branch(options: BranchOptions, console: Console) -> int:
     Raises:
         ReenactError: as `Sessions.branch` does.
     """
-    with reading(options.database, console) as log:  # where there is none, none is begun
-        if log is None:
-            raise SessionNotFoundError(options.session)
+    with reading(options.database, console, options.session):
+        pass  # where there is no log, none is begun
     with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
         session = runtime.sessions.branch(
             options.session,
@@ -157,9 +154,8 @@ def switch(options: SwitchOptions, console: Console) -> int:
     Raises:
         ReenactError: as `Sessions.switch` does.
     """
-    with reading(options.database, console) as log:
-        if log is None:
-            raise SessionNotFoundError(options.session)
+    with reading(options.database, console, options.session):
+        pass  # likewise
     with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
         if not runtime.sessions.switch(options.session, options.image, _HISTORIES[options.history]):
             console.say("calls of its last turn wait for a person; it goes over when that turn has ended")
@@ -177,13 +173,10 @@ def schedules(options: SchedulesOptions, console: Console) -> int:
         InvalidInputError: there is no such schedule, or none of its messages is to come.
         ReenactError: as `Agents.schedules` does.
     """
-    with reading(options.database, console) as log:
-        if log is None:
-            return ExitCode.SUCCESS
-        with ReadModel.of(log) as model:
-            if options.session is not None and model.session(options.session) is None:
-                raise SessionNotFoundError(options.session)
-            to_come = model.schedules(options.session)
+    with reading(options.database, console) as log, ReadModel.of(log) as model:
+        if options.session is not None and model.session(options.session) is None:
+            raise SessionNotFoundError(options.session)
+        to_come = model.schedules(options.session)
     if not options.cancel:
         for one in to_come:
             if options.output_format is ListFormat.JSON:

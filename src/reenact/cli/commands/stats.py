@@ -30,8 +30,6 @@ def stats(options: StatsOptions, console: Console) -> int:
     since, until = (None if text is None else moment(text, now) for text in (options.since, options.until))
     by = options.by or (Grouping.DAY if options.plot is not None else None)
     database = log_to_read(options.database, console)
-    if database is None:
-        return ExitCode.SUCCESS
     with Audit.open(database) as audit, progress_line(console) as progress:
         found = audit.stats(
             None if by is None else by.value,

@@ -52,8 +52,6 @@ def trace(options: TraceOptions, console: Console) -> int:
     if options.metrics and options.session is not None:
         raise typer.TyperException("--metrics are sums over all of the log; give no --session with them")
     with ExitStack() as parts, reading(options.database, console) as journal:
-        if journal is None:
-            return ExitCode.SUCCESS
         stream = None if options.session is None else stream_of(options.session)
         if stream is not None and not (is_sayable(stream) and journal.find(stream=stream, limit=1)):
             raise SessionNotFoundError(options.session or "")

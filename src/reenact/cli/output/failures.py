@@ -95,6 +95,10 @@ class ServerEndedError(ReenactError):
     code = "server_ended"
 
 
+class NoLogYetError(Exception):
+    """There is no log yet, so there is nothing to be done; a person has been told so."""
+
+
 class OutputLostError(ReenactError, OSError):
     """Standard output takes nothing more, though somebody may still read it."""
 
