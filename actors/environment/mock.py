@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import Final, TypeAlias
 from weakref import WeakSet
@@ -287,11 +288,9 @@ class MockEnvironmentFactory(_Scripted):
         UnknownScenarioError: nobody defined the scenario.
     """
 
-    def __init__(
-        self, scenario: str = "default", scenarios: Mapping[str, Script] | None = None, *, delays: bool = True
-    ) -> None:
-        super().__init__(scenario, scenarios, delays=delays)
-        self._live: WeakSet[MockEnvironment] = WeakSet()
+    @cached_property
+    def _live(self) -> WeakSet[MockEnvironment]:
+        return WeakSet()
 
     def create(self, config: EnvironmentConfig) -> MockEnvironment:
         """Return a new environment, not yet connected."""

@@ -390,19 +390,7 @@ class _Step:
             self._turn, self.is_inherited = None, False
             yield from self._changed(event.from_state)
             self._context = self._about
-        yield (
-            context,
-            heard.TurnCompleted(
-                turn_id=event.turn_id,
-                outcome=event.outcome,
-                stop_reason=event.stop_reason,
-                usage=event.usage,
-                duration=event.duration,
-                cost=event.cost,
-                stop_sequence=event.stop_sequence,
-                stop_details=event.stop_details,
-            ),
-        )
+        yield context, _like(event, heard.TurnCompleted)
 
     def _stopped(self, event: AgentStopped) -> Iterator[Announced]:
         context = self._about

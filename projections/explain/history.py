@@ -116,13 +116,14 @@ def event_of(row: Row) -> SessionEvent:
     Raises:
         LogUnusableError: it is no event of a session.
     """
-    if not _is_of_session(row.event):
+    if not is_of_session(row.event):
         message = f"event {row.version} of {row.stream!r} is a {type(row.event).__name__}, which no session has"
         raise LogUnusableError(f"{message}; verify the log")
     return row.event
 
 
-def _is_of_session(event: object) -> TypeGuard[SessionEvent]:
+def is_of_session(event: object) -> TypeGuard[SessionEvent]:
+    """Return whether it is an event that streams of sessions hold."""
     return type(event) in SESSION_EVENTS
 
 

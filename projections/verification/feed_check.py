@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import accumulate, takewhile
-from typing import Literal, Protocol, TypeAlias, TypeGuard
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -32,10 +32,10 @@ from reenact.domain.session.agent import (
     TurnStarted,
 )
 from reenact.domain.session.announce import TODAY, of_turn, version_of
-from reenact.domain.session.state import SNAPSHOT_VERSION, Session, SessionBranched, SessionEvent, evolve, taken_from
+from reenact.domain.session.state import SNAPSHOT_VERSION, Session, SessionBranched, evolve, taken_from
 from reenact.domain.stream.events import AgentStateChanged, Context, DeltasCompacted, TextDelta
 from reenact.domain.stream.feed import Entry, FeedPart, unpack_feed
-from reenact.projections.explain.history import SESSION_EVENTS, believe
+from reenact.projections.explain.history import SESSION_EVENTS, believe, is_of_session
 from reenact.projections.log import Row, stream_of
 from reenact.projections.verification.answer_check import COMPACTED, DELTAS, SAID, STARTS, StreamedAnswer
 from reenact.projections.verification.family_check import Links, Records
@@ -286,7 +286,7 @@ class Conversations:
             for row in passed.events:
                 if type(row.event) not in kinds:
                     raise in_stream(row, f"a stream of this name holds no {type(row.event).__name__}")
-            step = [row for row in passed.events if _is_of_session(row.event)]
+            step = [row for row in passed.events if is_of_session(row.event)]
             if step and step[0].version == 1:
                 state = self._beginning(step[0], stream.partition("/")[2])
             states = list(accumulate(step, _evolved, initial=state))
@@ -350,7 +350,7 @@ class Conversations:
 
 def _evolved(session: Session, row: InspectedRow) -> Session:
     try:
-        return evolve(session, row.event) if _is_of_session(row.event) else session
+        return evolve(session, row.event) if is_of_session(row.event) else session
     except Exception as error:
         raise in_stream(row, f"it does not follow from what precedes it: {error!r:.200}") from error
 
@@ -394,10 +394,6 @@ def _is_unheard(
     if answers.cursor != cursor + passed.heard:
         raise in_feed(cursor, f"the row holds {answers.cursor - cursor} cursors, not {passed.heard}")
     return is_unheard
-
-
-def _is_of_session(event: object) -> TypeGuard[SessionEvent]:
-    return type(event) in SESSION_EVENTS
 
 
 def _problem_of(snapshot: Snapshot, session: Session) -> str | None:

@@ -95,8 +95,6 @@ class DecisionMarks:
         self._first: int | None = None
         self._open: OrderedDict[str, HistoryReplay] = OrderedDict()
         self._look: _Look | None = None
-        self._same = 0
-        self._parted: dict[str, SessionMark] = {}
 
     def ask(self, session_id: str) -> None:
         """Have this session looked at before others, if it has to be."""
@@ -117,7 +115,9 @@ class DecisionMarks:
     def mark(self) -> DecisionMark:
         """Return what is known of all."""
         is_all = self._before == 0 and not (self._found or self._changed or self._look)
-        return DecisionMark(self._same, len(self._known), tuple(self._parted.values()), is_all)
+        marks = [known.mark for known in self._known.values() if known.mark is not None]
+        parted = tuple(mark for mark in marks if mark.parting is not None)
+        return DecisionMark(len(marks) - len(parted), len(self._known), parted, is_all)
 
     def changed(self, streams: Mapping[str, int]) -> None:
         """Take note of streams that have events up to these positions."""
@@ -161,7 +161,6 @@ class DecisionMarks:
     def _settle(self, look: _Look) -> None:
         found, session_id = look.replay.result(), look.session_id
         known = self._known.get(session_id) or self._take(session_id, look.replay.position)
-        self._count(session_id, known.mark, -1)
         known.mark = SessionMark(
             session_id,
             look.replay.position,
@@ -172,23 +171,12 @@ class DecisionMarks:
             found.divergence,
             datetime.now(UTC),
         )
-        self._count(session_id, known.mark, 1)
         is_open = found.divergence is None and found.events <= LONG
         known.due = 0.0 if is_open else time.monotonic() + PATIENCE * look.took
         if is_open:
             self._open[session_id] = look.replay
             if len(self._open) > OPEN:
                 self._open.popitem(last=False)
-
-    def _count(self, session_id: str, mark: SessionMark | None, by: int) -> None:
-        if mark is None:
-            return
-        if mark.parting is None:
-            self._same += by
-        elif by > 0:
-            self._parted[session_id] = mark
-        else:
-            self._parted.pop(session_id, None)
 
     def _choose(self) -> bool:
         """Begin to look at the session that is next, if one is."""
@@ -250,6 +238,5 @@ class DecisionMarks:
         """Know a session; one that was known for long is forgotten if there are too many."""
         known = self._known[session_id] = _Known(last)
         if len(self._known) > KEPT:
-            forgotten, old = self._known.popitem(last=False)
-            self._count(forgotten, old.mark, -1)
+            self._known.popitem(last=False)
         return known
