@@ -9,7 +9,6 @@ from reenact.cli.output.console import Console, ListFormat
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ForgetOptions, KeysOptions
 from reenact.cli.settings.configuration import user_name
-from reenact.domain.errors import SessionNotFoundError
 
 
 def keys(options: KeysOptions, console: Console) -> int:
@@ -37,9 +36,8 @@ def forget(options: ForgetOptions, console: Console) -> int:
         SessionNotEncryptedError: it was recorded without keys.
         SessionLockedError: another process has the session open.
     """
-    with reading(options.database, console) as log:  # where there is none, none is begun
-        if log is None:
-            raise SessionNotFoundError(options.session)
+    with reading(options.database, console, options.session):
+        pass  # where there is no log, none is begun
     with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
         forgotten = runtime.sessions.forget(
             options.session, by=options.by or user_name() or "somebody", why=options.why, family=options.family
