@@ -27,10 +27,10 @@ def test_while_tables_are_made_pages_say_how_far_and_sessions_are_there(
 ) -> None:
     may_go_on = threading.Event()
 
-    def slow(*given: object, progress: OnProgress) -> ReaderTables:
+    def slow(*given: object, progress: OnProgress, **others: object) -> ReaderTables:
         progress(Progress("read model", 40, None))
         assert may_go_on.wait(30)
-        return made(ReaderTables, *given, progress=progress)
+        return made(ReaderTables, *given, progress=progress, **others)
 
     monkeypatch.setattr(late_tables, "ReaderTables", slow)
     monkeypatch.setattr(late_tables, "PATIENCE", 0.01)
@@ -50,7 +50,7 @@ def test_while_tables_are_made_pages_say_how_far_and_sessions_are_there(
 def test_an_inspector_can_be_ended_while_tables_are_made(night_log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     is_made = threading.Event()
 
-    def endless(*_: object, progress: OnProgress) -> NoReturn:
+    def endless(*_: object, progress: OnProgress, **_others: object) -> NoReturn:
         is_made.set()
         while True:
             progress(Progress("read model", 40, None))
@@ -79,10 +79,10 @@ def test_tables_that_could_not_be_made_are_tried_again(night_log: Path, monkeypa
     monkeypatch.setattr(late_tables, "AGAIN", 0.0)
     failing = [OSError("no space left")]
 
-    def fail_once(*given: object, progress: OnProgress) -> ReaderTables:
+    def fail_once(*given: object, progress: OnProgress, **others: object) -> ReaderTables:
         if failing:
             raise failing.pop()
-        return made(ReaderTables, *given, progress=progress)
+        return made(ReaderTables, *given, progress=progress, **others)
 
     monkeypatch.setattr(late_tables, "ReaderTables", fail_once)
     with Source.open(night_log) as source, browsing(source) as browser:
