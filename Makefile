@@ -5,6 +5,7 @@
 #   make postgresql   the tests of the runtime with their logs on PostgreSQL; POSTGRESQL_BIN has another version's programs
 #   make soak         random histories, crashes and kills for 10 minutes; SOAK=60 takes an hour, SEED=7 repeats a round
 #   make check        format, lint, types, layers, dependencies, packaging; the types of clients/js, where tsc is
+#   make site         the documents as a site, in build/site; needs no network, and a warning is an error
 #   make format       write what the formatter and the linter can fix
 #   make typescript   what checks the clients in JavaScript, also docs/protocol.md's; needs npm's registry
 #   make oldest       the tests of tables with the oldest SQLAlchemy that is allowed; needs a package index once
@@ -32,7 +33,7 @@ OF_TABLES = tests/projections tests/views $(wildcard tests/*/test_projections.py
 # The longest first: two run at a time.
 CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies check-javascript
 
-.PHONY: help run test postgresql soak check format typescript oldest conformance bench clean $(CHECKS)
+.PHONY: help run test postgresql soak check site format typescript oldest conformance bench clean $(CHECKS)
 .DEFAULT_GOAL := help
 # A virtual environment that could not be completed is not taken for one.
 .DELETE_ON_ERROR:
@@ -81,6 +82,9 @@ check-javascript:
 	    echo 'clients/js is not checked without TypeScript: make typescript installs it'; fi
 check-packaging:
 	$(BIN)/python scripts/check_packaging.py
+
+site: $(VENV)/ready-to-develop
+	$(BIN)/python -m tests.docs.site build/site
 
 format: $(VENV)/ready-to-develop
 	$(BIN)/ruff check --fix-only .
