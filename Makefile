@@ -25,6 +25,7 @@ PYTHON ?=
 WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 ALL = --numprocesses $(WORKERS) --dist worksteal
 JOBS ?= 2
+LINKS := $(addprefix src/reenact/,actors domain projections inspector/static/reenact.js)
 TSC := $(VENV)/node_modules/.bin/tsc
 SOAK ?= 10
 
@@ -133,7 +134,13 @@ $(BIN)/python:
 	echo 'python3 and python is one. Install it (Debian, Ubuntu: apt install python3-venv) and call make again.' >&2; \
 	exit 1
 
-$(VENV)/ready-to-run: pyproject.toml constraints.txt | $(BIN)/python
+# An sdist holds each file once; the checkout has links to them, which tests and editable installs need.
+src/reenact/actors src/reenact/domain src/reenact/projections:
+	@ln -s ../../$(notdir $@) $@
+src/reenact/inspector/static/reenact.js:
+	@ln -s ../../../../clients/js/reenact.js $@
+
+$(VENV)/ready-to-run: pyproject.toml constraints.txt | $(LINKS) $(BIN)/python
 	@echo 'Installing Reenact and what it runs on' >&2
 	@$(PIP) install --constraint constraints.txt hatchling
 	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[claude,cli]'
