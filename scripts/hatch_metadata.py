@@ -16,7 +16,8 @@ class MetadataHook(MetadataHookInterface):
 
     def update(self, metadata: dict[str, object]) -> None:
         """Set the README and the URLs."""
-        repository = str(self.config["repository"]).rstrip("/")
+        set_to = self.config["repository"]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType] - untyped
+        repository = str(set_to).rstrip("/")  # pyright: ignore[reportUnknownArgumentType] - likewise
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         if repository:
             text = absolute(text, self.root, repository, f"v{metadata['version']}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import enum
 import functools
 import importlib
 import inspect
 import re
 import textwrap
+import types
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -80,16 +82,19 @@ def page(module: str) -> str:
 def written(name: str, value: object) -> str:
     """Return the name with what has to be given to what it names, or with what it is."""
     if isinstance(value, type):
-        base = f"  # {value.__base__.__name__}" if issubclass(value, Exception) and value.__base__ else ""
-        return f"{name}{_constructor(value)}{base}"
+        head = f"{name}{_constructor(value)}"
+        bases = ", ".join(base.__name__ for base in value.__bases__)
+        return f"{head}  # {bases}" if issubclass(value, Exception) else head
     if inspect.isroutine(value):
         return f"{name}{_shown(inspect.signature(value))}"
-    kinds = [getattr(one, "__name__", str(one)) for one in typing.get_args(value)]
-    return f"{name} = {' | '.join(kinds)}" if kinds else f"{name}: {type(value).__name__}"
+    kinds = [_text(one) for one in _alternatives(value)]
+    return f"{name} = {' | '.join(kinds)}" if typing.get_args(value) else f"{name}: {type(value).__name__}"
 
 
 def members(kind: type) -> list[Member]:
     """Return the public members of a class and of its bases that are ours; what is called comes last."""
+    if enum.Enum in kind.__mro__:
+        return [Member(name, name, "", called=False) for name in vars(kind) if name.isupper()]
     found: dict[str, Member] = {}
     for owner in _ours(kind):
         said, annotations = _below_fields(owner), inspect.get_annotations(owner)
@@ -121,13 +126,11 @@ def _ours(kind: type) -> Iterator[type]:
 
 
 def _member(kind: type, name: str, value: object) -> Member | None:
-    read = value.fget if isinstance(value, property) else None
-    if isinstance(value, functools.cached_property):
-        read = value.func
-    if read is not None:
+    read: object = getattr(value, "fget", None) or getattr(value, "func", None)
+    if type(value) in (property, functools.cached_property) and inspect.isfunction(read):
         returned = inspect.signature(read).return_annotation
         return Member(name, f"{name}: {_text(returned)}", inspect.getdoc(read) or "", called=False)
-    given = value.__func__ if isinstance(value, classmethod | staticmethod) else value
+    given: object = getattr(value, "__func__", value)
     if not inspect.isfunction(given):
         return None
     signature = inspect.signature(given)
@@ -156,12 +159,23 @@ def _entry(name: str, value: object, before: str) -> str:
     return "\n".join(parts)
 
 
+def _alternatives(value: object) -> Iterator[object]:
+    """Yield what a value may be, if it is a union: the same on every Python."""
+    if typing.get_origin(value) in (typing.Union, types.UnionType):
+        for one in typing.get_args(value):
+            yield from _alternatives(one)
+    else:
+        yield value
+
+
 def _is_given(member: Member, head: str) -> bool:
     """Return whether a field is one of the constructor's parameters, which are told already."""
     return not member.called and re.search(rf"[(, ]{member.name}: ", head) is not None
 
 
 def _constructor(kind: type) -> str:
+    if enum.Enum in kind.__mro__:
+        return ""
     try:
         signature = inspect.signature(kind)
     except (TypeError, ValueError):  # a protocol, or a class whose `__new__` is in C

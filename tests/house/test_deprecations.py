@@ -29,7 +29,7 @@ __getattr__, __dir__ = lazy_names(
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A package with a deprecated name."""
     (tmp_path / "renaming.py").write_text(PACKAGE)
-    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     yield "renaming"
     sys.modules.pop("renaming", None)
 
