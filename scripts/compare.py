@@ -1,0 +1,170 @@
+"""Run the programs of docs/coming-from.md, each on its own system, and measure them. It needs a package index.
+
+    python scripts/compare.py [--rounds 5] [--write] [SYSTEM ...]
+
+Each system has a virtual environment below ~/.cache/reenact-compare, or $COMPARE_VENVS. What a program prints must be
+what the page says. `--write` puts the table into docs/comparisons.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "coming-from.md"
+TABLE = ROOT / "docs" / "comparisons.md"
+BEGIN, END = "<!-- compare -->\n", "<!-- /compare -->\n"
+EXPECTED = "waits: refund 40\npaid back 40\n"
+VENVS = Path(os.environ.get("COMPARE_VENVS") or Path.home() / ".cache" / "reenact-compare")
+PACKAGES = {
+    "Reenact": (str(ROOT),),
+    "LangGraph": ("langgraph", "langgraph-checkpoint-sqlite"),
+    "DBOS": ("dbos",),
+    "Temporal": ("temporalio",),
+    "pydantic-ai": ("pydantic-ai-slim",),
+    "OpenHands": ("openhands-sdk",),
+}
+NEEDS = {"Temporal": "TEMPORAL_ADDRESS"}
+"""Systems that need a server, and the variable that says where it is."""
+QUIET = {"OPENHANDS_SUPPRESS_BANNER": "1", "LITELLM_LOCAL_MODEL_COST_MAP": "True", "LOG_LEVEL": "ERROR"}
+
+
+class DiffersError(Exception):
+    """A program did not print what the page says."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a system takes."""
+
+    system: str
+    version: str
+    lines: int
+    distributions: int
+    megabytes: float
+    seconds: float
+
+    def row(self) -> str:
+        """Return a row of the table."""
+        return (
+            f"| {self.system} {self.version} | {self.lines} | {self.distributions} | {self.megabytes:.0f} MB "
+            f"| {self.seconds:.2f} s |"
+        )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Return 0 if each program that could be run has printed what the page says."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=f"some of {', '.join(PACKAGES)}")
+    parser.add_argument("--rounds", type=int, default=5, help="how often each program is run")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/comparisons.md")
+    given = parser.parse_args(arguments)
+    measured: list[Measured] = []
+    failed = False
+    for system in given.systems or PACKAGES:
+        if NEEDS.get(system, "PATH") not in os.environ:
+            print(f"{system} needs a server, and {NEEDS[system]} does not say where it is", file=sys.stderr)
+            continue
+        try:
+            measured.append(measure(system, given.rounds))
+        except (DiffersError, subprocess.CalledProcessError) as error:
+            print(f"{system}: {error}", file=sys.stderr)
+            failed = True
+        else:
+            print(measured[-1].row(), flush=True)
+    if given.write:
+        before, _, rest = TABLE.read_text(encoding="utf-8").partition(BEGIN)
+        TABLE.write_text(f"{before}{BEGIN}{table(measured)}{END}{rest.partition(END)[2]}", encoding="utf-8")
+    return 1 if failed else 0
+
+
+def table(measured: Sequence[Measured]) -> str:
+    """Return the table, and where it was measured."""
+    head = "| system | lines | packages | installed | the program, from start to end |\n|---|---:|---:|---:|---:|\n"
+    rows = "".join(f"{one.row()}\n" for one in measured)
+    where = f"Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores"
+    return f"\n{head}{rows}\n{where}; the median of several runs.\n\n"
+
+
+def programs() -> dict[str, str]:
+    """Return the first program of each chapter of the page."""
+    chapters = re.split(r"^## (.+)$", PAGE.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    found: dict[str, str] = {}
+    for title, text in zip(chapters[1::2], chapters[2::2], strict=True):
+        if block := re.search(r"^```python3?\n(.*?)^```$", text, re.MULTILINE | re.DOTALL):
+            found[title] = block[1]
+    return found
+
+
+def measure(system: str, rounds: int) -> Measured:
+    """Install a system, run its program, and return what that took.
+
+    Raises:
+        DiffersError: it printed something else than the page says.
+        subprocess.CalledProcessError: it could not be installed.
+    """
+    program = programs()[system]
+    python = installed(system)
+    seconds = [run(system, python, program) for _ in range(rounds)]
+    packages = python.parent.parent / "lib"
+    distributions = list(packages.glob("python*/site-packages/*.dist-info"))
+    size = sum(path.stat().st_size for path in packages.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    name = re.split(r"[^\w-]", Path(PACKAGES[system][0]).name)[0] if system != "Reenact" else "reenact"
+    version = next(_version(path, name) for path in distributions if _version(path, name))
+    lines = sum(1 for line in program.splitlines() if line.strip())
+    return Measured(system, version, lines, len(distributions) - 1, size / 1e6, statistics.median(seconds))
+
+
+def installed(system: str) -> Path:
+    """Return the Python of the system's virtual environment, which is made if there is none."""
+    venv = VENVS / system.lower()
+    python = venv / "bin" / "python"
+    if not (venv / "complete").exists():
+        shutil.rmtree(venv, ignore_errors=True)
+        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+        pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, "install", *PACKAGES[system]], check=True)
+        (venv / "complete").touch()
+    return python
+
+
+def run(system: str, python: Path, program: str) -> float:
+    """Run the program in a directory of its own and return how long it took."""
+    with tempfile.TemporaryDirectory(prefix="reenact-compare-") as directory:
+        (Path(directory) / "program.py").write_text(program, encoding="utf-8")
+        began = time.perf_counter()
+        ran = subprocess.run(
+            [str(python), "program.py"],
+            cwd=directory,
+            env=os.environ | QUIET,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        took = time.perf_counter() - began
+    if ran.stdout != EXPECTED:
+        raise DiffersError(f"the program of {system} printed {ran.stdout!r}\n{ran.stderr[-2000:]}")
+    return took
+
+
+def _version(path: Path, name: str) -> str:
+    """Return the version of a distribution, if it is the one of this name."""
+    found, _, version = path.name.removesuffix(".dist-info").partition("-")
+    return version if found.lower().replace("_", "-") == name else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())
