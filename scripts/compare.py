@@ -1,6 +1,6 @@
 """Run the programs of docs/coming-from.md, each on its own system, and measure them. It needs a package index.
 
-    python scripts/compare.py [--rounds 5] [--write] [SYSTEM ...]
+    python scripts/compare.py [--rounds 5] [--python python3.13] [--write] [SYSTEM ...]
 
 Each system has a virtual environment below ~/.cache/reenact-compare, or $COMPARE_VENVS. What a program prints must be
 what the page says. `--write` puts the table into docs/comparisons.md.
@@ -69,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("systems", nargs="*", metavar="SYSTEM", help=f"some of {', '.join(PACKAGES)}")
     parser.add_argument("--rounds", type=int, default=5, help="how often each program is run")
+    parser.add_argument("--python", default=sys.executable, help="what virtual environments are made of")
     parser.add_argument("--write", action="store_true", help="put the table into docs/comparisons.md")
     given = parser.parse_args(arguments)
     measured: list[Measured] = []
@@ -78,7 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{system} needs a server, and {NEEDS[system]} does not say where it is", file=sys.stderr)
             continue
         try:
-            measured.append(measure(system, given.rounds))
+            measured.append(measure(system, given.rounds, given.python))
         except (DiffersError, subprocess.CalledProcessError) as error:
             print(f"{system}: {error}", file=sys.stderr)
             failed = True
@@ -86,15 +87,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(measured[-1].row(), flush=True)
     if given.write:
         before, _, rest = TABLE.read_text(encoding="utf-8").partition(BEGIN)
-        TABLE.write_text(f"{before}{BEGIN}{table(measured)}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        TABLE.write_text(
+            f"{before}{BEGIN}{table(measured, given.python)}{END}{rest.partition(END)[2]}", encoding="utf-8"
+        )
     return 1 if failed else 0
 
 
-def table(measured: Sequence[Measured]) -> str:
+def table(measured: Sequence[Measured], interpreter: str) -> str:
     """Return the table, and where it was measured."""
+    python = subprocess.run([interpreter, "--version"], check=True, capture_output=True, text=True).stdout.strip()
     head = "| system | lines | packages | installed | the program, from start to end |\n|---|---:|---:|---:|---:|\n"
     rows = "".join(f"{one.row()}\n" for one in measured)
-    where = f"Python {platform.python_version()}, {platform.system()}, {os.cpu_count()} cores"
+    where = f"{python}, {platform.system()}, {os.cpu_count()} cores"
     return f"\n{head}{rows}\n{where}; the median of several runs.\n\n"
 
 
@@ -108,7 +112,7 @@ def programs() -> dict[str, str]:
     return found
 
 
-def measure(system: str, rounds: int) -> Measured:
+def measure(system: str, rounds: int, interpreter: str) -> Measured:
     """Install a system, run its program, and return what that took.
 
     Raises:
@@ -116,7 +120,7 @@ def measure(system: str, rounds: int) -> Measured:
         subprocess.CalledProcessError: it could not be installed.
     """
     program = programs()[system]
-    python = installed(system)
+    python = installed(system, interpreter)
     seconds = [run(system, python, program) for _ in range(rounds)]
     packages = python.parent.parent / "lib"
     distributions = list(packages.glob("python*/site-packages/*.dist-info"))
@@ -127,13 +131,13 @@ def measure(system: str, rounds: int) -> Measured:
     return Measured(system, version, lines, len(distributions) - 1, size / 1e6, statistics.median(seconds))
 
 
-def installed(system: str) -> Path:
+def installed(system: str, interpreter: str) -> Path:
     """Return the Python of the system's virtual environment, which is made if there is none."""
     venv = VENVS / system.lower()
     python = venv / "bin" / "python"
     if not (venv / "complete").exists():
         shutil.rmtree(venv, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
+        subprocess.run([interpreter, "-m", "venv", str(venv)], check=True)
         pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
         subprocess.run([*pip, "install", *PACKAGES[system]], check=True)
         (venv / "complete").touch()
