@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         try:
             measured.append(measure(system, given.rounds, given.python))
-        except (DiffersError, subprocess.CalledProcessError) as error:
+        except (DiffersError, subprocess.SubprocessError) as error:
             print(f"{system}: {error}", file=sys.stderr)
             failed = True
         else:
@@ -117,7 +117,7 @@ def measure(system: str, rounds: int, interpreter: str) -> Measured:
 
     Raises:
         DiffersError: it printed something else than the page says.
-        subprocess.CalledProcessError: it could not be installed.
+        subprocess.SubprocessError: it could not be installed, or does not end.
     """
     program = programs()[system]
     python = installed(system, interpreter)

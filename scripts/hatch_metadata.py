@@ -20,7 +20,7 @@ class MetadataHook(MetadataHookInterface):
         repository = str(set_to).rstrip("/")  # pyright: ignore[reportUnknownArgumentType] - likewise
         text = (Path(self.root) / "README.md").read_text(encoding="utf-8")
         if repository:
-            text = absolute(text, self.root, repository, f"v{metadata['version']}")
+            text = absolute(text, repository, f"v{metadata['version']}")
             metadata["urls"] = {
                 "Source": repository,
                 "Documentation": f"{repository}/blob/v{metadata['version']}/docs/index.md",
@@ -30,12 +30,11 @@ class MetadataHook(MetadataHookInterface):
         metadata["readme"] = {"content-type": "text/markdown", "text": text}
 
 
-def absolute(text: str, root: str, repository: str, tag: str) -> str:
+def absolute(text: str, repository: str, tag: str) -> str:
     """Return the text with links into the repository, as it was when the tag was set."""
 
     def there(found: re.Match[str]) -> str:
-        target = Path(root) / found[1]
-        kind = "raw" if target.suffix in PICTURES else "tree" if target.is_dir() else "blob"
-        return f"{repository}/{kind}/{tag}/{found[1].rstrip('/')}{found[2]}"
+        kind = "raw" if found[1].endswith(PICTURES) else "blob"
+        return f"{repository}/{kind}/{tag}/{found[1]}{found[2]}"
 
     return _LINK.sub(there, text)

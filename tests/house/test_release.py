@@ -62,7 +62,6 @@ def test_the_page_of_a_release_has_links_that_hold_everywhere(checkout: Path) ->
     assert re.findall(r"\]\((?!https://|#)[^)]*\)", page) == []
     assert f"({REPOSITORY}/blob/v0.1.0/docs/asking.md)" in page
     assert f"({REPOSITORY}/raw/v0.1.0/docs/chat.svg)" in page
-    assert f"({REPOSITORY}/tree/v0.1.0/examples)" in page
     assert f"({REPOSITORY}/blob/v0.1.0/docs/people.md#in-scripts)" in page
     assert f"Source, {REPOSITORY}" in metadata.get_all("Project-URL", [])
 

@@ -47,6 +47,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "statistics",
         "tracing",
         "export",
+        "encryption",
         "several-machines",
         "projections",
         "eventsourcing",
