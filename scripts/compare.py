@@ -12,6 +12,7 @@ import argparse
 import os
 import platform
 import re
+import resource
 import shutil
 import statistics
 import subprocess
@@ -54,13 +55,14 @@ class Measured:
     lines: int
     distributions: int
     megabytes: float
-    seconds: float
+    cpu: float
+    wall: float
 
     def row(self) -> str:
         """Return a row of the table."""
         return (
             f"| {self.system} {self.version} | {self.lines} | {self.distributions} | {self.megabytes:.0f} MB "
-            f"| {self.seconds:.2f} s |"
+            f"| {self.cpu:.2f} s | {self.wall:.1f} s |"
         )
 
 
@@ -72,34 +74,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--python", default=sys.executable, help="what virtual environments are made of")
     parser.add_argument("--write", action="store_true", help="put the table into docs/comparisons.md")
     given = parser.parse_args(arguments)
-    measured: list[Measured] = []
-    failed = False
+    chosen: list[str] = []
     for system in given.systems or PACKAGES:
-        if NEEDS.get(system, "PATH") not in os.environ:
-            print(f"{system} needs a server, and {NEEDS[system]} does not say where it is", file=sys.stderr)
-            continue
-        try:
-            measured.append(measure(system, given.rounds, given.python))
-        except (DiffersError, subprocess.SubprocessError) as error:
-            print(f"{system}: {error}", file=sys.stderr)
-            failed = True
+        if NEEDS.get(system, "PATH") in os.environ:
+            chosen.append(system)
         else:
-            print(measured[-1].row(), flush=True)
+            print(f"{system} needs a server, and {NEEDS[system]} does not say where it is", file=sys.stderr)
+    try:
+        measured = measure(chosen, given.rounds, given.python)
+    except (DiffersError, subprocess.SubprocessError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(table(measured, given.python))
     if given.write:
         before, _, rest = TABLE.read_text(encoding="utf-8").partition(BEGIN)
         TABLE.write_text(
             f"{before}{BEGIN}{table(measured, given.python)}{END}{rest.partition(END)[2]}", encoding="utf-8"
         )
-    return 1 if failed else 0
+    return 0
 
 
 def table(measured: Sequence[Measured], interpreter: str) -> str:
     """Return the table, and where it was measured."""
     python = subprocess.run([interpreter, "--version"], check=True, capture_output=True, text=True).stdout.strip()
-    head = "| system | lines | packages | installed | the program, from start to end |\n|---|---:|---:|---:|---:|\n"
+    head = "| system | lines | packages | installed | processor | start to end |\n|---|---:|---:|---:|---:|---:|\n"
     rows = "".join(f"{one.row()}\n" for one in measured)
     where = f"{python}, {platform.system()}, {os.cpu_count()} cores"
-    return f"\n{head}{rows}\n{where}; the median of several runs.\n\n"
+    return f"\n{head}{rows}\n{where}; medians of runs that take turns.\n\n"
 
 
 def programs() -> dict[str, str]:
@@ -112,23 +113,34 @@ def programs() -> dict[str, str]:
     return found
 
 
-def measure(system: str, rounds: int, interpreter: str) -> Measured:
-    """Install a system, run its program, and return what that took.
+def measure(systems: Sequence[str], rounds: int, interpreter: str) -> list[Measured]:
+    """Install the systems, run their programs in turns, and return what that took.
 
     Raises:
-        DiffersError: it printed something else than the page says.
-        subprocess.SubprocessError: it could not be installed, or does not end.
+        DiffersError: one printed something else than the page says.
+        subprocess.SubprocessError: one could not be installed, or does not end.
     """
-    program = programs()[system]
-    python = installed(system, interpreter)
-    seconds = [run(system, python, program) for _ in range(rounds)]
+    pythons = {system: installed(system, interpreter) for system in systems}
+    text = programs()
+    took: dict[str, list[tuple[float, float]]] = {system: [] for system in systems}
+    for number in range(rounds + 1):
+        for system, python in pythons.items():
+            used = run(system, python, text[system])
+            if number:  # the first one compiles what it imports
+                took[system].append(used)
+    return [described(system, pythons[system], text[system], took[system]) for system in systems]
+
+
+def described(system: str, python: Path, program: str, took: Sequence[tuple[float, float]]) -> Measured:
+    """Return what there is to say of a system."""
     packages = python.parent.parent / "lib"
     distributions = list(packages.glob("python*/site-packages/*.dist-info"))
     size = sum(path.stat().st_size for path in packages.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    name = re.split(r"[^\w-]", Path(PACKAGES[system][0]).name)[0] if system != "Reenact" else "reenact"
-    version = next(_version(path, name) for path in distributions if _version(path, name))
+    name = "reenact" if system == "Reenact" else PACKAGES[system][0]
+    version = next(version for path in distributions if (version := _version(path, name)))
     lines = sum(1 for line in program.splitlines() if line.strip())
-    return Measured(system, version, lines, len(distributions) - 1, size / 1e6, statistics.median(seconds))
+    cpu, wall = (statistics.median(one) for one in zip(*took, strict=True))
+    return Measured(system, version, lines, len(distributions) - 1, size / 1e6, cpu, wall)
 
 
 def installed(system: str, interpreter: str) -> Path:
@@ -144,11 +156,11 @@ def installed(system: str, interpreter: str) -> Path:
     return python
 
 
-def run(system: str, python: Path, program: str) -> float:
-    """Run the program in a directory of its own and return how long it took."""
+def run(system: str, python: Path, program: str) -> tuple[float, float]:
+    """Run the program in a directory of its own; return how long processors worked on it, and how long it took."""
     with tempfile.TemporaryDirectory(prefix="reenact-compare-") as directory:
         (Path(directory) / "program.py").write_text(program, encoding="utf-8")
-        began = time.perf_counter()
+        before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
         ran = subprocess.run(
             [str(python), "program.py"],
             cwd=directory,
@@ -158,10 +170,10 @@ def run(system: str, python: Path, program: str) -> float:
             timeout=300,
             check=False,
         )
-        took = time.perf_counter() - began
+        after, wall = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter() - began
     if ran.stdout != EXPECTED:
         raise DiffersError(f"the program of {system} printed {ran.stdout!r}\n{ran.stderr[-2000:]}")
-    return took
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, wall
 
 
 def _version(path: Path, name: str) -> str:
