@@ -64,6 +64,7 @@ def test_it_fits_into_a_narrow_window() -> None:
 def test_it_can_be_interrupted() -> None:
     with game() as program:
         program.wait_for("Which number?")
+        program.wait_idle(0.5)  # it has asked, and is about to listen
         program.send_key(SpecialKey.CTRL_C)
         program.wait_for("Goodbye.")
         print("Ctrl+C: it says goodbye,", program.wait_for_exit())

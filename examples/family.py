@@ -59,8 +59,10 @@ if __name__ == "__main__":
         runtime.images.register(Image(id="researcher", system_prompt="You find out.", tools=(read,)))
         finds_out = agent_tool("researcher", description="Finds out what is asked.", budget=Budget(steps=3))
         answer = runtime.ask("Write about what animals eat.", image=Image(id="editor", tools=(finds_out,)))
+        questions: dict[str, int] = {}
         print("the editor says:", answer.text.partition(";")[0])
-        for child in reversed(runtime.sessions.list(parent=answer.session_id)):
-            question = next(iter(runtime.sessions.messages(child.id))).text
-            print(question, "The model was asked", asked(runtime, child.id), "times")
+        for child in runtime.sessions.list(parent=answer.session_id):
+            questions[next(iter(runtime.sessions.messages(child.id))).text] = asked(runtime, child.id)
+        for question, times in sorted(questions.items()):
+            print(question, "The model was asked", times, "times")
         print("the editor's own was asked", asked(runtime, answer.session_id), "times")
