@@ -5,11 +5,13 @@
 #   make postgresql   the tests of the runtime with their logs on PostgreSQL; POSTGRESQL_BIN has another version's programs
 #   make soak         random histories, crashes and kills for 10 minutes; SOAK=60 takes an hour, SEED=7 repeats a round
 #   make check        format, lint, types, layers, dependencies, packaging; the types of clients/js, where tsc is
+#   make site         the documents as a site, in build/site; needs no network, and a warning is an error
 #   make format       write what the formatter and the linter can fix
 #   make typescript   what checks the clients in JavaScript, also docs/protocol.md's; needs npm's registry
 #   make oldest       the tests of tables with the oldest SQLAlchemy that is allowed; needs a package index once
 #   make conformance  pykka's own tests with our actors; needs a package index each time, to take them from
 #   make bench        speed, as ratios to what else could be used; ARGS=--quick is passed on
+#   make dist         what is released, in dist; refuses while pyproject.toml does not name the repository
 #   make clean        remove everything made here, the virtual environment too
 
 VENV := .venv
@@ -17,10 +19,13 @@ BIN := $(VENV)/bin
 # No notices of newer versions: constraints.txt says which ones are meant.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
+# The Python to make the virtual environment of, if it is not to be chosen.
+PYTHON ?=
 # One more than there are processors: a good part of the tests waits for programs and connections.
 WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 ALL = --numprocesses $(WORKERS) --dist worksteal
 JOBS ?= 2
+LINKS := $(addprefix src/reenact/,actors domain projections inspector/static/reenact.js)
 TSC := $(VENV)/node_modules/.bin/tsc
 SOAK ?= 10
 
@@ -30,9 +35,10 @@ ON_POSTGRESQL = tests/features tests/runtime tests/crashes tests/server tests/cl
 OF_TABLES = tests/projections tests/views $(wildcard tests/*/test_projections.py)
 
 # The longest first: two run at a time.
-CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies check-javascript
+CHECKS := check-pyright check-mypy check-packaging check-lint check-format check-layers check-dependencies \
+	check-javascript check-workflows
 
-.PHONY: help run test postgresql soak check format typescript oldest conformance bench clean $(CHECKS)
+.PHONY: help run test postgresql soak check site dist format typescript oldest conformance bench clean $(CHECKS)
 .DEFAULT_GOAL := help
 # A virtual environment that could not be completed is not taken for one.
 .DELETE_ON_ERROR:
@@ -79,8 +85,17 @@ check-dependencies:
 check-javascript:
 	@if [ -x $(TSC) ]; then echo $(TSC) --project clients/js && $(TSC) --project clients/js; else \
 	    echo 'clients/js is not checked without TypeScript: make typescript installs it'; fi
+# The sdist has no .github.
+check-workflows:
+	$(if $(wildcard .github),$(BIN)/zizmor --offline --no-progress --quiet .github)
 check-packaging:
 	$(BIN)/python scripts/check_packaging.py
+
+site: $(VENV)/ready-to-develop
+	$(BIN)/python -m tests.docs.site build/site
+
+dist: $(VENV)/ready-to-develop
+	$(BIN)/python scripts/release.py $(if $(TAG),--tag '$(TAG)')
 
 format: $(VENV)/ready-to-develop
 	$(BIN)/ruff check --fix-only .
@@ -109,17 +124,23 @@ clean:
 # Hatchling stands in it and builds without isolation, so that every version comes from constraints.txt.
 
 $(BIN)/python:
-	@set -e; for python in python3.13 python3.12 python3.11 python3 python; do \
+	@set -e; for python in $(PYTHON) python3.13 python3.12 python3.11 python3.14 python3 python; do \
 	    if "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
 	        echo "Setting up $(VENV) with $$("$$python" --version)" >&2; \
 	        exec "$$python" -m venv --clear $(VENV); \
 	    fi; \
 	done; \
-	echo 'Reenact needs Python 3.11 or newer with its venv module, and none of python3.13, python3.12, python3.11,' >&2; \
+	echo 'Reenact needs Python 3.11 or newer with its venv module, and none of python3.11 to python3.14,' >&2; \
 	echo 'python3 and python is one. Install it (Debian, Ubuntu: apt install python3-venv) and call make again.' >&2; \
 	exit 1
 
-$(VENV)/ready-to-run: pyproject.toml constraints.txt | $(BIN)/python
+# An sdist holds each file once; the checkout has links to them, which tests and editable installs need.
+src/reenact/actors src/reenact/domain src/reenact/projections:
+	@ln -s ../../$(notdir $@) $@
+src/reenact/inspector/static/reenact.js:
+	@ln -s ../../../../clients/js/reenact.js $@
+
+$(VENV)/ready-to-run: pyproject.toml constraints.txt | $(LINKS) $(BIN)/python
 	@echo 'Installing Reenact and what it runs on' >&2
 	@$(PIP) install --constraint constraints.txt hatchling
 	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[claude,cli]'

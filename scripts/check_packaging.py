@@ -1,4 +1,4 @@
-"""Build the package in every way that it can be built, and prove that each gives the same, complete wheel."""
+"""Build the package in every way that it can be built, and prove that each gives the same bytes, and all of them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 CORE = ("actors", "domain", "projections")
+IN_THE_SOURCE = ("bench", "clients", "docs", "examples", "features", "scripts", "tests")
 CLIENT = Path("clients/js/reenact.js")
 LINKS = (*(Path("src/reenact") / name for name in CORE), Path("src/reenact/inspector/static/reenact.js"))
 
@@ -46,6 +47,9 @@ def _same_wheel_from_everywhere(work: Path) -> Path:
     (unpacked,) = (work / "unpacked").iterdir()
     _nothing_through_a_link(unpacked)
     through_sdist = _build(unpacked, work / "through-sdist", "--wheel")
+    _with_tests_and_documents(unpacked)
+    _same_bytes("the sdist", sdist, _build(ROOT, work / "sdist-again", "--sdist"))
+    _same_bytes("the wheel", direct, _build(ROOT, work / "direct-again", "--wheel"))
 
     unlinked = _copy_without_links(work / "unlinked")
     without_links = _build(unlinked, work / "without-links", "--wheel")
@@ -55,6 +59,18 @@ def _same_wheel_from_everywhere(work: Path) -> Path:
         listed = "\n".join(f"  {digest}  {path.parent.name}" for path, digest in digests.items())
         raise PackagingError(f"the wheel depends on where it is built:\n{listed}")
     return direct
+
+
+def _same_bytes(what: str, first: Path, again: Path) -> None:
+    if first.read_bytes() != again.read_bytes():
+        raise PackagingError(f"{what} that is built again has other bytes")
+
+
+def _with_tests_and_documents(unpacked: Path) -> None:
+    """See that whoever has the source can test it and read about it."""
+    wanted = {path.relative_to(ROOT) for name in IN_THE_SOURCE for path in (ROOT / name).rglob("*") if _is_source(path)}
+    if missing := sorted(str(path) for path in wanted if not (unpacked / path).is_file()):
+        raise PackagingError(f"the sdist lacks {len(missing)} files of the checkout: {', '.join(missing[:10])}")
 
 
 def _build(source: Path, target: Path, kind: str) -> Path:
@@ -70,9 +86,10 @@ def _copy_without_links(target: Path) -> Path:
         shutil.copytree(ROOT / name, target / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     (target / CLIENT).parent.mkdir(parents=True)
     shutil.copy2(ROOT / CLIENT, target / CLIENT)
-    for path in ROOT.iterdir():
+    (target / "scripts").mkdir()
+    for path in (*ROOT.iterdir(), *(ROOT / "scripts").iterdir()):
         if path.is_file():
-            shutil.copy2(path, target)
+            shutil.copy2(path, target / path.relative_to(ROOT))
     for link in LINKS:
         (target / link).unlink()
     return target
@@ -101,8 +118,9 @@ def _complete_and_nothing_else(wheel: Path) -> None:
         raise PackagingError(f"the wheel is not the source: missing {missing}, unexpected {unexpected}")
     if "reenact/py.typed" not in shipped:
         raise PackagingError("py.typed is missing: type checkers would not see our types")
-    if not any(name.endswith(".dist-info/licenses/LICENSE") for name in names):
-        raise PackagingError("the license is missing")
+    for part in ("licenses/LICENSE", "sboms/reenact.cdx.json"):
+        if not any(name.endswith(f".dist-info/{part}") for name in names):
+            raise PackagingError(f"{part} is missing in the metadata")
 
 
 def _source_files() -> set[str]:

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from reenact.actors.journal.faults import fault, translated
 from reenact.actors.journal.pool import ReadPool
@@ -45,7 +46,9 @@ def connect_to_read(path: str) -> sqlite3.Connection:
         OSError: it cannot be read.
         sqlite3.Error: it cannot be opened.
     """
-    uri = Path(path).as_uri()
+    uri = (
+        f"file:{quote(os.fsencode(path))}"  # `as_uri` loads urllib.request, and with it http.client, since Python 3.14
+    )
     try:
         return _open_to_read(f"{uri}?mode=ro")
     except sqlite3.OperationalError:

@@ -57,6 +57,7 @@ class _Unchangeable:
 
 
 def _refuse(value: object, *_args: object, **_named: object) -> NoReturn:
+    """Refuse: it cannot be changed. A copy, `dict(value)` or `list(value)`, can."""
     kind = type(value)
     plain = "dict" if issubclass(kind, dict) else "list"
     raise TypeError(f"a {kind.__name__} cannot be changed; copy it into a {plain} first")

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
+
+if sys.platform == "win32":
+    raise ImportError(
+        "Reenact does not run on Windows: its logs are locked with fcntl, which Windows lacks. "
+        "Use the Windows Subsystem for Linux, or a server elsewhere (docs/supported.md)."
+    )
 
 from reenact._lazy import lazy_names
 from reenact.domain.errors import (

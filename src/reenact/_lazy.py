@@ -4,15 +4,40 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 
-def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package: for each module of `modules`, which names it has."""
+class Deprecated(NamedTuple):
+    """A name that goes: the one to use instead, since which version that is said, and which version is without it."""
+
+    instead: str
+    since: str
+    until: str
+
+    def warning(self, name: str, instead: str) -> str:
+        """Return the sentence that whoever uses the name is told."""
+        return f"{name} is deprecated since {self.since} and goes in {self.until}: use {instead}"
+
+
+def lazy_names(
+    package: str, modules: Mapping[str, str], deprecated: Mapping[str, Deprecated] | None = None
+) -> tuple[Callable[[str], object], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package: for each module of `modules`, which names it has.
+
+    A deprecated name is that of the package which is to be used instead, and warns.
+    """
     modules_of = {name: module for module, names in modules.items() for name in names.split()}
+    old = deprecated or {}
     loaded = vars(sys.modules[package])
 
     def get(name: str) -> object:
+        if name in old:
+            instead = old[name].instead
+            said = old[name].warning(f"{package}.{name}", f"{package}.{instead}")
+            warnings.warn(said, DeprecationWarning, stacklevel=2)
+            return getattr(sys.modules[package], instead)
         if name not in modules_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value: object = getattr(importlib.import_module(modules_of[name]), name)

@@ -20,6 +20,8 @@ MODULES = {
     "reenact.loop": "the loop, step by step",
     "reenact.audit": "the log as evidence",
     "reenact.server": "serving a runtime",
+    "reenact.inspector": "pages that show a log",
+    "reenact.tracing": "turns as spans of OpenTelemetry",
     "reenact.testing": "mocks, and tests of actors",
     "reenact.terminal": "tests of programs at a terminal",
 }
@@ -58,7 +60,7 @@ def _intro(what: str) -> str:
 
 def _table(module: str) -> str:
     rows = (
-        f"| `{name}{_given(value)}` | {_what(name, value)} |\n"
+        f"| `{name}{_given(value)}` | {what_of(name, value)} |\n"
         for name, value in public(importlib.import_module(module))
     )
     return "| name | |\n|---|---|\n" + "".join(rows)
@@ -88,7 +90,7 @@ def _is_required(field: dataclasses.Field[object]) -> bool:
     return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
-def _what(name: str, value: object) -> str:
+def what_of(name: str, value: object) -> str:
     if name in VALUES:
         return VALUES[name]
     if not (isinstance(value, type) or inspect.isfunction(value)):

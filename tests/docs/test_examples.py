@@ -14,7 +14,7 @@ from tests.docs.test_readme import run
 from tests.started.programs import Programs
 
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-LONGEST = 119
+LONGEST = 160
 """Lines."""
 
 
@@ -36,6 +36,14 @@ def test_an_example_prints_what_it_says(example: Path, programs: Programs, tmp_p
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.name)
 def test_an_example_is_short(example: Path) -> None:
     assert len(example.read_text(encoding="utf-8").splitlines()) <= LONGEST
+
+
+def test_the_documents_name_every_example() -> None:
+    page = (ROOT / "docs" / "examples.md").read_text(encoding="utf-8")
+
+    assert [
+        path.name for path in (ROOT / "examples").iterdir() if path.is_file() and f"/{path.name})" not in page
+    ] == []
 
 
 def promised(example: Path) -> str:

@@ -74,18 +74,23 @@ class AssertionMatcher:
         raise error
 
     def exact_match(self, actual: str, expected: str) -> AssertionResult:
+        """Compare a text with what it must be."""
         return _judged(actual, AssertionOptions(type="exact", expected=expected))
 
     def contains_match(self, actual: str, expected: str) -> AssertionResult:
+        """Look for a text in another."""
         return _judged(actual, AssertionOptions(type="contains", expected=expected))
 
     def regex_match(self, actual: str, pattern: str | re.Pattern[str]) -> AssertionResult:
+        """Look for what a regular expression matches."""
         return _judged(actual, AssertionOptions(type="regex", expected=pattern))
 
     def json_match(self, actual: str, expected: object) -> AssertionResult:
+        """Compare the value that a text holds as JSON."""
         return _judged(actual, AssertionOptions(type="json", expected=expected))
 
     def json_schema_match(self, actual: str, schema: object) -> AssertionResult:
+        """Judge the value that a text holds as JSON by a JSON Schema."""
         return _judged(actual, AssertionOptions(type="jsonSchema", expected=schema))
 
 

@@ -1,0 +1,1 @@
+"""The documents as a site. `python -m tests.docs.site DIRECTORY` builds it, from the same pages."""
