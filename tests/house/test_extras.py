@@ -23,6 +23,7 @@ MODULES_OF_EXTRAS = {
     "cli,inspect": ("reenact.cli.commands.inspect",),
     "cli,server": ("reenact.cli.serve",),
     "client": ("reenact.client", "reenact._remote"),
+    "encryption": ("reenact.actors.journal.aes",),
     "inspect": ("reenact.inspector",),
     "mcp": ("reenact.actors.environment.tools.mcp",),
     "openai": (),
@@ -61,6 +62,7 @@ NEEDS = {
         Runtime.open("agents.db", llm=LLMConfig(api_key="sk-ant-x"))
     """,
     "client": "from reenact import Runtime; Runtime.connect('http://localhost:1')",
+    "encryption": "from reenact import KeyRing; KeyRing.generate('ring.keys')",
     "inspect": "from reenact.inspector import Inspector",
     "mcp": "from reenact import MCPServer, Toolbox; Toolbox([MCPServer.stdio('files', 'files')])",
     "openai": "from reenact import OpenAIProvider; OpenAIProvider('http://localhost:1')",
