@@ -11,7 +11,7 @@ from reenact import Runtime, Subscription
 from reenact.events import Envelope
 from reenact.server import Server
 from reenact.testing import wait_until
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
 from tests.logs import copy_log, log_at
 from tests.reliability.serving import tapped
 from tests.reliability.tap import Tap, TapFactory, chunks

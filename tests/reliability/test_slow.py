@@ -6,7 +6,7 @@ from pathlib import Path
 
 from reenact import Runtime
 from reenact.server import Server
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
 from tests.logs import log_at
 from tests.reliability.serving import tapped
 from tests.reliability.tap import Tap
