@@ -122,7 +122,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("no_cover")
 
 
-LONGEST = ("tests/typing/", "tests/nodes/test_conversations.py", "tests/deploy/test_rolling.py")
+LONGEST = ("tests/nodes/test_conversations.py", "tests/deploy/test_rolling.py")
 """Where one test takes a processor for long: begun first, it does not go on alone when all else is done."""
 
 
