@@ -19,7 +19,7 @@ import pytest
 
 from tests.examples import load_profile
 from tests.journal.server import DATABASE, Server, running_server
-from tests.started.programs import Programs, starting_programs
+from tests.started.programs import Programs, end_shared_programs, shared_programs
 
 if TYPE_CHECKING:
     from reenact.testing import CrashTest
@@ -112,6 +112,11 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
     yield
 
 
+def pytest_sessionfinish() -> None:
+    """End the process that the programs of this one were forks of."""
+    end_shared_programs()
+
+
 REPEATING = ("tests/crashes/", "tests/properties/", "tests/reliability/")
 """Where tests do, at each point of a crash and in any order, what others do once: it is those that cover the code."""
 
@@ -175,10 +180,9 @@ def crashes() -> Iterator[CrashTest]:
 
 
 @pytest.fixture(scope="session")
-def programs() -> Iterator[Programs]:
+def programs() -> Programs:
     """What starts programs quickly."""
-    with starting_programs() as programs:
-        yield programs
+    return shared_programs()
 
 
 @pytest.fixture(scope="session")

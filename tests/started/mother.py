@@ -105,6 +105,10 @@ def become(order: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.clear()
     os.environ.update(order["env"])
     sys.argv[:] = order["argv"]
+    sys.path[:0] = [
+        path for path in order["env"].get("PYTHONPATH", "").split(os.pathsep) if path not in ("", *sys.path)
+    ]
+    sys.path[:0] = [order["cwd"]] * order["finds_beside"]
     prepare(order["before"])
     code = run(is_file=order["is_file"])
     gc.collect()  # what it has left open is told of
@@ -117,7 +121,6 @@ def run(*, is_file: bool) -> int:
         if is_file:
             sys.warnoptions[:] = ["error"]
             warnings.simplefilter("error")
-            sys.path.insert(0, str(Path.cwd()))
             runpy.run_path(sys.argv[0], run_name="__main__")
         else:
             runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,10 +26,15 @@ SLOW = (
     "anthropic",
     "anyio._backends._asyncio",
     "httpcore2",
+    "psycopg",
     "reenact.actors.environment.claude.environment",
+    "reenact.actors.sharding.node",
     "reenact.cli.chat.chat",
     "reenact.cli.extensions.extended",
     "reenact.cli.chat.talk",
+    "reenact.cli.serve",
+    "reenact.client.runtime",
+    "reenact.server.serving",
     "reenact.testing",
     "ruamel.yaml",
     "truststore",
@@ -130,6 +136,10 @@ class Programs:
             closed = [number for number, one in enumerate(standard) if one is None]
             return self._start(["reenact", *arguments], env, cwd, given, closed=closed, before=before)
 
+    def module(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, standard: Sequence[int]) -> Started:
+        """Start the module of this name with these arguments, which talks through these descriptors."""
+        return self._start(list(argv), env, cwd, list(standard), finds_beside=True)
+
     def _run(
         self, argv: list[str], env: Mapping[str, str], cwd: Path, timeout: float, *, is_file: bool
     ) -> subprocess.CompletedProcess[str]:
@@ -150,6 +160,7 @@ class Programs:
         standard: list[int],
         *,
         is_file: bool = False,
+        finds_beside: bool = False,
         closed: Sequence[int] = (),
         before: Sequence[str] = (),
     ) -> Started:
@@ -158,6 +169,7 @@ class Programs:
             "env": dict(env),
             "cwd": str(cwd),
             "is_file": is_file,
+            "finds_beside": is_file or finds_beside,
             "closed": closed,
             "before": before,
         }
@@ -189,3 +201,18 @@ def starting_programs() -> Generator[Programs]:
                 yield Programs(ours)
             finally:
                 ours.shutdown(socket.SHUT_RDWR)
+
+
+@cache
+def shared_programs() -> Programs:
+    """Return what starts programs in this process, started when it is first asked for."""
+    return _SHARED.enter_context(starting_programs())
+
+
+def end_shared_programs() -> None:
+    """End what starts programs in this process, if it was started."""
+    _SHARED.close()
+    shared_programs.cache_clear()
+
+
+_SHARED = ExitStack()
