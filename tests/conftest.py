@@ -19,7 +19,7 @@ import pytest
 
 from tests.examples import load_profile
 from tests.journal.server import DATABASE, Server, running_server
-from tests.started.programs import Programs, end_shared_programs, shared_programs
+from tests.started.programs import WHERE, Programs, shared_programs, starting_programs
 
 if TYPE_CHECKING:
     from reenact.testing import CrashTest
@@ -100,21 +100,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
-    """Start the server that all workers have their logs on, before there are workers; they inherit where it is."""
+    """Start what all workers use before there are workers, which inherit where it is.
+
+    That is the process that programs are forks of, and the server that logs are on.
+    """
+    running = ExitStack()
+    session.config.add_cleanup(running.close)
+    if WHERE not in os.environ:
+        running.enter_context(starting_programs())
     where = session.config.getoption("log")
     if where == "postgresql" and DATABASE not in os.environ:
-        running = ExitStack()
-        session.config.add_cleanup(running.close)
         runtime = Path(running.enter_context(tempfile.TemporaryDirectory()))
         where = running.enter_context(running_server(runtime)).url
     if where not in ("sqlite", "postgresql"):
         os.environ[DATABASE] = str(where)
     yield
-
-
-def pytest_sessionfinish() -> None:
-    """End the process that the programs of this one were forks of."""
-    end_shared_programs()
 
 
 REPEATING = ("tests/crashes/", "tests/properties/", "tests/reliability/")

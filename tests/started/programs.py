@@ -11,10 +11,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import reenact
 
@@ -26,21 +27,31 @@ SLOW = (
     "anthropic",
     "anyio._backends._asyncio",
     "httpcore2",
+    "mcp",
+    "openai",
     "psycopg",
+    "pyghostty",
     "reenact.actors.environment.claude.environment",
+    "reenact.actors.environment.openai.provider",
+    "reenact.actors.environment.tools.mcp.session",
     "reenact.actors.sharding.node",
+    "reenact.audit",
     "reenact.cli.chat.chat",
     "reenact.cli.extensions.extended",
     "reenact.cli.chat.talk",
     "reenact.cli.serve",
     "reenact.client.runtime",
+    "reenact.inspector",
     "reenact.server.serving",
     "reenact.testing",
+    "reenact.tracing.collector",
     "ruamel.yaml",
     "truststore",
 )
 """What takes the longest to import, and does nothing else."""
 INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+WHERE = "TESTS_PROGRAMS"
+"""The variable with the address of the process that starts them, while there is one."""
 PATIENCE = 60.0
 
 
@@ -183,16 +194,27 @@ class Programs:
 
 @contextmanager
 def starting_programs() -> Generator[Programs]:
-    """Start the process that starts them; it is gone at the end, also if we are killed."""
+    """Start the process that starts them; it is gone at the end, also if we are killed.
+
+    In the block, other processes find it by a variable of the environment.
+    """
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environ = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    with closing(ours):
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
+        closing(ours),
+        mock.patch.dict(os.environ, {WHERE: f"{directory}/programs"}),
+    ):
+        listener.bind(os.environ[WHERE])
+        listener.listen()
+        descriptors = its.fileno(), listener.fileno()
         process = subprocess.Popen(
-            [sys.executable, "-P", str(MOTHER), str(its.fileno()), *SLOW],
+            [sys.executable, "-P", str(MOTHER), *map(str, descriptors), *SLOW],
             env={**environ, "PYTHONPATH": str(Path(reenact.__file__).parent.parent)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            pass_fds=[its.fileno()],
+            pass_fds=descriptors,
             start_new_session=True,
         )
         with process:
@@ -205,14 +227,7 @@ def starting_programs() -> Generator[Programs]:
 
 @cache
 def shared_programs() -> Programs:
-    """Return what starts programs in this process, started when it is first asked for."""
-    return _SHARED.enter_context(starting_programs())
-
-
-def end_shared_programs() -> None:
-    """End what starts programs in this process, if it was started."""
-    _SHARED.close()
-    shared_programs.cache_clear()
-
-
-_SHARED = ExitStack()
+    """Return what starts programs for all processes of this run of tests."""
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    link.connect(os.environ[WHERE])
+    return Programs(link)

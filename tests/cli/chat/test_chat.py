@@ -416,7 +416,7 @@ def test_a_path_is_a_question_and_two_slashes_send_one(chat: Chat, run: Run) -> 
 
 
 AN_AGENT_THAT_IS_GONE_ONCE = """
-from reenact.actors.facades import Agents
+from reenact.actors.api.facades import Agents
 receive = Agents.receive
 def once(self, agent_id, message):
     Agents.receive = receive
