@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,13 @@ LEAVE_TIME = 60.0
 MEMORY = Path("/dev/shm")  # noqa: S108 - a directory in it, for its owner
 ROOM = 2 * 1024**3
 """Bytes that have to be free in memory for what the tests write; a run has some hundred millions of them at a time."""
+
+
+YOUNGEST = 5_000
+"""Objects that are made before the garbage collector looks for garbage among them: few of a test's are any."""
+GENERATION = 200
+"""Tests whose objects stay if they are still there when the last of them is over."""
+_FINISHED = count(1)
 
 
 def _write_to_memory() -> None:
@@ -84,6 +92,14 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
+        gc.set_threshold(YOUNGEST)
+        gc.freeze()
+
+
+def pytest_runtest_logfinish() -> None:
+    """Keep it off what tests leave for the rest of the run, too: their reports, what was imported, what caches hold."""
+    if next(_FINISHED) % GENERATION == 0:
+        gc.collect()
         gc.freeze()
 
 
