@@ -124,14 +124,13 @@ class Chromium:
     def tab(self) -> Tab:
         """Return a page that knows nothing of those before: it is the same one, for to open one takes much longer."""
 
-        def open_page() -> Page:
-            page = self._browser.new_context(locale="en-GB", timezone_id="UTC", viewport=SIZE).new_page()
-            page.set_default_timeout(PATIENCE * 1000)
-            return page
+        def open_page() -> Tab:
+            if self._page is None:
+                self._page = self._browser.new_context(locale="en-GB", timezone_id="UTC", viewport=SIZE).new_page()
+                self._page.set_default_timeout(PATIENCE * 1000)
+            return Tab(self, self._page)
 
-        if self._page is None:
-            self._page = self.do(open_page)
-        return Tab(self, self._page)
+        return self.do(open_page)
 
 
 @contextlib.contextmanager

@@ -133,6 +133,12 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
     yield
 
 
+def pytest_unconfigure() -> None:
+    """Leave the process that programs are forks of, if there were any."""
+    if shared_programs.cache_info().currsize:
+        shared_programs().close()
+
+
 REPEATING = ("tests/crashes/", "tests/properties/", "tests/reliability/")
 """Where tests do, at each point of a crash and in any order, what others do once: it is those that cover the code."""
 

@@ -106,6 +106,10 @@ class Programs:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
 
+    def close(self) -> None:
+        """Start none any more; those that run go on."""
+        self._link.close()
+
     def at_terminal(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Started:
         """Start the command, whose name is the first of these, at a terminal: a `Spawner`."""
         assert argv[0] == "reenact", "programs of other kinds are not started here"
