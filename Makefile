@@ -75,7 +75,7 @@ check-lint:
 	$(BIN)/ruff check .
 check-mypy:
 	$(BIN)/mypy
-	$(BIN)/mypy --config-file pyproject.toml examples/*.py
+	$(BIN)/mypy --config-file pyproject.toml examples/*.py tests/typing/programs/*.py
 check-pyright:
 	$(BIN)/pyright --project pyproject.toml --pythonpath $(BIN)/python
 check-layers:

@@ -1,8 +1,8 @@
 """Runs what takes long, again and again, until the time is over or something fails: each round with a new seed.
 
 First a process is killed at every point of a crash there is, every damage is done to a log, and hosts are run by Ray
-where that is installed; then come random histories, crashes, kills and connections. What a round has drawn is drawn
-again with its seed; how threads take turns is not.
+where that is installed; then come random histories, crashes, kills and connections, and new examples of every property.
+What a round has drawn is drawn again with its seed; how threads take turns is not.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ RANDOM = (
     "tests/clients_js/test_servers.py",
     "tests/crashes/test_random.py",
     "tests/crashes/test_sharing.py",
-    "tests/domain/test_family_machine.py",
-    "tests/domain/test_loop_machine.py",
-    "tests/domain/test_session_machine.py",
+    "tests/domain/session/test_family_machine.py",
+    "tests/domain/session/test_loop_machine.py",
+    "tests/domain/session/test_session_machine.py",
     "tests/environment/openai/test_requests.py",
     "tests/environment/openai/test_switching.py",
     "tests/feed/test_hammer.py",
@@ -48,6 +48,7 @@ RANDOM = (
     "tests/views/test_killed.py",
     "tests/views/test_machine.py",
 )
+PROPERTIES = ("tests", "-m", "hypothesis", *(f"--ignore={path}" for path in RANDOM))
 LONGEST = 3600
 """Seconds that one test may take before it counts as hanging."""
 
@@ -64,10 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.seed is None and not given.tests and not passes(EVERY_POINT, given.workers, "thorough", 0):
         print("\nEvery crash and every damage: failed; HYPOTHESIS_PROFILE=thorough make test ARGS='TEST' repeats one")
         return 1
+    rounds = [given.tests] if given.tests else [RANDOM, PROPERTIES]
     for number in range(1, sys.maxsize):
         seed = secrets.randbelow(2**32) if given.seed is None else given.seed
         print(f"\nRound {number}: seed {seed}", flush=True)
-        if not passes(given.tests or RANDOM, given.workers, "soak", seed):
+        if not all(passes(tests, given.workers, "soak", seed) for tests in rounds):
             print(f"\nRound {number} failed; make soak SEED={seed} ARGS='TEST' repeats a test of it")
             return 1
         minutes = (time.monotonic() - began) / 60

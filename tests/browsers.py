@@ -1,4 +1,4 @@
-"""Chromium for tests: one browser in a test run, a fresh page for each test, and nothing that leaves the machine."""
+"""Chromium for tests: one browser in a test run, a page as if it were new for each test; nothing leaves the machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,16 @@ from importlib.resources import files
 from typing import TypeVar
 from urllib.parse import urlsplit
 
-from playwright.sync_api import Browser, Page, Request, WebSocket, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Error,
+    Page,
+    Request,
+    ViewportSize,
+    WebSocket,
+    sync_playwright,
+)
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 """The system's Chromium. Playwright downloads one otherwise, which no test may."""
@@ -21,8 +30,10 @@ OURS = ("127.0.0.1", "localhost", "[::1]")
 ARGUMENTS = (
     f"--host-resolver-rules=MAP * ~NOTFOUND, {', '.join(f'EXCLUDE {name}' for name in OURS)}",
     "--disable-gpu",
+    "--in-process-gpu",
     "--force-prefers-reduced-motion",
 )
+SIZE: ViewportSize = {"width": 1280, "height": 720}
 PATIENCE = 30.0
 """Seconds that the browser may take for what it is told."""
 _VIOLATIONS = """async () => (await axe.run()).violations.map(
@@ -44,8 +55,8 @@ class Tab:
         """What the page has written to its console, and the exceptions that it did not catch."""
         self.requested: list[str] = []
         """The address of everything that it has asked for, WebSockets too."""
-        page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: self.said.append(f"exception: {error}"))
+        page.on("console", self._has_said)
+        page.on("pageerror", self._has_raised)
         page.on("request", self._has_asked)
         page.on("websocket", self._has_asked)
 
@@ -61,10 +72,29 @@ class Tab:
         return found
 
     def close(self) -> None:
-        """Close the page, and with it what it keeps; fail if it has asked somebody elsewhere for something."""
-        self(lambda page: page.context.close())
+        """Leave the page, and with it what it keeps; fail if it has asked somebody elsewhere for something."""
+        self._chromium.do(self._leave)
         elsewhere = [url for url in self.requested if not _is_here(url)]
         assert not elsewhere, f"the page has sent requests elsewhere: {elsewhere}"
+
+    def _leave(self) -> None:
+        page = self._page
+        page.evaluate("location.protocol.startsWith('http') && localStorage.clear()")
+        page.goto("about:blank")
+        page.context.clear_cookies()
+        page.context.clear_permissions()
+        page.emulate_media(color_scheme="light")
+        page.set_viewport_size(SIZE)
+        page.remove_listener("console", self._has_said)
+        page.remove_listener("pageerror", self._has_raised)
+        page.remove_listener("request", self._has_asked)
+        page.remove_listener("websocket", self._has_asked)
+
+    def _has_said(self, message: ConsoleMessage) -> None:
+        self.said.append(f"{message.type}: {message.text}")
+
+    def _has_raised(self, error: Error) -> None:
+        self.said.append(f"exception: {error}")
 
     def _has_asked(self, asked: Request | WebSocket) -> None:
         self.requested.append(asked.url)
@@ -76,6 +106,7 @@ class Chromium:
     def __init__(self, browser: Browser, orders: queue.SimpleQueue[Callable[[], None] | None]) -> None:
         self._browser = browser
         self._orders = orders
+        self._page: Page | None = None
 
     def do(self, work: Callable[[], T]) -> T:
         """Return what the work returns, which is done on the browser's thread."""
@@ -91,12 +122,13 @@ class Chromium:
         return done.result()
 
     def tab(self) -> Tab:
-        """Open a page that shares nothing with others."""
+        """Return a page that knows nothing of those before: it is the same one, for to open one takes much longer."""
 
         def open_page() -> Tab:
-            page = self._browser.new_context(locale="en-GB", timezone_id="UTC").new_page()
-            page.set_default_timeout(PATIENCE * 1000)
-            return Tab(self, page)
+            if self._page is None:
+                self._page = self._browser.new_context(locale="en-GB", timezone_id="UTC", viewport=SIZE).new_page()
+                self._page.set_default_timeout(PATIENCE * 1000)
+            return Tab(self, self._page)
 
         return self.do(open_page)
 

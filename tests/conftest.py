@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ import pytest
 
 from tests.examples import load_profile
 from tests.journal.server import DATABASE, Server, running_server
-from tests.started.programs import Programs, starting_programs
+from tests.started.programs import WHERE, Programs, shared_programs, starting_programs
 
 if TYPE_CHECKING:
     from reenact.testing import CrashTest
@@ -31,6 +32,13 @@ LEAVE_TIME = 60.0
 MEMORY = Path("/dev/shm")  # noqa: S108 - a directory in it, for its owner
 ROOM = 2 * 1024**3
 """Bytes that have to be free in memory for what the tests write; a run has some hundred millions of them at a time."""
+
+
+YOUNGEST = 5_000
+"""Objects that are made before the garbage collector looks for garbage among them: few of a test's are any."""
+GENERATION = 200
+"""Tests whose objects stay if they are still there when the last of them is over."""
+_FINISHED = count(1)
 
 
 def _write_to_memory() -> None:
@@ -84,6 +92,14 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
+        gc.set_threshold(YOUNGEST)
+        gc.freeze()
+
+
+def pytest_runtest_logfinish() -> None:
+    """Keep it off what tests leave for the rest of the run, too: their reports, what was imported, what caches hold."""
+    if next(_FINISHED) % GENERATION == 0:
+        gc.collect()
         gc.freeze()
 
 
@@ -100,16 +116,27 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
-    """Start the server that all workers have their logs on, before there are workers; they inherit where it is."""
+    """Start what all workers use before there are workers, which inherit where it is.
+
+    That is the process that programs are forks of, and the server that logs are on.
+    """
+    running = ExitStack()
+    session.config.add_cleanup(running.close)
+    if WHERE not in os.environ:
+        running.enter_context(starting_programs())
     where = session.config.getoption("log")
     if where == "postgresql" and DATABASE not in os.environ:
-        running = ExitStack()
-        session.config.add_cleanup(running.close)
         runtime = Path(running.enter_context(tempfile.TemporaryDirectory()))
         where = running.enter_context(running_server(runtime)).url
     if where not in ("sqlite", "postgresql"):
         os.environ[DATABASE] = str(where)
     yield
+
+
+def pytest_unconfigure() -> None:
+    """Leave the process that programs are forks of, if there were any."""
+    if shared_programs.cache_info().currsize:
+        shared_programs().close()
 
 
 REPEATING = ("tests/crashes/", "tests/properties/", "tests/reliability/")
@@ -122,7 +149,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("no_cover")
 
 
-LONGEST = ("tests/typing/", "tests/nodes/test_conversations.py", "tests/deploy/test_rolling.py")
+LONGEST = ("tests/nodes/test_conversations.py", "tests/deploy/test_rolling.py")
 """Where one test takes a processor for long: begun first, it does not go on alone when all else is done."""
 
 
@@ -175,10 +202,9 @@ def crashes() -> Iterator[CrashTest]:
 
 
 @pytest.fixture(scope="session")
-def programs() -> Iterator[Programs]:
+def programs() -> Programs:
     """What starts programs quickly."""
-    with starting_programs() as programs:
-        yield programs
+    return shared_programs()
 
 
 @pytest.fixture(scope="session")

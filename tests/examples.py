@@ -7,12 +7,14 @@ import random
 from collections.abc import Sequence
 from typing import Final, TypeVar
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 T = TypeVar("T")
 ALL: Final = 60
 """Examples of a property that says no number of its own, in the profile `ci`."""
-SOME: Final = ALL // 3
+SOME: Final = ALL // 5
+"""Likewise in the profile `quick`, which is for seeing soon whether a change is right."""
 
 settings.register_profile(
     "ci",
@@ -43,13 +45,23 @@ def load_profile() -> None:
 
 
 def examples(count: int) -> int:
-    """Return how many examples of so many to try: all of them, or in the profile `quick` every third."""
-    return count if settings().max_examples >= ALL else max(1, count // (ALL // SOME))
+    """Return how many examples of so many to try: all of them, or in the profile `quick` every fifth."""
+    return count if tries_all() else max(1, count // (ALL // SOME))
 
 
 def some(cases: Sequence[T]) -> Sequence[T]:
     """Return all of them, or in the profile `quick` every fourth, and the last."""
-    return cases if settings().max_examples >= ALL else [*cases[:-1:4], *cases[-1:]]
+    return cases if tries_all() else [*cases[:-1:4], *cases[-1:]]
+
+
+def takes_long() -> pytest.MarkDecorator:
+    """Mark what is left out in the profile `quick`: others say in less time what it says of much."""
+    return pytest.mark.skipif(not tries_all(), reason="it takes long: `make soak` and `make test COVER=1` run it")
+
+
+def tries_all() -> bool:
+    """Return whether there is time for everything."""
+    return settings().max_examples >= ALL
 
 
 def chance_of(name: str) -> random.Random:

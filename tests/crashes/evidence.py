@@ -18,7 +18,7 @@ from reenact.events import DeltasCompacted
 from reenact.testing import CrashReport
 from tests.crashes.workloads import as_json, sessions_in, settle
 from tests.crashes.world import IDEMPOTENT, Effect, World
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
 from tests.logs import read_log
 from tests.runtime.witness import Ears, check, check_rows, fold, heard_of, journal_of, plain
 

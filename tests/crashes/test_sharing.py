@@ -16,7 +16,7 @@ from reenact._runtime import SharedRuntime
 from reenact.testing import CrashReport, CrashTest
 from tests.crashes.sharing import share
 from tests.crashes.world import World
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
 from tests.examples import chance_of
 from tests.runtime.witness import check, heard_of, journal_of
 

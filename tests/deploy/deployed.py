@@ -8,11 +8,10 @@ import re
 import shlex
 import signal
 import socket
-import subprocess
-import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import httpx2
@@ -22,11 +21,12 @@ from reenact._yaml import read_yaml
 from reenact.testing import wait_until
 from tests.docs.pages import ROOT
 from tests.jsons import array_at, at, object_at
+from tests.started.forked import Forked
+from tests.started.programs import INHERITED
 
 FOLDER = ROOT / "docs" / "deploy"
 TOKEN = "a-token-of-these-tests"  # noqa: S105 - it opens nothing else
 PATIENCE = 60.0
-_INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 
 
 def manifests() -> dict[str, dict[str, Any]]:
@@ -105,19 +105,11 @@ class Node:
         changed |= {"postgresql://…": environ["REENACT_DB"], "tokens": changes["/etc/reenact/tokens"]}
         self._words = [changed.get(word, word) for word in words]
         self._environ = environ
-        self._process: subprocess.Popen[str] | None = None
+        self._process: Forked | None = None
 
     def start(self) -> None:
         """Start it, and return when it is ready."""
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "reenact", *self._words],
-            env=self._environ,
-            cwd=self._environ["HOME"],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self._process = Forked(["reenact", *self._words], self._environ, Path(self._environ["HOME"]), stderr=PIPE)
         wait_until(self.is_ready, PATIENCE, "the node to be ready")
 
     def is_ready(self) -> bool:
@@ -135,7 +127,7 @@ class Node:
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         _, logged = self._process.communicate(timeout=PATIENCE)
-        return self._process.returncode, logged
+        return self._process.wait(), logged
 
     def kill(self) -> None:
         if self._process is not None:
@@ -150,7 +142,7 @@ def nodes(commands: Sequence[Sequence[str]], log: str, directory: Path) -> Gener
     tokens.write_text(f"{TOKEN}\n")
     tokens.chmod(0o600)
     files = {"/etc/reenact/tokens": str(tokens), "%d/tokens": str(tokens)}
-    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     path = str(Path(reenact.__file__).parent.parent)
     environ = {**inherited, "HOME": str(directory), "PYTHONPATH": path, "REENACT_DB": log, "ANTHROPIC_API_KEY": ""}
     with ExitStack() as stack:

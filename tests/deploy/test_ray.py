@@ -22,12 +22,16 @@ from reenact.client.runtime import RemoteRuntime
 from reenact.testing import wait_until
 from tests.deploy.asking import Asking
 from tests.docs.pages import DATABASE, ROOT, blocks
+from tests.examples import takes_long
 from tests.journal.server import Server
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("ray") is None,
-    reason="Ray is not installed; .venv/bin/pip install -c constraints.txt '.[ray]' does that",
-)
+pytestmark = [
+    takes_long(),
+    pytest.mark.skipif(
+        importlib.util.find_spec("ray") is None,
+        reason="Ray is not installed; .venv/bin/pip install -c constraints.txt '.[ray]' does that",
+    ),
+]
 PATIENCE = 120.0
 """Seconds for what Ray does: it starts processes that each import much."""
 CLUSTER = Path(__file__).with_name("ray_cluster.py")

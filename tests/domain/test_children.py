@@ -31,8 +31,8 @@ from reenact.domain.session.state import LIMITS, SessionBranched, SessionCreated
 from reenact.domain.session.turns import COST_LIMIT, MAX_STEPS, REPEATED
 from reenact.domain.shards import shard_of
 from reenact.domain.stream import events as heard
-from tests.domain.announced import announced
-from tests.domain.examples import CREATED, IDLE_SESSION, accepted, session
+from tests.domain.session.announced import announced
+from tests.domain.session.examples import CREATED, IDLE_SESSION, accepted, session
 from tests.jsons import array_at
 
 CALL: Final = ToolUseBlock("c1", "researcher", {"prompt": "Why?"})

@@ -17,7 +17,7 @@ from reenact.domain.session.agent import MessageAccepted, SoFar, TurnCompleted, 
 from reenact.domain.session.state import BranchPoint
 from reenact.projections.explain.history import moment_of
 from reenact.projections.explain.history_view import Shown, shown
-from tests.domain.history import Fact, spent
+from tests.domain.session.history import Fact, spent
 from tests.examples import examples
 from tests.projections import naive
 from tests.projections.audited import AuditedList, events_of, played

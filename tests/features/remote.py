@@ -10,7 +10,7 @@ from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription as Subscription
 from reenact.server import Server
 from reenact.testing import wait_until
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
 from tests.logs import copy_log, log_at
 from tests.reliability.proxy import Proxy
 from tests.reliability.tap import Tap, TapFactory

@@ -33,7 +33,7 @@ from reenact.domain.session.agent import (
 from reenact.domain.session.announce import TODAY, Announced, announce, needed
 from reenact.domain.session.state import Session, SessionForgotten, evolve
 from reenact.domain.stream.events import Context, EventData
-from tests.domain.examples import CREATED, accepted
+from tests.domain.session.examples import CREATED, accepted
 from tests.domain.test_children import BORN, CALLING, ended
 from tests.projections.histories import Step, lineage, play, steps, steps_of
 

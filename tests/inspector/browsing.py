@@ -18,7 +18,9 @@ class Browser:
     def __init__(self, inspector: Inspector, source: Source) -> None:
         self.inspector = inspector
         self.source = source
-        self.client = httpx2.Client(base_url=inspector.url, follow_redirects=True, trust_env=False, timeout=60)
+        self.client = httpx2.Client(
+            base_url=inspector.url, follow_redirects=True, trust_env=False, verify=False, timeout=60
+        )
         self.client.get(inspector.address)
         assert self.client.cookies
 

@@ -57,7 +57,7 @@ def approve(client: httpx2.Client) -> httpx2.Response:
 
 def test_a_server_shows_its_log_to_who_has_the_token_of_the_pages(shop: Runtime, tmp_path: Path) -> None:
     with inspecting(shop, log_at(tmp_path / "night.db"), allow_actions=False) as (server, token):
-        with httpx2.Client(base_url=server.url, follow_redirects=True, trust_env=False) as client:
+        with httpx2.Client(base_url=server.url, follow_redirects=True, trust_env=False, verify=False) as client:
             bearer = {"Authorization": f"Bearer {TOKEN}"}
             assert client.get("/inspect/").status_code == 401
             assert client.get("/inspect/", headers=bearer).status_code == 401
@@ -71,7 +71,7 @@ def test_a_server_shows_its_log_to_who_has_the_token_of_the_pages(shop: Runtime,
 def test_a_server_lets_people_act_through_the_runtime_that_it_serves(shop: Runtime, tmp_path: Path) -> None:
     with (
         inspecting(shop, log_at(tmp_path / "night.db"), allow_actions=True) as (server, token),
-        httpx2.Client(base_url=server.url, follow_redirects=True, trust_env=False) as client,
+        httpx2.Client(base_url=server.url, follow_redirects=True, trust_env=False, verify=False) as client,
     ):
         client.get(f"/inspect/?token={token}")
         response = approve(client)
@@ -157,7 +157,7 @@ def test_serve_prints_the_address_of_the_pages(tmp_path: Path) -> None:
         listening, opening = process.stdout.readline(), process.stdout.readline()
         url = listening.removeprefix("listening on ").strip()
         address = opening.removeprefix("open ").strip()
-        response = httpx2.get(address, follow_redirects=False, trust_env=False)
+        response = httpx2.get(address, follow_redirects=False, trust_env=False, verify=False)
         process.terminate()
 
     assert address.startswith(f"{url}/inspect/?token=")

@@ -14,7 +14,7 @@ from reenact.actors.journal.postgres.journal import PostgresJournal
 from reenact.audit import verify_log
 from reenact.domain.shards import shard_of
 from reenact.domain.stream.events import Outcome
-from tests.domain.grammar import Grammar, Heard
+from tests.domain.stream.grammar import Grammar, Heard
 from tests.nodes.crowd import Conversation, chunks_of
 from tests.reliability.truth import taken
 from tests.runtime.witness import check_decisions, heard_of

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from tests.examples import takes_long
 from tests.journal.server import Server
 from tests.nodes.cluster import Cluster, Node
 from tests.nodes.crowd import Crowd
@@ -89,6 +90,7 @@ def test_the_database_of_a_node_that_is_alone_restarts(url: str, server: Server)
     judge(url, crowd.conversations, "interrupted", "failed")
 
 
+@takes_long()
 def test_all_nodes_are_restarted_one_after_the_other_and_no_request_fails(url: str) -> None:
     with Cluster([url] * 3) as cluster, Crowd(cluster.balancer.url) as crowd:
         crowd.answer_more()

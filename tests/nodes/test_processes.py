@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Generator
 from contextlib import ExitStack
 from pathlib import Path
+from subprocess import DEVNULL
 
 import pytest
 
@@ -17,8 +16,8 @@ from reenact.actors.journal.postgres.connecting import connect
 from reenact.domain.shards import SHARDS
 from tests.journal.server import Server
 from tests.nodes.test_database import wait_for
+from tests.started.forked import Forked
 
-PROGRAM = Path(__file__).with_name("node_program.py")
 NEVER = 600.0
 """A lease that is not over while a test runs."""
 
@@ -31,7 +30,7 @@ class Nodes:
         self.address = address_of(url)
         self._directory = directory
         self._stack = stack
-        self._programs: dict[str, subprocess.Popen[bytes]] = {}
+        self._programs: dict[str, Forked] = {}
         self.execute(
             "CREATE TABLE {schema}.written (number bigserial, shard integer NOT NULL, epoch bigint, owner text)"
         )
@@ -43,8 +42,8 @@ class Nodes:
 
     def start(self, name: str, lease: float) -> None:
         said = self._stack.enter_context((self._directory / name).open("wb"))
-        command = [sys.executable, "-P", str(PROGRAM), self.url, name, str(lease)]
-        program = self._stack.enter_context(subprocess.Popen(command, stdout=said, stderr=subprocess.DEVNULL))
+        program = Forked(["tests.nodes.node_program", self.url, name, str(lease)], stdout=said, stderr=DEVNULL)
+        self._stack.enter_context(program)
         self._stack.callback(program.kill)
         self._programs[name] = program
 

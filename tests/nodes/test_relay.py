@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from queue import SimpleQueue
 from selectors import DefaultSelector
+from subprocess import PIPE
 from typing import TypeAlias
 
 import psycopg
@@ -28,8 +26,8 @@ from tests.journal.server import Server
 from tests.nodes.proxy import Proxy
 from tests.nodes.relay_program import echo
 from tests.nodes.test_database import wait_for
+from tests.started.forked import Forked
 
-PROGRAM = Path(__file__).with_name("relay_program.py")
 LIMIT = 120.0
 
 Exchanged: TypeAlias = tuple[float, list[tuple[int, int, str | None, bytes]]]
@@ -63,12 +61,12 @@ class Nodes:
         self._stack.callback(relay.close)
         return relay
 
-    def start_program(self, node_id: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-P", str(PROGRAM), self.url, node_id]
-        program = self._stack.enter_context(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE))
+    def start_program(self, node_id: str) -> Forked:
+        command = ["tests.nodes.relay_program", self.url, node_id]
+        program = self._stack.enter_context(Forked(command, stdin=PIPE, stdout=PIPE))
         self._stack.callback(program.kill)
         assert program.stdout is not None
-        assert program.stdout.readline() == b"ready\n"
+        assert program.stdout.readline() == "ready\n"
         return program
 
     def execute(self, statement: str) -> list[tuple[object, ...]]:

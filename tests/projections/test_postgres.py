@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from collections import defaultdict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from subprocess import PIPE
 from typing import Any, get_args
 
 import msgspec
@@ -44,6 +43,7 @@ from tests.projections.applying import words_of
 from tests.projections.histories import ListLog, Step, World, play, steps
 from tests.projections.opened import change_at, numbers_at, set_version
 from tests.projections.test_rows import rows_from_zero
+from tests.started.forked import Forked
 from tests.statistics.counted import MONDAY, TUESDAY, at_utc, small_log, tables_of
 
 PARTS = (
@@ -501,12 +501,11 @@ def test_who_looks_from_outside_is_told_how_the_tables_are_and_makes_none(
     assert [one.version for one in statuses(url, "", head=0, is_run=False)] == [3]
 
 
-def start_applying(url: str, words: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "tests.projections.applying", url, str(words)]
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def start_applying(url: str, words: int) -> Forked:
+    return Forked(["tests.projections.applying", url, str(words)], stdin=PIPE, stdout=PIPE)
 
 
-def next_position(child: subprocess.Popen[str]) -> int:
+def next_position(child: Forked) -> int:
     assert child.stdin is not None
     assert child.stdout is not None
     child.stdin.write("\n")
@@ -531,7 +530,7 @@ def test_processes_that_apply_the_same_log_at_once_apply_it_once(url: str, store
     log = words_of(300).log
 
     with ExitStack() as undo:
-        children: Sequence[subprocess.Popen[str]] = [undo.enter_context(start_applying(url, 300)) for _ in range(2)]
+        children = [undo.enter_context(start_applying(url, 300)) for _ in range(2)]
         for child in children:
             next_position(child)
         for child in children:

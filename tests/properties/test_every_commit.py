@@ -11,7 +11,7 @@ from reenact import Image, Runtime
 from reenact.actors.session.actor import Recovery
 from reenact.domain.messages import Said
 from reenact.testing import MockEvent
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
 from tests.logs import copy_log, log_at
 from tests.runtime.gated import HOLD, STOP, GatedFactory, text
 from tests.runtime.witness import Ears, at_every_commit, check, heard_of, journal_of, plain, unfinished

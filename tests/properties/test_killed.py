@@ -12,7 +12,7 @@ import pytest
 from reenact import Runtime
 from reenact.actors.session.actor import Recovery
 from reenact.testing import CrashReport, CrashTest, MockEnvironmentFactory
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
 from tests.examples import chance_of
 from tests.logs import log_at
 from tests.properties.child import talk

@@ -5,15 +5,15 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from queue import Empty, SimpleQueue
+from subprocess import PIPE
 from typing import Final, Self
 
-ROOT: Final = Path(__file__).resolve().parent.parent.parent
+from tests.started.forked import Forked
+
 PATIENCE: Final = 60.0
 """Seconds after which a process is not going to do what was waited for."""
 
@@ -24,16 +24,8 @@ class Process:
     """A Python module run as a process, whose lines are read as they come; killed at the latest when its block ends."""
 
     def __init__(self, command: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", *command],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            cwd=ROOT,
-            env={**os.environ, **(environment or {})},
-        )
+        environ = {**os.environ, **(environment or {})}
+        self._process = Forked(command, environ, stdin=PIPE, stdout=PIPE, stderr=PIPE)
         self._lines: SimpleQueue[str | None] = SimpleQueue()
         self._errors: list[str] = []
         self._readers = [threading.Thread(target=self._read_lines), threading.Thread(target=self._read_errors)]

@@ -13,7 +13,7 @@ from reenact import Runtime
 from reenact.events import Envelope
 from reenact.server import Server, transports
 from reenact.testing import wait_until
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
 from tests.examples import chance_of, examples
 from tests.reliability.tap import Tap, chunks
 from tests.reliability.truth import deltas_of, kept, received, taken

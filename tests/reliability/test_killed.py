@@ -9,7 +9,7 @@ from pathlib import Path
 from reenact import Runtime
 from reenact.server import Server
 from reenact.testing import wait_until
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
 from tests.examples import chance_of
 from tests.jsons import at
 from tests.logs import log_at

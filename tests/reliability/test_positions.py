@@ -11,14 +11,15 @@ from reenact import Runtime, Subscription
 from reenact.events import Envelope
 from reenact.server import Server
 from reenact.testing import wait_until
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
+from tests.examples import examples
 from tests.logs import copy_log, log_at
 from tests.reliability.serving import tapped
 from tests.reliability.tap import Tap, TapFactory, chunks
 from tests.reliability.truth import deltas_of, kept, kept_in, received, taken
 from tests.reliability.wire import PATIENCE, Wire, cursors
 
-DELTAS = 100
+DELTAS = examples(100)
 
 
 @pytest.mark.parametrize("knows", ["its cursor", "its name"])
@@ -83,7 +84,7 @@ def test_a_server_that_is_killed_and_started_again_goes_on_where_it_was(tmp_path
     log, port = log_at(tmp_path / "agents.db"), 0
     heard: list[Heard] = []
 
-    for position in (0, 1, 50, 99, 100):
+    for position in (0, 1, DELTAS // 2, DELTAS - 1, DELTAS):
         with tapped(log, port=port, recovery=recovery) as server:
             port = server.port
             with Wire(server.url) as wire:

@@ -10,7 +10,7 @@ import pytest
 
 from reenact import Retention, Runtime, Subscription
 from reenact.testing import ManualClock
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
 from tests.logs import log_at
 from tests.reliability.serving import Process, reenact_serve
 from tests.reliability.tap import Tap, TapFactory, chunks

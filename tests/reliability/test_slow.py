@@ -6,7 +6,8 @@ from pathlib import Path
 
 from reenact import Runtime
 from reenact.server import Server
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
+from tests.examples import takes_long
 from tests.logs import log_at
 from tests.reliability.serving import tapped
 from tests.reliability.tap import Tap
@@ -18,6 +19,7 @@ EACH = 5_000
 MEBIBYTE = 1024 * 1024
 
 
+@takes_long()
 def test_fifty_thousand_events_past_a_client_that_reads_nothing(tmp_path: Path) -> None:
     log = log_at(tmp_path / "agents.db")
     with tapped(log) as server:

@@ -9,7 +9,7 @@ import msgspec
 
 from reenact import Runtime
 from reenact.events import Envelope
-from tests.domain.grammar import Heard
+from tests.domain.stream.grammar import Heard
 from tests.logs import read_log
 from tests.reliability.wire import Event
 from tests.runtime.witness import heard_of, journal_of

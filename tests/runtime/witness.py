@@ -18,7 +18,7 @@ from reenact.domain.session.state import Session, SessionBranched, SessionCreate
 from reenact.events import Envelope
 from reenact.projections.read_model.queries import ReadModel
 from reenact.projections.verification.replay import retrace
-from tests.domain.grammar import Grammar, Heard
+from tests.domain.stream.grammar import Grammar, Heard
 from tests.logs import log_of, read_log
 
 PATIENCE = 60.0

@@ -24,7 +24,7 @@ from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy
 from reenact.domain.session.state import Session, for_model
 from reenact.testing import wait_until
-from tests.domain.grammar import Grammar
+from tests.domain.stream.grammar import Grammar
 from tests.runtime.witness import PATIENCE, check_decisions, fold, heard_of, journal_of, live_sessions
 
 IDEMPOTENT = {"fetch", "sweep"}

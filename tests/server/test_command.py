@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from subprocess import PIPE
 from typing import TypeAlias
 
 import httpx2
@@ -29,15 +30,16 @@ from tests.cli.tools import FRIENDS, GUARDS
 from tests.server.conftest import TOKEN
 from tests.server.talk import PATIENCE, Talk
 from tests.server.test_frames import has_turned
+from tests.started.forked import Forked
+from tests.started.programs import INHERITED, Programs
 
-_INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
 _SAYS = "listening on "
 
 
 class Served:
     """A process that serves."""
 
-    def __init__(self, process: subprocess.Popen[str]) -> None:
+    def __init__(self, process: Forked) -> None:
         assert process.stdout is not None
         self.process = process
         line = process.stdout.readline()
@@ -49,7 +51,7 @@ class Served:
         for number in signals:
             self.process.send_signal(number)
         _, logged = self.process.communicate(timeout=PATIENCE)
-        return self.process.returncode, logged
+        return self.process.wait(), logged
 
 
 Start: TypeAlias = Callable[..., Served]
@@ -57,7 +59,7 @@ Start: TypeAlias = Callable[..., Served]
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
+    inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {**inherited, "HOME": str(tmp_path), "PYTHONPATH": str(Path(reenact.__file__).parent.parent)}
 
 
@@ -67,15 +69,8 @@ def start(environ: dict[str, str], tmp_path: Path) -> Iterator[Start]:
     with ExitStack() as processes:
 
         def start(*arguments: str, **variables: str) -> Served:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "reenact", "serve", "--db", "log.db", "--port", "0", *arguments],
-                env={**environ, **variables},
-                cwd=tmp_path,
-                text=True,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-            )
+            command = ["reenact", "serve", "--db", "log.db", "--port", "0", *arguments]
+            process = Forked(command, {**environ, **variables}, tmp_path, stdout=PIPE, stderr=PIPE)
             processes.enter_context(process)
             processes.callback(process.kill)
             return Served(process)
@@ -216,18 +211,12 @@ def test_the_tokens_of_a_file_open_it_and_others_who_may_read_it_are_told_of(sta
     assert "chmod 600" in served.end(signal.SIGTERM)[1]
 
 
-def test_a_log_that_is_served_is_served_once(start: Start, environ: dict[str, str], tmp_path: Path) -> None:
+def test_a_log_that_is_served_is_served_once(
+    start: Start, environ: dict[str, str], programs: Programs, tmp_path: Path
+) -> None:
     start()
 
-    second = subprocess.run(
-        [sys.executable, "-P", "-m", "reenact", "serve", "--db", "log.db", "--port", "0"],
-        env=environ,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
+    second = programs.command(["serve", "--db", "log.db", "--port", "0"], environ, tmp_path, PATIENCE)
 
     assert second.returncode == 2
     assert "log.db is being written by process" in second.stderr

@@ -1,6 +1,7 @@
-"""The process that programs are forks of: it makes the slow imports, and waits for orders until nobody can send any.
+"""The process that programs are forks of: with the first order it makes the slow imports.
 
-Each order comes with four descriptors: the three that the program talks through, and one to say what becomes of it.
+It listens to who has started it, and to whoever connects. Each order comes with four descriptors: the three that the
+program talks through, and one to say what becomes of it.
 """
 
 from __future__ import annotations
@@ -32,39 +33,46 @@ STANDARD = 3
 
 
 def main() -> None:
-    """Make the imports that the arguments name; every program leaves this function and goes on as itself."""
-    link = socket.socket(fileno=int(sys.argv[1]))
-    for name in sys.argv[2:]:
-        importlib.import_module(name)
-    warm_up()
-    gc.freeze()  # a program that ends would visit all of that, and copy it in order to do so
+    """Wait for orders until who has started this hangs up; every program leaves this and goes on as itself."""
+    first, listener = (socket.socket(fileno=int(number)) for number in sys.argv[1:3])
+    links = {first.fileno(): first}
     running: dict[int, int] = {}  # which descriptor the end of a program is told through
     woken, waking = os.pipe()
     os.set_blocking(waking, False)
     signal.set_wakeup_fd(waking)
     signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+    is_prepared = False
     while True:
-        ready, _, _ = select.select([link.fileno(), woken], [], [])
+        ready, _, _ = select.select([*links, listener.fileno(), woken], [], [])
         if woken in ready:
             os.read(woken, LARGEST)
             tell_who_has_ended(running)
-        if link.fileno() not in ready:
-            continue
-        message, descriptors, _, _ = socket.recv_fds(link, LARGEST, STANDARD + 1)
-        if not message:
-            return
-        program = os.fork()
-        if program == 0:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            link.close()
-            for descriptor in (woken, waking, *running.values()):
+        if listener.fileno() in ready:
+            link, _ = listener.accept()
+            links[link.fileno()] = link
+        for number in [number for number in ready if number in links]:
+            message, descriptors, _, _ = socket.recv_fds(links[number], LARGEST, STANDARD + 1)
+            if not message:
+                links.pop(number).close()
+                if first.fileno() not in links:
+                    return
+                continue
+            if not is_prepared:
+                import_and_warm_up(sys.argv[3:])
+                is_prepared = True
+            program = os.fork()
+            if program == 0:
+                signal.set_wakeup_fd(-1)
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for connection in (listener, *links.values()):
+                    connection.close()
+                for descriptor in (woken, waking, *running.values()):
+                    os.close(descriptor)
+                become(json.loads(message), descriptors)
+                return
+            *standard, running[program] = descriptors
+            for descriptor in standard:
                 os.close(descriptor)
-            become(json.loads(message), descriptors)
-            return
-        *standard, running[program] = descriptors
-        for descriptor in standard:
-            os.close(descriptor)
 
 
 def tell_who_has_ended(running: dict[int, int]) -> None:
@@ -78,11 +86,14 @@ def tell_who_has_ended(running: dict[int, int]) -> None:
             del running[program]
 
 
-def warm_up() -> None:
-    """Run the command once: whatever is compiled when it is first needed is there for every program."""
+def import_and_warm_up(names: list[str]) -> None:
+    """Import the modules and run the command once: whatever is made when it is first needed is there for all."""
+    for name in names:
+        importlib.import_module(name)
     with tempfile.TemporaryDirectory() as directory, contextlib.redirect_stderr(io.StringIO()):
         os.environ.update(HOME=directory, MOCK_LLM="1")
         importlib.import_module("reenact.cli").main(["-p", "Hello"])
+    gc.freeze()  # a program that ends would visit all of that, and copy it in order to do so
 
 
 def become(order: dict[str, Any], descriptors: list[int]) -> None:
@@ -105,6 +116,10 @@ def become(order: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.clear()
     os.environ.update(order["env"])
     sys.argv[:] = order["argv"]
+    sys.path[:0] = [
+        path for path in order["env"].get("PYTHONPATH", "").split(os.pathsep) if path not in ("", *sys.path)
+    ]
+    sys.path[:0] = [order["cwd"]] * order["finds_beside"]
     prepare(order["before"])
     code = run(is_file=order["is_file"])
     gc.collect()  # what it has left open is told of
@@ -117,7 +132,6 @@ def run(*, is_file: bool) -> int:
         if is_file:
             sys.warnoptions[:] = ["error"]
             warnings.simplefilter("error")
-            sys.path.insert(0, str(Path.cwd()))
             runpy.run_path(sys.argv[0], run_name="__main__")
         else:
             runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -12,8 +12,10 @@ import sys
 import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest import mock
 
 import reenact
 
@@ -25,16 +27,31 @@ SLOW = (
     "anthropic",
     "anyio._backends._asyncio",
     "httpcore2",
+    "mcp",
+    "openai",
+    "psycopg",
+    "pyghostty",
     "reenact.actors.environment.claude.environment",
+    "reenact.actors.environment.openai.provider",
+    "reenact.actors.environment.tools.mcp.session",
+    "reenact.actors.sharding.node",
+    "reenact.audit",
     "reenact.cli.chat.chat",
     "reenact.cli.extensions.extended",
     "reenact.cli.chat.talk",
+    "reenact.cli.serve",
+    "reenact.client.runtime",
+    "reenact.inspector",
+    "reenact.server.serving",
     "reenact.testing",
+    "reenact.tracing.collector",
     "ruamel.yaml",
     "truststore",
 )
 """What takes the longest to import, and does nothing else."""
 INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+WHERE = "TESTS_PROGRAMS"
+"""The variable with the address of the process that starts them, while there is one."""
 PATIENCE = 60.0
 
 
@@ -89,6 +106,10 @@ class Programs:
     def __init__(self, link: socket.socket) -> None:
         self._link = link
 
+    def close(self) -> None:
+        """Start none any more; those that run go on."""
+        self._link.close()
+
     def at_terminal(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path | None, terminal: int) -> Started:
         """Start the command, whose name is the first of these, at a terminal: a `Spawner`."""
         assert argv[0] == "reenact", "programs of other kinds are not started here"
@@ -130,6 +151,10 @@ class Programs:
             closed = [number for number, one in enumerate(standard) if one is None]
             return self._start(["reenact", *arguments], env, cwd, given, closed=closed, before=before)
 
+    def module(self, argv: Sequence[str], env: Mapping[str, str], cwd: Path, standard: Sequence[int]) -> Started:
+        """Start the module of this name with these arguments, which talks through these descriptors."""
+        return self._start(list(argv), env, cwd, list(standard), finds_beside=True)
+
     def _run(
         self, argv: list[str], env: Mapping[str, str], cwd: Path, timeout: float, *, is_file: bool
     ) -> subprocess.CompletedProcess[str]:
@@ -150,6 +175,7 @@ class Programs:
         standard: list[int],
         *,
         is_file: bool = False,
+        finds_beside: bool = False,
         closed: Sequence[int] = (),
         before: Sequence[str] = (),
     ) -> Started:
@@ -158,6 +184,7 @@ class Programs:
             "env": dict(env),
             "cwd": str(cwd),
             "is_file": is_file,
+            "finds_beside": is_file or finds_beside,
             "closed": closed,
             "before": before,
         }
@@ -171,16 +198,27 @@ class Programs:
 
 @contextmanager
 def starting_programs() -> Generator[Programs]:
-    """Start the process that starts them; it is gone at the end, also if we are killed."""
+    """Start the process that starts them; it is gone at the end, also if we are killed.
+
+    In the block, other processes find it by a variable of the environment.
+    """
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environ = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    with closing(ours):
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener,
+        closing(ours),
+        mock.patch.dict(os.environ, {WHERE: f"{directory}/programs"}),
+    ):
+        listener.bind(os.environ[WHERE])
+        listener.listen()
+        descriptors = its.fileno(), listener.fileno()
         process = subprocess.Popen(
-            [sys.executable, "-P", str(MOTHER), str(its.fileno()), *SLOW],
+            [sys.executable, "-P", str(MOTHER), *map(str, descriptors), *SLOW],
             env={**environ, "PYTHONPATH": str(Path(reenact.__file__).parent.parent)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-            pass_fds=[its.fileno()],
+            pass_fds=descriptors,
             start_new_session=True,
         )
         with process:
@@ -189,3 +227,11 @@ def starting_programs() -> Generator[Programs]:
                 yield Programs(ours)
             finally:
                 ours.shutdown(socket.SHUT_RDWR)
+
+
+@cache
+def shared_programs() -> Programs:
+    """Return what starts programs for all processes of this run of tests."""
+    link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    link.connect(os.environ[WHERE])
+    return Programs(link)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -26,12 +24,12 @@ from reenact.domain.plain import made
 from reenact.testing import MockEnvironmentFactory, wait_until
 from reenact.tracing import CollectorRefusedError, CollectorUnreachableError, Tracing, sending
 from tests.logs import log_at
+from tests.started.forked import Forked
 from tests.tracing.conftest import TOOLS
 from tests.tracing.receiver import Receiver, receiving
 
 IMAGE = Image(id="clerk", model="claude-clerk", tools=TOOLS)
 A_TURN = ["chat claude-clerk", "invoke_agent clerk"]
-ROOT = Path(__file__).parent.parent.parent
 
 
 def opened(log: str, mock: MockEnvironmentFactory) -> Runtime:
@@ -346,8 +344,7 @@ def test_a_process_that_is_killed_while_it_sends_goes_on_and_loses_nothing(
         for _ in range(turns):
             runtime.ask("Find plums", session=None)
     state = log_at(tmp_path / "state.db") if log.startswith("postgresql") else str(tmp_path / "state")
-    command = [sys.executable, "-m", "tests.tracing.child", log, receiver.url, state]
-    with subprocess.Popen(command, cwd=ROOT) as child:
+    with Forked(["tests.tracing.child", log, receiver.url, state]) as child:
         wait_until(lambda: len(receiver.traces) >= 3)
         receiver.is_open.clear()  # it is in the midst of sending, and does not know what has become of it
         had = len(receiver.traces)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 
@@ -18,20 +17,17 @@ from reenact.projections.read_model.projection import Store
 from reenact.projections.views.files import Files
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.projections.histories import ListLog, Recorded
+from tests.started.forked import Forked
 from tests.views.child import ANOTHER
 from tests.views.support import Words, counted, found, say
 
-ROOT = Path(__file__).parent.parent.parent
 WORDS = "abcde" * 6
 
 
 def kill_while_it_rebuilds(*arguments: str, at_line: int) -> int:
     """Run the child, kill it when it has said so many lines, and return how far it said it was."""
-    command = [sys.executable, "-m", "tests.views.child", *arguments]
     line = ""
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, encoding="utf-8", cwd=ROOT
-    ) as child:
+    with Forked(["tests.views.child", *arguments], stdin=PIPE, stdout=PIPE) as child:
         assert child.stdout is not None
         assert child.stdin is not None
         for number in range(at_line):

@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
@@ -313,6 +313,7 @@ def _refusal(kind: type[Response], data: Mapping[str, object], error: CommandErr
     return refusal
 
 
+@cache
 def _version() -> str:
     with suppress(metadata.PackageNotFoundError):
         return metadata.version("reenact")

@@ -12,8 +12,8 @@ from reenact.audit import Audit
 from reenact.domain.session.agent import SoFar
 from reenact.domain.session.state import SessionCreated
 from tests.cli.conftest import Run
-from tests.domain.examples import HELLO
-from tests.domain.retraced import Remembering
+from tests.domain.history.retraced import Remembering
+from tests.domain.session.examples import HELLO
 from tests.verification.sample import make_log
 from tests.verification.test_replay import Foreign, Kept, steps_of, written
 

@@ -30,7 +30,7 @@ from reenact.domain.messages import ToolResultBlock
 from reenact.domain.plain import Json
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import call_digest
-from tests.domain.policies import (
+from tests.domain.session.policies import (
     ALL_IS_ASKED,
     ANYTHING_GOES,
     FIRST_IS_ASKED,

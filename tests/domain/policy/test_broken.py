@@ -10,7 +10,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.policy.judge import Policies, judge
 from reenact.domain.policy.matchers import Command, Exact, Glob, Path, Prefix, Regex, regex
 from reenact.domain.policy.rules import RULE_MODES, Entry, Policy, Rule
-from tests.domain.policies import forged
+from tests.domain.session.policies import forged
 
 Unchecked: TypeAlias = Any
 """What the types would forbid."""

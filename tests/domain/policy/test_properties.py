@@ -16,7 +16,7 @@ from reenact.domain.policy.lists import BUILT_IN_DENY_LIST
 from reenact.domain.policy.matchers import Command, Exact, Glob, Path, Prefix, Regex
 from reenact.domain.policy.reading import policies_of
 from reenact.domain.policy.rules import Entry, Policy, Rule, Verdict, call_digest
-from tests.domain.policies import forged
+from tests.domain.session.policies import forged
 
 NAMES = ("command", "path", "a", "b")
 TOOLS = ("bash", "write", "t*")

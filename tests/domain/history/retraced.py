@@ -11,8 +11,8 @@ from reenact.domain.history.decision_replay import DecisionReplay
 from reenact.domain.session.commands import Run, SessionCommand
 from reenact.domain.session.decide import decide
 from reenact.domain.session.state import Session, SessionEvent, evolve
-from tests.domain.examples import CREATE
-from tests.domain.loops import AT
+from tests.domain.session.examples import CREATE
+from tests.domain.session.loops import AT
 from tests.projections.histories import Step as Doing
 from tests.projections.histories import World, play
 

@@ -21,8 +21,8 @@ from reenact.domain.session.agent import AgentStopped, ContextCompressed, Handov
 from reenact.domain.session.commands import BeginChild, Compress, CreateSession, Receive, Stop, Switch
 from reenact.domain.session.state import Session, SessionDeleted, evolve, for_model
 from reenact.domain.tools import Handover, History, ToolSpec, handover_tool
-from tests.domain.examples import CREATED, DELETE, DELETED, HELLO, IDLE, IDLE_SESSION, NEW, STOP
-from tests.domain.loops import (
+from tests.domain.session.examples import CREATED, DELETE, DELETED, HELLO, IDLE, IDLE_SESSION, NEW, STOP
+from tests.domain.session.loops import (
     ASKED,
     AT,
     CAREFUL,

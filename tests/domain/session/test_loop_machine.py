@@ -66,13 +66,13 @@ from reenact.domain.session.commands import (
 from reenact.domain.session.decide import decide
 from reenact.domain.session.state import Session, evolve, for_model, kept, reading, taken_from
 from reenact.domain.session.turns import COST_LIMIT, MAX_STEPS, REPEATED
-from tests.domain import history as naive
-from tests.domain.announced import announced
-from tests.domain.examples import HELLO, replay
-from tests.domain.grammar import Grammar, Heard
-from tests.domain.history import Asked, Fact
-from tests.domain.policies import EACH
-from tests.domain.retraced import Step, check_retraced
+from tests.domain.history.retraced import Step, check_retraced
+from tests.domain.session import history as naive
+from tests.domain.session.announced import announced
+from tests.domain.session.examples import HELLO, replay
+from tests.domain.session.history import Asked, Fact
+from tests.domain.session.policies import EACH
+from tests.domain.stream.grammar import Grammar, Heard
 
 PRICES = {"m": Price(100.0, 500.0)}
 COSTS = {"pay": 0.5, "look": 0.25}

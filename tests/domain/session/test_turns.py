@@ -36,8 +36,8 @@ from reenact.domain.session.agent import (
 from reenact.domain.session.commands import Compress, Delete, Report
 from reenact.domain.session.state import Session, SessionEvent, evolve, for_model
 from reenact.domain.session.turns import COST_LIMIT, MAX_STEPS, NO_TOOLS, REJECTED, REPEATED
-from tests.domain.examples import ANSWER, CREATED, IDLE, session
-from tests.domain.loops import (
+from tests.domain.session.examples import ANSWER, CREATED, IDLE, session
+from tests.domain.session.loops import (
     ASKED,
     AT,
     BOTH_RUN,
@@ -69,7 +69,7 @@ from tests.domain.loops import (
     says,
     stop,
 )
-from tests.domain.policies import FIRST_IS_ASKED, PAY_IS_DENIED
+from tests.domain.session.policies import FIRST_IS_ASKED, PAY_IS_DENIED
 
 NO_HANDS = Rules(runs_tools=False)
 BROKEN = Failure("storage_error", "no space", retryable=True)

@@ -23,8 +23,9 @@ from reenact.domain.messages import TextBlock
 from reenact.domain.session.agent import AnswerRecorded, Failure, MessageAccepted, SoFar, TurnCompleted
 from reenact.domain.session.commands import Compress, Delete, Finish, Receive, SessionCommand
 from reenact.domain.session.state import Session, evolve
-from tests.domain.examples import HELLO
-from tests.domain.loops import (
+from tests.domain.history.retraced import STARTED, check_retraced, events_of, played, told
+from tests.domain.session.examples import HELLO
+from tests.domain.session.loops import (
     ASK,
     AT,
     CAREFUL,
@@ -46,8 +47,7 @@ from tests.domain.loops import (
     says,
     stop,
 )
-from tests.domain.policies import PAY_IS_DENIED
-from tests.domain.retraced import STARTED, check_retraced, events_of, played, told
+from tests.domain.session.policies import PAY_IS_DENIED
 from tests.examples import examples
 from tests.projections.histories import Step as Doing
 from tests.projections.histories import steps as doings

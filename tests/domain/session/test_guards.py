@@ -31,9 +31,9 @@ from reenact.domain.session.guarding import Question, questions
 from reenact.domain.session.state import Session, SessionBranched, SessionEvent, evolve
 from reenact.domain.session.turns import ANSWER_REFUSED
 from reenact.domain.stream import events as heard
-from tests.domain.announced import announced
-from tests.domain.examples import HELLO, IDLE, THINKING
-from tests.domain.loops import (
+from tests.domain.session.announced import announced
+from tests.domain.session.examples import HELLO, IDLE, THINKING
+from tests.domain.session.loops import (
     AT,
     CAREFUL,
     FREE,

@@ -37,9 +37,9 @@ from reenact.domain.session.agent import (
 from reenact.domain.session.commands import Finish, SessionCommand
 from reenact.domain.session.decide import decide
 from reenact.domain.session.state import Session, SessionEvent, evolve
-from tests.domain.examples import HELLO
-from tests.domain.loops import AT, CAREFUL, LOOK, PAY, approve, asks, finish, receive, report, says
-from tests.domain.retraced import STARTED, Remembering, Step, check_retraced, events_of, played, states_of, told
+from tests.domain.history.retraced import STARTED, Remembering, Step, check_retraced, events_of, played, states_of, told
+from tests.domain.session.examples import HELLO
+from tests.domain.session.loops import AT, CAREFUL, LOOK, PAY, approve, asks, finish, receive, report, says
 from tests.examples import examples
 from tests.projections.histories import Step as Doing
 from tests.projections.histories import steps as doings

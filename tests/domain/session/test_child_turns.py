@@ -26,9 +26,22 @@ from reenact.domain.session.child_turns import FINISHED, PARENT, letters, receiv
 from reenact.domain.session.commands import BranchSession, GiveUpChildren, Interrupt, ReportChild, SessionCommand
 from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
 from reenact.domain.session.turns import BUDGET, REJECTED
-from tests.domain.examples import IDLE, accepted, session
-from tests.domain.loops import AT, PAY, after, asks, decide, finish, interrupt, receive, reject, report, says, stop
-from tests.domain.policies import PAY_IS_ASKED
+from tests.domain.session.examples import IDLE, accepted, session
+from tests.domain.session.loops import (
+    AT,
+    PAY,
+    after,
+    asks,
+    decide,
+    finish,
+    interrupt,
+    receive,
+    reject,
+    report,
+    says,
+    stop,
+)
+from tests.domain.session.policies import PAY_IS_ASKED
 from tests.domain.test_children import BORN
 from tests.domain.test_children import PARENT as OF_PARENT
 

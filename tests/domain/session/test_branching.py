@@ -42,8 +42,8 @@ from reenact.domain.session.state import Session, SessionBranched, SessionEvent,
 from reenact.domain.stream.events import Origin, SessionCreated, UserMessage
 from reenact.projections.explain.history import believe
 from reenact.testing.fake_rules import refusal
-from tests.domain.announced import announced
-from tests.domain.examples import BUSY, CREATED, DELETED, IDLE, NEW, THINKING, accepted, session
+from tests.domain.session.announced import announced
+from tests.domain.session.examples import BUSY, CREATED, DELETED, IDLE, NEW, THINKING, accepted, session
 from tests.examples import examples
 from tests.projections.histories import Step, lineage, play, steps
 

@@ -31,9 +31,10 @@ from reenact.domain.session.commands import BranchSession, Finish, Receive, Sess
 from reenact.domain.session.state import Session, SessionEvent, for_model
 from reenact.domain.session.turns import COST_LIMIT, MAX_STEPS
 from reenact.domain.stream import events as heard
-from tests.domain.announced import announced
-from tests.domain.examples import HELLO, IDLE
-from tests.domain.loops import (
+from tests.domain.history.retraced import STARTED, check_retraced, events_of, told
+from tests.domain.session.announced import announced
+from tests.domain.session.examples import HELLO, IDLE
+from tests.domain.session.loops import (
     AT,
     LOOK,
     PAY,
@@ -50,8 +51,7 @@ from tests.domain.loops import (
     says,
     stop,
 )
-from tests.domain.policies import PAY_IS_ASKED
-from tests.domain.retraced import STARTED, check_retraced, events_of, told
+from tests.domain.session.policies import PAY_IS_ASKED
 
 NUMBER = OutputSpec(
     name="number",

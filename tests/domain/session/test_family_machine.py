@@ -46,8 +46,8 @@ from reenact.domain.session.commands import (
 )
 from reenact.domain.session.decide import decide
 from reenact.domain.session.state import Session, SessionCreated, SessionEvent, evolve
-from tests.domain.announced import announced
-from tests.domain.retraced import Step, check_retraced
+from tests.domain.history.retraced import Step, check_retraced
+from tests.domain.session.announced import announced
 from tests.examples import examples
 
 TOOLS: Final = ("agent", "aside", "send", "look")

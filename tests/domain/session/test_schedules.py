@@ -25,9 +25,9 @@ from reenact.domain.session.agent import (
 from reenact.domain.session.commands import CancelSchedule, Delete, FireSchedule, ScheduleMessage
 from reenact.domain.session.schedules import LATE, SECOND, times_of
 from reenact.domain.session.state import Session, SessionBranched, evolve
-from tests.domain.examples import DELETED, IDLE, IDLE_SESSION, NEW
-from tests.domain.loops import ASKED, CAREFUL, PAY, after, asks, decide, finish
-from tests.domain.policies import PAY_IS_DENIED
+from tests.domain.session.examples import DELETED, IDLE, IDLE_SESSION, NEW
+from tests.domain.session.loops import ASKED, CAREFUL, PAY, after, asks, decide, finish
+from tests.domain.session.policies import PAY_IS_DENIED
 
 REPORT = (TextBlock("Report"),)
 DUE = 100 * SECOND

@@ -23,7 +23,7 @@ from reenact.domain.session.agent import (
 from reenact.domain.session.commands import SessionCommand
 from reenact.domain.session.decide import decide
 from reenact.domain.session.state import Session, SessionCreated, SessionDeleted, SessionEvent, evolve
-from tests.domain.examples import (
+from tests.domain.session.examples import (
     ANSWER,
     BUSY,
     CREATE,

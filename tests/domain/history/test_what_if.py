@@ -32,7 +32,8 @@ from reenact.domain.session.agent import AnswerRecorded, Failure, SoFar, ToolsRe
 from reenact.domain.session.commands import BranchSession, Compress, Delete, Finish, SessionCommand
 from reenact.domain.session.state import Session, SessionEvent, evolve
 from reenact.domain.tools import ToolSpec
-from tests.domain.loops import (
+from tests.domain.history.retraced import STARTED, Step, played, told
+from tests.domain.session.loops import (
     ASK,
     AT,
     CAREFUL,
@@ -54,8 +55,7 @@ from tests.domain.loops import (
     says,
     stop,
 )
-from tests.domain.policies import ALL_IS_ASKED, ANYTHING_GOES, EACH, PAY_IS_ASKED, PAY_IS_DENIED, PAY_IS_LIMITED
-from tests.domain.retraced import STARTED, Step, played, told
+from tests.domain.session.policies import ALL_IS_ASKED, ANYTHING_GOES, EACH, PAY_IS_ASKED, PAY_IS_DENIED, PAY_IS_LIMITED
 from tests.examples import examples
 from tests.projections.histories import RULES
 from tests.projections.histories import Step as Doing

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from reenact.domain.messages import Message
-from tests.domain.heard_calls import HeardCalls
+from tests.domain.stream.heard_calls import HeardCalls
 
 STREAM = {
     "message_start",

@@ -14,9 +14,9 @@ from reenact.domain.session.agent import RulesRecorded, ToolsRequested
 from reenact.domain.session.commands import CreateSession, Delete, Interrupt, Receive, Run, SessionCommand, Stop
 from reenact.domain.session.decide import decide
 from reenact.domain.session.state import Session, SessionEvent
-from tests.domain.announced import announced
-from tests.domain.examples import CREATE, HELLO, IDLE, NEW
-from tests.domain.loops import (
+from tests.domain.session.announced import announced
+from tests.domain.session.examples import CREATE, HELLO, IDLE, NEW
+from tests.domain.session.loops import (
     ASKED,
     AT,
     CAREFUL,

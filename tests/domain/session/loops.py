@@ -23,8 +23,8 @@ from reenact.domain.session.commands import (
 )
 from reenact.domain.session.decide import decide as decide_by_rules
 from reenact.domain.session.state import Session, SessionEvent, evolve
-from tests.domain.examples import HELLO, IDLE
-from tests.domain.policies import ALL_IS_ASKED, PAY_IS_ASKED
+from tests.domain.session.examples import HELLO, IDLE
+from tests.domain.session.policies import ALL_IS_ASKED, PAY_IS_ASKED
 
 AT = 5_000_000
 FREE = Rules()

@@ -22,9 +22,9 @@ from reenact.domain.session.decide import decide
 from reenact.domain.session.state import Session, SessionDeleted, SessionEvent
 from reenact.domain.stream import events as heard
 from reenact.domain.stream.events import Context
-from tests.domain.announced import announced
-from tests.domain.examples import BUSY, CREATED, HELLO, IDLE, IDLE_SESSION, THINKING, accepted, session
-from tests.domain.loops import (
+from tests.domain.session.announced import announced
+from tests.domain.session.examples import BUSY, CREATED, HELLO, IDLE, IDLE_SESSION, THINKING, accepted, session
+from tests.domain.session.loops import (
     ASK,
     ASKED,
     AT,

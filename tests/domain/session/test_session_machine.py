@@ -22,10 +22,10 @@ from reenact.domain.session.agent import (
 from reenact.domain.session.commands import CreateSession, Delete, Finish, Interrupt, Receive, Run, SessionCommand, Stop
 from reenact.domain.session.decide import decide
 from reenact.domain.session.state import Session, SessionEvent, evolve, kept, reading, taken_from
-from tests.domain.announced import announced
-from tests.domain.examples import HELLO, replay
-from tests.domain.grammar import Grammar, Heard
-from tests.domain.retraced import Step, check_retraced
+from tests.domain.history.retraced import Step, check_retraced
+from tests.domain.session.announced import announced
+from tests.domain.session.examples import HELLO, replay
+from tests.domain.stream.grammar import Grammar, Heard
 
 agents = st.sampled_from("ab")
 texts = st.sampled_from([(), (TextBlock(" "),), (TextBlock("Hi"),)])
