@@ -86,7 +86,7 @@ class Console:
         from rich.console import Console as Screen  # noqa: PLC0415 - whoever asks for help need not wait for it
 
         plain = False if is_dumb(self.environ) else None
-        return Screen(file=stream, highlight=False, markup=False, soft_wrap=True, force_terminal=plain)
+        return Screen(file=stream, emoji=False, highlight=False, markup=False, soft_wrap=True, force_terminal=plain)
 
     @property
     def has_person(self) -> bool:
