@@ -22,6 +22,7 @@ from reenact.actors.journal.opening import open_journal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import (
     ConfigurationError,
+    ConflictError,
     KeyRingError,
     LogEncryptedError,
     LogUnusableError,
@@ -117,6 +118,49 @@ def test_a_log_that_began_without_a_ring_is_encrypted_from_then_on(log: Log, rin
         assert not journal.is_encrypted(TALK)
         assert journal.is_encrypted(OTHER)
     assert log.verify() == []
+
+
+def sealed_and_opened(log: Log, ring: KeyRing, *streams: str) -> list[bytes | None]:
+    """Return what another process reads of bytes that this one has encrypted for tables, and has written nowhere."""
+    with opened(log, ring) as journal:
+        assert journal.codec.vault is not None
+        sealed = [journal.codec.vault.seal(stream, b"pineapple") for stream in streams]
+    with opened(log, ring, read_only=True) as journal:
+        assert journal.codec.vault is not None
+        return [journal.codec.vault.opened(one) for one in sealed]
+
+
+def test_tables_are_encrypted_with_no_key_that_is_not_in_the_log(log: Log, ring: KeyRing) -> None:
+    with log.open() as journal:
+        commit(journal, step(TALK, 0, Added(1)))
+
+    assert sealed_and_opened(log, ring, TALK, "image/x", OTHER) == [b"pineapple"] * 3
+
+
+def test_a_key_whose_first_row_was_refused_encrypts_nothing(log: Log, ring: KeyRing) -> None:
+    with opened(log, ring) as journal:
+        (outcome,) = settle(journal, Append(TALK, 7, 1, (Added(1),)))
+        assert isinstance(outcome, ConflictError)
+        journal.recover(TALK)
+        assert journal.codec.vault is not None
+        assert journal.codec.vault.seal(TALK, b"pineapple") == b"pineapple"  # there is nothing in the log to hide
+        commit(journal, step(TALK, 0, Added(1)))
+        sealed = journal.codec.vault.seal(TALK, b"pineapple")
+        assert b"pineapple" not in sealed
+    with opened(log, ring) as journal:
+        assert journal.codec.vault is not None
+        assert journal.codec.vault.opened(sealed) == b"pineapple"
+    assert log.verify() == []
+
+
+def test_the_logs_own_key_is_there_as_soon_as_it_is_opened(log: Log, ring: KeyRing) -> None:
+    with opened(log, ring) as journal:
+        (key,) = journal.keys()
+        assert (key.stream, key.wrapped is None) == ("", False)
+    with opened(log, ring) as journal:
+        assert journal.keys() == [key]
+    with pytest.raises(LogEncryptedError), opened(log, None):
+        pass
 
 
 def test_the_ring_of_another_log_is_refused_at_once(log: Log, ring: KeyRing, tmp_path: Path) -> None:
