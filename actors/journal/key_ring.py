@@ -194,7 +194,7 @@ def _read_keys(path: Path) -> list[bytes]:
             text = file.read()
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it holds something else"
-        message = f"the key ring {path} cannot be read: {reason}; make one with KeyRing.generate"
+        message = f"the key ring {path} cannot be read: {reason}; KeyRing.generate and `reenact keys` make one"
         raise ConfigurationError(message) from error
     if status.st_mode & 0o077:
         raise ConfigurationError(f"the key ring {path} can be used by others than its owner; chmod 600 {path}")

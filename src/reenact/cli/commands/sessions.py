@@ -24,7 +24,7 @@ from reenact.cli.settings.keys import key_ring
 from reenact.domain.errors import ConfigurationError, InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.domain.messages import Message, text_of
 from reenact.domain.session.schedules import Schedule
-from reenact.domain.session.state import SessionInfo
+from reenact.domain.session.state import Forgotten, SessionInfo
 from reenact.domain.tools import History
 from reenact.projections.log import OnProgress, Progress
 from reenact.projections.read_model.queries import ReadModel
@@ -45,6 +45,7 @@ class _Listed(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that wait for a person, those of child sessions included."""
     parent: str | None
     """The session that has called this one."""
+    forgotten: Forgotten | None
 
 
 def sessions(options: SessionsOptions, console: Console) -> int:
@@ -55,7 +56,14 @@ def sessions(options: SessionsOptions, console: Console) -> int:
             same = {name: getattr(session, name) for name in ("id", "created_at", "container_id", "image_id")}
             words = first_words(messages)
             parent = None if session.parent is None else session.parent.session_id
-            listed = _Listed(**same, messages=len(messages), first_words=words, waiting=waiting, parent=parent)
+            listed = _Listed(
+                **same,
+                messages=len(messages),
+                first_words=words,
+                waiting=waiting,
+                parent=parent,
+                forgotten=session.forgotten,
+            )
             console.show(listed, options.output_format, session_line(session, messages, waiting))
     return ExitCode.SUCCESS
 
