@@ -81,7 +81,7 @@ def test_a_client_forgets_a_session_and_is_told_as_whoever_is_there(runtime: Run
             look("talk")
     with pytest.raises(SessionForgottenError):
         remote.ask("Hello", session="talk")
-    assert [message.text for message in remote.sessions.messages("other")][0] == f"The {SECRET}"
+    assert remote.sessions.messages("other")[0].text == f"The {SECRET}"
 
 
 def test_refusals_have_their_types(remote: RemoteRuntime) -> None:
