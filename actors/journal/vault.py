@@ -222,9 +222,6 @@ class Vault:
             if known is not None and known.row is not None:
                 return known
             raise LogUnusableError(f"{self._name} has no key {key_id}, which a record needs; verify it")
-        if known is not None and rows[0][2] is not None:
-            known.seen = time.monotonic()
-            return known
         key = self._known(rows[0])
         self._remember(key)
         return key
@@ -236,12 +233,17 @@ class Vault:
         self._by_id[key.id] = key
 
     def _known(self, cells: Cells) -> Key:
-        key_id, stream, wrapped = cells
+        """Return the key that stands in the log; one that was unwrapped before need not be unwrapped again."""
+        key_id, stream, wrapped = _text(cells[0]), _text(cells[1]), cells[2]
         if wrapped is None:
-            return Key(_text(key_id), _text(stream), None)
+            return Key(key_id, stream, None)
+        known = self._by_id.get(key_id)
+        if known is not None and not known.is_destroyed:
+            known.seen = time.monotonic()
+            return known
         if self._ring is None:
             raise LogEncryptedError(self._name)
-        return Key(_text(key_id), _text(stream), cipher_of(self._ring.unwrap(wrapped)))
+        return Key(key_id, stream, cipher_of(self._ring.unwrap(wrapped)))
 
     def _made(self, owner: str) -> Key:
         if self._ring is None:

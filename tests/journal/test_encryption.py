@@ -214,6 +214,27 @@ def test_while_the_service_of_the_keys_is_down_nothing_is_lost(log: Log) -> None
     assert log.verify() == []
 
 
+def test_a_key_is_unwrapped_once_by_whoever_reads_and_writes(log: Log) -> None:
+    unwrapped: list[bytes] = []
+    service = Service()
+
+    def unwrap(wrapped: bytes) -> bytes:
+        unwrapped.append(wrapped)
+        return service.unwrap(wrapped)
+
+    with opened(log, KeyRing.custom(service.wrap, unwrap)) as journal:
+        commit(journal, step(TALK, 0, Added(1)), step(OTHER, 0, Added(2)))
+    unwrapped.clear()
+    with opened(log, KeyRing.custom(service.wrap, unwrap)) as journal:
+        for version in (1, 2):
+            journal.read(TALK)
+            commit(journal, step(TALK, version, Added(3)))
+            assert journal.codec.vault is not None
+            journal.codec.vault.seal(TALK, b"for a table")
+
+    assert len(unwrapped) <= len(set(unwrapped)) + 1  # one of them was, when the log was opened
+
+
 @pytest.mark.parametrize("returned", [b"too short", "no bytes"])
 def test_a_ring_that_returns_no_key_is_refused(log: Log, returned: object) -> None:
     def unwrap(_: bytes) -> bytes:
