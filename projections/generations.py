@@ -418,7 +418,10 @@ def connect(path: Path, mode: str) -> sqlite3.Connection:
 
 
 def connect_to_write(path: Path, mode: str = "rwc") -> sqlite3.Connection:
-    """Return a connection whose transactions go to a write-ahead log."""
+    """Return a connection whose transactions go to a write-ahead log; a file that it makes is its owner's alone."""
+    if mode == "rwc":
+        with suppress(OSError):  # it is there already, or SQLite says why it cannot be
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     connection = connect(path, mode)
     try:
         connection.execute("PRAGMA journal_mode=WAL")

@@ -12,7 +12,7 @@ from typing import ClassVar, Self
 
 import msgspec
 
-from reenact.domain.errors import LogEncryptedError, RuntimeClosedError, StorageError
+from reenact.domain.errors import LogEncryptedError, RuntimeClosedError, StorageError, WrongKeyError
 from reenact.projections.errors import (
     ProjectionFailedError,
     ProjectionReplacedError,
@@ -81,7 +81,7 @@ class Moving:
         There may be fewer, if they take long. A function that does not return is waited for.
 
         Raises:
-            LogEncryptedError: the log has no key ring here.
+            LogEncryptedError, WrongKeyError: the log has no key ring here, or that of another one.
             ProjectionFailedError: an event cannot be projected; all before it are.
             ProjectionReplacedError: another process has put another version in place.
             ReadModelError: the log could not be read, or the tables not be written; it may work the next time.
@@ -90,7 +90,7 @@ class Moving:
         self._refuse_if_closing()
         try:
             rows = self._log.read_all(after=self.position, limit=self.batch if limit is None else limit)
-        except LogEncryptedError:
+        except (LogEncryptedError, WrongKeyError):
             raise
         except StorageError as error:
             raise ReadModelError(f"the log cannot be read: {error}") from error

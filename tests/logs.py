@@ -109,8 +109,9 @@ def execute(log: str, statement: str, *parameters: Values) -> list[tuple[Any, ..
 def stands_in(secret: bytes, log: str) -> bool:
     """Return whether the bytes stand in a file of the log, or in a cell of its tables and of those beside it."""
     if DATABASE not in os.environ:
-        files = [path for path in Path(log).parent.rglob(f"{Path(log).name}*") if path.is_file()]
-        return any(secret in path.read_bytes() for path in files)
+        beside = Path(log).parent.glob(f"{Path(log).name}*")
+        files = [file for path in beside for file in (path, *path.rglob("*")) if file.is_file()]
+        return any(secret in file.read_bytes() for file in files)
     for schema in _schemas_of(log):
         tables = _connection().execute("SELECT tablename FROM pg_tables WHERE schemaname = %s", [schema]).fetchall()
         for (table,) in tables:

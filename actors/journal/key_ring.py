@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from reenact.domain.errors import ConfigurationError, KeyRingError, WrongKeyError, needing_extra
 
@@ -174,9 +174,13 @@ def _called(function: Callable[[bytes], object], given: bytes, name: str) -> byt
         raise
     except Exception as error:
         raise KeyRingError(f"the key ring cannot be used: {name} raised {type(error).__name__}: {error}") from error
-    if not isinstance(returned, bytes):
+    if not _is_bytes(returned):
         raise KeyRingError(f"the key ring cannot be used: {name} returned {type(returned).__name__}; it returns bytes")
     return returned
+
+
+def _is_bytes(returned: object) -> TypeGuard[bytes]:
+    return isinstance(returned, bytes)
 
 
 def _id_of(key: bytes) -> bytes:
@@ -190,7 +194,7 @@ def _read_keys(path: Path) -> list[bytes]:
             text = file.read()
     except (OSError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it holds something else"
-        message = f"the key ring {path} cannot be read: {reason}; make one with KeyRing.generate"
+        message = f"the key ring {path} cannot be read: {reason}; KeyRing.generate and `reenact keys` make one"
         raise ConfigurationError(message) from error
     if status.st_mode & 0o077:
         raise ConfigurationError(f"the key ring {path} can be used by others than its owner; chmod 600 {path}")

@@ -149,7 +149,7 @@ class FileStreamLocks:
         with _sharing_lock:
             if self._key in _sharing:
                 raise LogLockedError(path, os.getpid())
-            self._descriptor = os.open(self._key[1], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(self._key[1], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             _sharing.add(self._key)
         fcntl.lockf(self._descriptor, fcntl.LOCK_SH, 1, _WRITING)
 
@@ -234,7 +234,7 @@ def _release_all() -> None:
 def _open_locked(path: str, *, shared: bool) -> tuple[int, bool]:
     """Return the locked file, and whether nobody else has a lock on it."""
     # Never truncated by the opening: a contender must leave the owner's name alone. Python closes it on exec.
-    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(f"{path}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             _flock(descriptor, fcntl.LOCK_EX, path)

@@ -43,7 +43,7 @@ def replace(store: Store, request: Replacement, codec: EventCodec) -> Exception 
         return LogUnusableError(f"{message}; restore a copy of the log")
     feed = pack_feed(request.segments, part.version, part.needs)
     if last.key is not None and codec.vault is not None:
-        feed = codec.vault.key_of(topic).seal(feed)
+        feed = codec.vault.seal(topic, feed)
     sealed = last.replaced(
         digests[len(rows) - 1],
         behind=digests[begin],

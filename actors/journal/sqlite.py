@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from reenact.actors.journal.api import Listener, Synchronous
 from reenact.actors.journal.codec import EventCodec
@@ -84,7 +84,7 @@ class SqliteJournal(StoredJournal):
                 age = AGE if read_only or shared else None
                 codec.vault = Vault(keys, reader.select, name=resolved, age=age)
                 if store is not None:
-                    codec.vault.check()
+                    codec.vault.check(store.keep_key)
             writer = None if store is None else Writer(store, codec, listener=listener)
             if writer is not None:
                 # Before the reader, so that what is accepted can still be read by those who hear of it.
@@ -102,6 +102,7 @@ def _open_store(
 ) -> SqliteStore:
     lock = WriterLock(path, shared=shared)
     cleanup.callback(lock.release)
+    _begin_privately(path)
     # Handed over to the writer's thread before anything is appended.
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     cleanup.callback(_close_connection, connection, path)
@@ -126,6 +127,12 @@ def _open_store(
     if shared:
         lock.share()
     return SqliteStore(connection, path, is_shared=shared)
+
+
+def _begin_privately(path: str) -> None:
+    # For its owner alone, whatever the umask is. SQLite gives the files beside it the same mode.
+    with suppress(OSError):  # it is there already, or SQLite says why it cannot be
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def _take_home(connection: sqlite3.Connection) -> None:

@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 from reenact.actors.journal.faults import fault
 from reenact.actors.journal.schema import CELLS
 from reenact.actors.journal.store import LAST, LAST_OF_ALL, ROWS, STEP, Changes, Values, rows_between
-from reenact.domain.chain import End, Row
+from reenact.domain.chain import DataKey, End, Row
 from reenact.domain.errors import LogUnusableError, StorageError
 
 # At each statement sqlite3 lets other threads run, and one that is busy may keep the interpreter for 5 ms:
@@ -213,6 +213,10 @@ class SqliteStore:
         self._end = (changes.number, changes.position)
         if changes.destroyed or self._has_remains:
             self._remove_remains(_PATIENCE if changes.destroyed else 0)
+
+    def keep_key(self, key: DataKey) -> None:
+        """Put a key into the log at once, while there is no batch."""
+        _INSERT_KEYS.run(self.connection, [key.id, key.stream, key.wrapped])
 
     def roll_back(self) -> bool:
         """Leave the transaction; a file is always in reach."""

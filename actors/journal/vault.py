@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
@@ -110,8 +111,10 @@ class Vault:
         """Whether there is a key ring, so that what is written is encrypted."""
         return self._ring is not None
 
-    def check(self) -> None:
-        """Unwrap a key of the log, and have its own ready, so that a wrong key ring is noticed at once.
+    def check(self, keep: Callable[[DataKey], object]) -> None:
+        """Unwrap a key of the log, so that a wrong key ring is noticed at once, and have its own ready.
+
+        If that is new, `keep` puts it into the log: what is encrypted with it need not be there, as messages of nodes.
 
         Raises:
             WrongKeyError: the key ring is that of another log.
@@ -122,7 +125,10 @@ class Vault:
         if found:
             self._known(found[0])
         if self._ring is not None:
-            self.key_of(LOG)
+            key = self.key_of(LOG)
+            if key.row is not None:
+                keep(key.row)
+                key.row = None  # it is in the log
 
     def prepare(self, stream: str) -> None:
         """Have the key of a stream ready before it is written, so that the writer does not wait for the key ring.
@@ -138,25 +144,26 @@ class Vault:
         Raises:
             KeyRingError: the key cannot be unwrapped, or none be made, now.
         """
-        owner = stream if stream.startswith(_OWN) else LOG
+        owner = _owner_of(stream)
         key = self._by_owner.get(owner)
         if key is None:
-            rows = self._select(_OF_STREAM, (owner,))
-            key = self._known(rows[0]) if rows else self._made(owner)
-            if len(self._by_owner) >= KEPT:
-                self._by_owner.clear()
-            key = self._by_owner.setdefault(owner, key)
+            key = self._by_owner.setdefault(owner, self._of_log(owner) or self._made(owner))
             self._remember(key)
         return key
 
     def seal(self, stream: str, plain: bytes) -> bytes:
         """Return the bytes encrypted with the key of the stream; if that was destroyed, what can be read by nobody.
 
+        They are what follows from the log. So they stay as they are if the log has no key for the stream, all of which
+        it has in plain, and are not encrypted with a key that may never get there.
+
         Raises:
-            KeyRingError: the key cannot be unwrapped, or none be made, now.
+            KeyRingError: the key cannot be unwrapped now.
             LogEncryptedError: there is no key ring.
         """
-        key = self.key_of(stream)
+        key = self._of_log(_owner_of(stream))
+        if key is None:
+            return plain
         return key.blank if key.is_destroyed else key.seal(plain)
 
     def opened(self, stored: bytes) -> bytes | None:
@@ -194,6 +201,19 @@ class Vault:
             if key.stream == stream:
                 self._by_id.pop(key.id, None)
 
+    def _of_log(self, owner: str) -> Key | None:
+        """Return the key that the log has for this, None if it has none."""
+        key = self._by_owner.get(owner)
+        if key is not None and key.row is None:
+            return key
+        rows = self._select(_OF_STREAM, (owner,))
+        if not rows:
+            return None
+        if key is None or key.id != _text(rows[0][0]):  # who has made it here may have been refused
+            key = self._by_owner[owner] = self._known(rows[0])
+            self._remember(key)
+        return key
+
     def _find(self, key_id: str, known: Key | None) -> Key:
         rows = self._select(_BY_ID, (key_id,))
         if not rows and key_id in self._learned:
@@ -202,31 +222,38 @@ class Vault:
             if known is not None and known.row is not None:
                 return known
             raise LogUnusableError(f"{self._name} has no key {key_id}, which a record needs; verify it")
-        if known is not None and rows[0][2] is not None:
-            known.seen = time.monotonic()
-            return known
         key = self._known(rows[0])
         self._remember(key)
         return key
 
     def _remember(self, key: Key) -> None:
-        if len(self._by_id) >= KEPT:
-            self._by_id.clear()
+        for keys in (self._by_id, self._by_owner):
+            if len(keys) > KEPT:
+                keys.clear()
         self._by_id[key.id] = key
 
     def _known(self, cells: Cells) -> Key:
-        key_id, stream, wrapped = cells
+        """Return the key that stands in the log; one that was unwrapped before need not be unwrapped again."""
+        key_id, stream, wrapped = _text(cells[0]), _text(cells[1]), cells[2]
         if wrapped is None:
-            return Key(_text(key_id), _text(stream), None)
+            return Key(key_id, stream, None)
+        known = self._by_id.get(key_id)
+        if known is not None and not known.is_destroyed:
+            known.seen = time.monotonic()
+            return known
         if self._ring is None:
             raise LogEncryptedError(self._name)
-        return Key(_text(key_id), _text(stream), cipher_of(self._ring.unwrap(wrapped)))
+        return Key(key_id, stream, cipher_of(self._ring.unwrap(wrapped)))
 
     def _made(self, owner: str) -> Key:
         if self._ring is None:
             raise LogEncryptedError(self._name)
         key, key_id = os.urandom(KEY_SIZE), os.urandom(ID_SIZE).hex()
         return Key(key_id, owner, cipher_of(key), DataKey(key_id, owner, self._ring.wrap(key)))
+
+
+def _owner_of(stream: str) -> str:
+    return stream if stream.startswith(_OWN) else LOG
 
 
 def _text(cell: object) -> str:

@@ -395,10 +395,11 @@ class ActorContext:
         if envelope.reply_to is not None:
             envelope.reply_to.fail(error)
             return
+        name = type(envelope.message).__qualname__  # what it says is nobody's business but the log's
         if isinstance(error, ShardMovedError):
-            _log.info("a command that was told came too late: %.200r: %s", envelope.message, error)
+            _log.info("%s, which was told to %s, came too late: %s", name, self.stream, error)
         else:
-            _log.error("a command that was told has failed: %.200r", envelope.message, exc_info=error)
+            _log.error("%s, which was told to %s, has failed", name, self.stream, exc_info=error)
         self.dead_letter(envelope.message, error)
 
     def _fail_all(self, error: Exception) -> None:

@@ -328,7 +328,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
         if envelope.reply_to is not None:
             envelope.reply_to.fail(refusal)
             return
-        _log.debug("%s refused %r: %s", self, envelope.message, refusal)
+        _log.debug("%s refused %s: %s", self, type(envelope.message).__qualname__, refusal)
         self.context.dead_letter(envelope.message, refusal)
         self._let_hear(partial(self.on_dead_letter, envelope.message, refusal), "a dead letter")
 
@@ -443,7 +443,8 @@ class EventSourcedActor(Declared[State, Command, Event]):
             if step.events and not self._over:  # else it was only remembered, or the next owner acts on it
                 self.on_committed(step.command, step.events)
         except Exception as error:  # noqa: BLE001 - what is recorded stands
-            _log.exception("%s recorded %r and failed to act on it", self, step.events)
+            names = ", ".join(type(event).__qualname__ for event in step.events)
+            _log.exception("%s recorded %s and failed to act on it", self, names)
             failure = error
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
             self._end(error)

@@ -434,7 +434,9 @@ class Following extends Stream {
   accept(event, size) {
     const received = this.#received ?? 0;
     const cursor = event.cursor ?? 0;
-    const first = event.type === "deltas_compacted" ? event.data.first_cursor : cursor;
+    let first = cursor;
+    if (event.type === "deltas_compacted") first = event.data.first_cursor;
+    if (event.type === "session_deleted" && event.data.forgotten_by) first = received + 1; // nothing else is left of it
     if (!this.stands || cursor <= received || first > received + 1) {
       const what = cursor <= received ? "sent events twice" : "left out events";
       this.giveUp(protocolError(`the server ${what} of ${this.#topic}: ${first} came behind ${received}`));

@@ -127,12 +127,14 @@ def row_at(log: AuditedLog, position: int) -> Row:
     """Return the event at the position, as it stands in the log.
 
     Raises:
-        InvalidInputError: there is none.
+        InvalidInputError: there is none, or it was forgotten.
     """
     head = log.head()
-    rows = log.find(after=position - 1, until=position, limit=1) if 0 < position <= head else ()
-    if not rows:
+    if not 0 < position <= head:
         raise InvalidInputError(f"there is no event at position {position}: the log ends at {head}")
+    rows = log.find(after=position - 1, until=position, limit=1)
+    if not rows:
+        raise InvalidInputError(f"the event at position {position} can be read by nobody: its session was forgotten")
     return rows[0]
 
 

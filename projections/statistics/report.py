@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Iterator, Mapping
 from typing import Final, TypeAlias, get_args
 
@@ -17,6 +15,8 @@ _Cell: TypeAlias = int | float | None
 _WIDTH: Final = 10
 _WIDEST: Final = 40
 """Columns of a name, at most."""
+_FORMULAS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""How the cells begin that spreadsheets compute; the last four are the wide ones of East Asia."""
 
 
 def text_of(statistics: Statistics) -> str:
@@ -30,14 +30,21 @@ def text_of(statistics: Statistics) -> str:
 def csv_of(statistics: Statistics) -> str:
     """Return a header, and a line for each group, or for all if nothing is told apart.
 
-    What is not known, such as a cost, and what a group cannot have, such as turns of a tool, is empty.
+    What is not known, such as a cost, and what a group cannot have, such as turns of a tool, is empty. A name that a
+    spreadsheet would take for a formula has an apostrophe before it.
     """
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow([statistics.by or "all", *_cells(statistics.total)])
+    rows = [[statistics.by or "all", *_cells(statistics.total)]]
     for one in statistics.groups if statistics.by is not None else [statistics.total]:
-        writer.writerow([harmless(one.key or ""), *_cells(one).values()])
-    return file.getvalue()
+        numbers = ("" if cell is None else str(cell) for cell in _cells(one).values())
+        rows.append([_as_text(one.key or ""), *numbers])
+    return "".join(f"{','.join(row)}\n" for row in rows)
+
+
+def _as_text(name: str) -> str:
+    """Return a name, which a model may have made up, as a cell that no spreadsheet computes or takes apart."""
+    shown = harmless(name).replace('"', '""')
+    mark = "'" if shown.lstrip().startswith(_FORMULAS) else ""
+    return f'"{mark}{shown}"'
 
 
 def _known_cost(figures: Figures) -> float | None:
@@ -71,7 +78,7 @@ def _line(name: str, *parts: str) -> str:
 
 
 def _counts(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    return ", ".join(f"{count:,} {harmless(name)}" for name, count in counts.items())
 
 
 def _took(times: Percentiles, how: str = "took") -> str:

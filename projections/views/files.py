@@ -196,8 +196,8 @@ def _engine(open_one: Callable[[], sqlite3.Connection], begin_with: str, *, pool
 
 def _locked(directory: Path) -> int:
     try:
-        directory.mkdir(exist_ok=True)
-        descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        directory.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         message = f"{directory} cannot be used for projections ({error}); give a directory, which is made if need be"
         raise ReadModelError(message) from error

@@ -26,6 +26,7 @@ from reenact.actors.kernel.inspection import ActorsInspection
 from reenact.actors.kernel.persistent import AnyActor
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.errors import ConfigurationError, StorageError
+from reenact.domain.legible import harmless
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import OnProgress, Progress
 from reenact.projections.verification.feed_check import Conversations
@@ -100,7 +101,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
             lines.append("events: those of other actors; what they say was not looked at")
         else:
             lines.append(f"read model: {self.read_model}{f': {self.unlike}' if self.unlike else ''}")
-        return "\n".join(lines)
+        return "\n".join(map(harmless, lines))  # whoever has changed the log may have written names into it
 
 
 def verify_log(

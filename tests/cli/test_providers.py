@@ -300,6 +300,9 @@ def test_no_key_is_shown_and_no_hook_is_given_one(run: Run, server: FakeChatAPI)
     assert (done.code, OPENAI_KEY in done.err + done.out) == (3, False)
     assert "the API that --base-url names refuses the key in OPENAI_API_KEY" in done.err
     assert "OPENAI_API_KEY" not in without_secrets({"OPENAI_API_KEY": OPENAI_KEY, "HOME": "/"})
+    held = {"REENACT_KEYS": "env:RING", "RING": "a key", "HOME": "/"}
+    assert without_secrets(held) == {"REENACT_KEYS": "env:RING", "HOME": "/"}
+    assert without_secrets({"REENACT_KEYS": "ring.keys"}) == {"REENACT_KEYS": "ring.keys"}
 
 
 def test_hints_name_what_was_said(run: Run, claude: Mapping[str, str], api: FakeMessagesAPI) -> None:

@@ -53,6 +53,7 @@ for (const [what, after, events] of [
   ["an event that came before", 5, [event(5)]],
   ["an event without a cursor", 0, [event(null)]],
   ["a hole before what is compacted", 0, [event(9, "deltas_compacted", { first_cursor: 3 })]],
+  ["a hole before the end of a session", 0, [event(9, "session_deleted", { session_id: "ses_1", forgotten_by: null })]],
 ]) {
   test(`${what} is an error, and the subscription is over`, async () => {
     const { server, subscription, id } = await subscribed({ after }, after);
@@ -73,6 +74,16 @@ test("a server that goes on further behind has left out events", async () => {
   server.stand(4);
   await assert.rejects(subscription.next(), { code: "protocol" });
 });
+
+for (const after of [0, 4]) {
+  test(`of a session that was forgotten nothing but that is left, also behind ${after}`, async () => {
+    const { server, subscription, id } = await subscribed({ after }, after);
+    const heard = consumed(subscription);
+    server.events(id, event(9, "session_deleted", { session_id: "ses_1", forgotten_by: "ada" }));
+    await settled();
+    assert.deepEqual(heard, { cursors: [9], error: undefined, isDone: true });
+  });
+}
 
 test("what is compacted stands for a range, which may have begun before", async () => {
   const { server, subscription, id } = await subscribed({ after: 4 }, 4);

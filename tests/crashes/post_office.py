@@ -12,7 +12,7 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from reenact import ActorSystem
+from reenact import ActorSystem, KeyRing
 from reenact.actors.journal.api import Remembered
 from reenact.actors.journal.codec import Event as BaseEvent
 from reenact.actors.kernel import ActorContext, EventSourcedActor, Timer
@@ -21,6 +21,7 @@ from reenact.testing import ManualClock, Reporter, effect, wait_until
 DAY = 86_400
 SECOND = 1_000_000
 LETTERS = 5
+RING = "ring.keys"
 
 
 class Post(msgspec.Struct, frozen=True):
@@ -143,7 +144,7 @@ def delivered_in(file: Path) -> list[str]:
 
 
 def opened(log: str, arrivals: Path, clock: ManualClock) -> ActorSystem:
-    """Return a system with an office that delivers into the file."""
+    """Return a system with an office that delivers into the file; its log is encrypted if a key ring is beside it."""
 
     @effect
     def deliver(letter: str) -> None:
@@ -152,7 +153,8 @@ def opened(log: str, arrivals: Path, clock: ManualClock) -> ActorSystem:
             file.flush()
             os.fsync(file.fileno())
 
-    system = ActorSystem.open(log, synchronous="OFF", clock=clock)
+    ring = arrivals.with_name(RING)
+    system = ActorSystem.open(log, synchronous="OFF", clock=clock, keys=KeyRing.file(ring) if ring.exists() else None)
     system.register(PostOffice, partial(PostOffice, deliver=deliver))
     return system
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from reenact import ActorSystem
+from reenact import ActorSystem, KeyRing
 from reenact.actors.journal.api import Recorded
 from reenact.actors.journal.verify import verify
 from reenact.domain.errors import RequestReusedError
@@ -16,6 +16,7 @@ from reenact.testing import Crash, CrashPoint, CrashReport, CrashTest, ManualClo
 from tests.crashes.post_office import (
     DAY,
     LETTERS,
+    RING,
     NoteDelivery,
     Post,
     Posted,
@@ -28,7 +29,8 @@ from tests.crashes.post_office import (
     vanish,
 )
 from tests.crashes.test_matrix import AROUND_A_COMMIT
-from tests.logs import log_at
+from tests.examples import some
+from tests.logs import log_at, stands_in
 
 CRASHES = (
     *(Crash(point, nth, of) for point in AROUND_A_COMMIT for of, nth in (("posted", 3), ("delivered", 2))),
@@ -49,6 +51,20 @@ def test_an_actor_of_ones_own_goes_on_where_its_process_was_killed(
     report = crashes.run_until_killed(post, log, arrivals, at=crash)
 
     examine(log, arrivals, [report])
+
+
+@pytest.mark.parametrize("crash", some(CRASHES), ids=str)
+def test_an_actor_whose_log_is_encrypted_goes_on_where_its_process_was_killed(
+    crash: Crash, crashes: CrashTest, tmp_path: Path
+) -> None:
+    KeyRing.generate(tmp_path / RING)
+    log, arrivals = log_at(tmp_path / "office.db"), tmp_path / "arrivals"
+
+    report = crashes.run_until_killed(post, log, arrivals, at=crash)
+
+    assert not stands_in(b"letter-", log)
+    examine(log, arrivals, [report])
+    assert not stands_in(b"letter-", log)
 
 
 @pytest.mark.parametrize("crash", [Crash(point, 2) for point in AROUND_A_COMMIT], ids=str)

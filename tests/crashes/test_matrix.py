@@ -15,6 +15,7 @@ from tests.crashes.evidence import examine, left
 from tests.crashes.fates import RECOVERIES
 from tests.crashes.workloads import live, recover
 from tests.examples import some
+from tests.logs import copy_directory, log_at, stands_in
 
 AROUND_A_COMMIT = (
     CrashPoint.BEFORE_APPEND,
@@ -103,6 +104,21 @@ def test_a_process_that_is_killed_has_lost_nothing_that_it_was_promised(
     report = crashes.run_until_killed(live, home, case.workload, at=case.crash, armed=armed)
 
     examine(home, case.recovery, [report], [left(home)])
+
+
+@pytest.mark.parametrize("case", tuple(cases())[:: 1 if THOROUGH else 11], ids=str)
+def test_a_process_of_an_encrypted_log_has_lost_nothing_either_and_has_said_nothing_in_plain(
+    case: Case, crashes: CrashTest, encrypted: Path, tmp_path: Path
+) -> None:
+    home = copy_directory(encrypted, tmp_path / "home")
+    armed = not case.from_a_place
+    report = crashes.run_until_killed(live, home, case.workload, at=case.crash, armed=armed)
+
+    log = log_at(home / "agents.db")
+    for said in (b"you said", b"use pay", b"use buy"):
+        assert not stands_in(said, log)
+    examine(home, case.recovery, [report], [left(home)])
+    assert not stands_in(b"you said", log)
 
 
 IN_RECOVERY: dict[Recovery, tuple[Crash, ...]] = {

@@ -16,8 +16,9 @@ from tests.inspector.shop import Answer, Ids, Model
 BIDI: Final = "\u202e\u2066\u200f"
 HARM: Final = (
     f"{BIDI}<script>alert(1)</script><img src=x onerror=alert(1)>\x1b]0;owned\x07\x1b[31m"
-    "\"'><svg onload=alert(1)>{{ 7 * 7 }}{% raw %}</textarea></pre>&amp;\r\n\x7f\x85\u2028\ufeff\U000e0041"
+    "\"'><svg onload=alert(1)>{{ 7 * 7 }}{% raw %}</textarea></pre>&amp;\r\nFORGED\x7f\x85\u2028\ufeff\U000e0041"
 )
+"""Whatever a terminal, a browser or a reader of lines might obey; a line that begins with FORGED is none of ours."""
 NAME: Final = "<script>alert(1)</script>\"'><img src=x onerror=alert(1)> {{7*7}}/../?id=x#%00&amp;" + "e\u0301" * 50
 """Names and ids are printable, and no more can be said of them."""
 WITH_NUL: Final = f"\x00{HARM}"
@@ -44,7 +45,7 @@ async def fail(why: str) -> ToolOutcome:
     return ToolOutcome(why, is_error=True)
 
 
-def write_hostile(path: Path) -> None:
+def write_hostile(path: str | Path) -> None:
     """Write the log; two calls in it wait for people."""
     clock = ManualClock(datetime(2026, 11, 21, 1, tzinfo=UTC))
     model = Model(clock)

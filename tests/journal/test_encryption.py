@@ -22,6 +22,7 @@ from reenact.actors.journal.opening import open_journal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import (
     ConfigurationError,
+    ConflictError,
     KeyRingError,
     LogEncryptedError,
     LogUnusableError,
@@ -119,6 +120,49 @@ def test_a_log_that_began_without_a_ring_is_encrypted_from_then_on(log: Log, rin
     assert log.verify() == []
 
 
+def sealed_and_opened(log: Log, ring: KeyRing, *streams: str) -> list[bytes | None]:
+    """Return what another process reads of bytes that this one has encrypted for tables, and has written nowhere."""
+    with opened(log, ring) as journal:
+        assert journal.codec.vault is not None
+        sealed = [journal.codec.vault.seal(stream, b"pineapple") for stream in streams]
+    with opened(log, ring, read_only=True) as journal:
+        assert journal.codec.vault is not None
+        return [journal.codec.vault.opened(one) for one in sealed]
+
+
+def test_tables_are_encrypted_with_no_key_that_is_not_in_the_log(log: Log, ring: KeyRing) -> None:
+    with log.open() as journal:
+        commit(journal, step(TALK, 0, Added(1)))
+
+    assert sealed_and_opened(log, ring, TALK, "image/x", OTHER) == [b"pineapple"] * 3
+
+
+def test_a_key_whose_first_row_was_refused_encrypts_nothing(log: Log, ring: KeyRing) -> None:
+    with opened(log, ring) as journal:
+        (outcome,) = settle(journal, Append(TALK, 7, 1, (Added(1),)))
+        assert isinstance(outcome, ConflictError)
+        journal.recover(TALK)
+        assert journal.codec.vault is not None
+        assert journal.codec.vault.seal(TALK, b"pineapple") == b"pineapple"  # there is nothing in the log to hide
+        commit(journal, step(TALK, 0, Added(1)))
+        sealed = journal.codec.vault.seal(TALK, b"pineapple")
+        assert b"pineapple" not in sealed
+    with opened(log, ring) as journal:
+        assert journal.codec.vault is not None
+        assert journal.codec.vault.opened(sealed) == b"pineapple"
+    assert log.verify() == []
+
+
+def test_the_logs_own_key_is_there_as_soon_as_it_is_opened(log: Log, ring: KeyRing) -> None:
+    with opened(log, ring) as journal:
+        (key,) = journal.keys()
+        assert (key.stream, key.wrapped is None) == ("", False)
+    with opened(log, ring) as journal:
+        assert journal.keys() == [key]
+    with pytest.raises(LogEncryptedError), opened(log, None):
+        pass
+
+
 def test_the_ring_of_another_log_is_refused_at_once(log: Log, ring: KeyRing, tmp_path: Path) -> None:
     with opened(log, ring) as journal:
         commit(journal, step(TALK, 0, Added(1)))
@@ -168,6 +212,27 @@ def test_while_the_service_of_the_keys_is_down_nothing_is_lost(log: Log) -> None
         service.is_down = False
         assert [row.event for row in journal.read(TALK)] == [Added(1), Added(2)]
     assert log.verify() == []
+
+
+def test_a_key_is_unwrapped_once_by_whoever_reads_and_writes(log: Log) -> None:
+    unwrapped: list[bytes] = []
+    service = Service()
+
+    def unwrap(wrapped: bytes) -> bytes:
+        unwrapped.append(wrapped)
+        return service.unwrap(wrapped)
+
+    with opened(log, KeyRing.custom(service.wrap, unwrap)) as journal:
+        commit(journal, step(TALK, 0, Added(1)), step(OTHER, 0, Added(2)))
+    unwrapped.clear()
+    with opened(log, KeyRing.custom(service.wrap, unwrap)) as journal:
+        for version in (1, 2):
+            journal.read(TALK)
+            commit(journal, step(TALK, version, Added(3)))
+            assert journal.codec.vault is not None
+            journal.codec.vault.seal(TALK, b"for a table")
+
+    assert len(unwrapped) <= len(set(unwrapped)) + 1  # one of them was, when the log was opened
 
 
 @pytest.mark.parametrize("returned", [b"too short", "no bytes"])

@@ -163,9 +163,9 @@ def test_a_refusal_of_what_was_told_is_a_dead_letter(
 
     assert account.ask(Audit()) == 0
     assert diary.told("dead letter") == [("dead letter", Withdraw(6), "overdrawn")]
-    assert [
-        (r.levelname, "Withdraw(amount=6)" in r.getMessage()) for r in caplog.records if r.name == "reenact.kernel"
-    ] == [("DEBUG", True)]
+    (logged,) = (record for record in caplog.records if record.name == "reenact.kernel")
+    assert (logged.levelname, "Withdraw" in logged.getMessage()) == ("DEBUG", True)
+    assert "amount" not in logged.getMessage(), "what a command says is not for the program's log"
 
 
 class BrittleAccount(Account):
@@ -271,7 +271,9 @@ def test_failing_to_act_does_not_undo_what_is_recorded(
         assert account.ask(Deposit(5)) == 5
         assert account.ask(Deposit(5)) == 10
 
-    assert [record.levelname for record in caplog.records if record.name == "reenact.kernel"] == ["ERROR", "ERROR"]
+    logged = [record for record in caplog.records if record.name == "reenact.kernel"]
+    assert [record.levelname for record in logged] == ["ERROR", "ERROR"]
+    assert all("Deposited" in record.getMessage() and "amount" not in record.getMessage() for record in logged)
 
 
 def test_an_actor_begins_with_what_the_log_holds(system: ActorSystem, journal: MemoryJournal, diary: Diary) -> None:
@@ -472,7 +474,8 @@ def test_a_lost_command_that_was_told_is_logged(
     account.tell(Deposit(5))
 
     assert account.ask(Audit()) == 0
-    assert ["Deposit(amount=5)" in record.getMessage() for record in caplog.records] == [True]
+    (logged,) = caplog.records
+    assert "Deposit, which was told to a, has failed" in logged.getMessage()
 
 
 class Clumsy(Account):

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import csv
 
+import pytest
+from hypothesis import given
+from hypothesis.strategies import text
+
+from reenact.domain.legible import harmless
 from reenact.domain.messages import TextBlock
 from reenact.domain.session.agent import AgentStarted, AnswerRecorded, MessageAccepted, TurnCompleted, TurnStarted
 from reenact.domain.session.state import SessionCreated
 from reenact.projections.statistics.counting import statistics_of
-from reenact.projections.statistics.figures import By, Statistics
+from reenact.projections.statistics.figures import By, Figures, Statistics
 from reenact.projections.statistics.report import csv_of, text_of
 from tests.statistics.counted import MONDAY, TimedLog, small_log, tables_of
 
@@ -84,6 +89,33 @@ def test_what_a_name_holds_changes_neither_lines_nor_a_terminal() -> None:
     assert "\x1b" not in text_of(found) + csv_of(found)
     assert len(text_of(found).split("\n")) == 10
     assert len(csv_of(found).splitlines()) == 2
+
+
+def named(model: str) -> Statistics:
+    """Return the figures of a model with this name."""
+    figures = Figures(key=model)
+    return Statistics(position=1, by="model", since=None, until=None, total=figures, groups=(figures,))
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@SUM(A1)", "  =1", "\t=1", "\uff1d1", '=HYPERLINK("x";"y")'])
+def test_no_name_is_a_formula_to_a_spreadsheet(name: str) -> None:
+    _, row = csv_of(named(name)).splitlines()
+
+    (cells,) = csv.reader([row])
+    assert cells[0].startswith("'")
+    assert cells[0].endswith(name.strip())
+
+
+@given(text(min_size=1))
+def test_whatever_a_name_holds_it_is_one_cell_on_one_line_in_both_kinds_of_csv(name: str) -> None:
+    head, row = csv_of(named(name)).split("\n")[:2]
+
+    (cells,) = csv.reader([row])
+    assert len(cells) == len(head.split(","))
+    (taken_apart_elsewhere,) = csv.reader([row], delimiter=";")
+    assert len(taken_apart_elsewhere) == 1
+    assert not cells[0].lstrip().startswith(("=", "+", "-", "@"))
+    assert "".join(map(harmless, cells[0])) == cells[0]
 
 
 def test_an_empty_log_has_figures_too() -> None:

@@ -152,7 +152,7 @@ class PostgresJournal(StoredJournal):
             if has_keys(reader.select):
                 codec.vault = Vault(keys, reader.select, name=address.name, age=AGE)
                 if store is not None:
-                    codec.vault.check()
+                    codec.vault.check(store.keep_key)
             if closed and store is not None:
                 check_owner(reader.select(FIRST_EVENTS, ()), address.name, codec)
             writer = None

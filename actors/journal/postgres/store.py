@@ -24,7 +24,7 @@ from reenact.actors.journal.postgres.faults import fault
 from reenact.actors.journal.postgres.locks import PostgresLocks
 from reenact.actors.journal.postgres.ownership_tables import EPOCH
 from reenact.actors.journal.store import LAST, ROWS, Changes, DecideAgainError, Values, rows_between
-from reenact.domain.chain import End, Row
+from reenact.domain.chain import DataKey, End, Row
 from reenact.domain.errors import StorageError
 
 _TRIES = 100
@@ -51,6 +51,7 @@ _PAST = """
         SELECT shard, epoch FROM shards WHERE owner = ?
     )
 """
+_INSERT_KEY = "INSERT INTO keys (id, stream, wrapped) VALUES (?, ?, ?)"
 _DELETE_REQUESTS = "DELETE FROM requests WHERE id = ANY (?::text[]) AND at < ?"
 
 
@@ -184,6 +185,10 @@ class PostgresStore:
         if self._assumes:  # it was not looked for those that come before
             self._decide_again("requests are forgotten")
         return self._execute(_DELETE_REQUESTS, list(request_ids), before).rowcount
+
+    def keep_key(self, key: DataKey) -> None:
+        """Put a key into the log at once, while there is no batch."""
+        self._execute(_INSERT_KEY, key.id, key.stream, key.wrapped)
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
         """Call `meanwhile`, and write the changes, behind those of others if there are such."""

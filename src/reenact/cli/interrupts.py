@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Final
 
 from reenact.cli.output.failures import ExitCode, TerminatedError
+from reenact.cli.output.logs import open_privately
 
 _REQUESTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 _ALL = (signal.SIGINT, *_REQUESTS)
@@ -34,7 +35,7 @@ def end_in_time(errors: Path, *, patience: float = 30.0) -> None:
     def give_up(_number: int, _frame: FrameType | None) -> None:
         with suppress(OSError):
             errors.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with errors.open("a") as file:
+            with open_privately(errors) as file:
                 print(f"{patience:g} s after it was asked to end, the process has not:", file=file, flush=True)
                 faulthandler.dump_traceback(file)
         os._exit(ExitCode.TERMINATED)

@@ -78,6 +78,14 @@ class _Gap(Frozen):
     data: _Range
 
 
+class _End(Frozen):
+    forgotten_by: str | None = None
+
+
+class _Deletion(Frozen):
+    data: _End
+
+
 class Outcome(Frozen):
     """What came of a request, the result unread."""
 
@@ -95,6 +103,7 @@ _FRAMES: Final[msgspec.json.Decoder[FromServer]] = msgspec.json.Decoder(FromServ
 _TYPES = msgspec.json.Decoder(_Type)
 _HEADS = msgspec.json.Decoder(Head)
 _GAPS = msgspec.json.Decoder(_Gap)
+_DELETIONS = msgspec.json.Decoder(_Deletion)
 _RESPONSES = msgspec.json.Decoder(Response)
 _NO_EVENT = "a malformed event"
 
@@ -145,6 +154,8 @@ def step_to(received: int, head: Head, event: msgspec.Raw) -> int | None:
     first = cursor
     if head.type == COMPACTED:
         first = _read(_GAPS, event, _NO_EVENT).data.first_cursor
+    elif head.type == DELETED and _read(_DELETIONS, event, _NO_EVENT).data.forgotten_by is not None:
+        return cursor  # nothing else is left of the session
     if first > received + 1:
         raise ProtocolError(f"the server left out events: {first} came behind {received}; subscribe again")
     return cursor

@@ -130,6 +130,7 @@ LONGEST = 10_000
 
 _SECRETS = frozenset({"ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OPENAI_API_KEY"})
 _LOG = "REENACT_DB"
+_RING = "REENACT_KEYS"
 
 
 class Hooks:
@@ -215,9 +216,10 @@ class Hooks:
 
 
 def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without what opens the API, and without a URL of the log, in which may be a password."""
+    """Return the variables without what opens an API or the log, and without its URL, in which may be a password."""
+    secrets = {*_SECRETS, environ.get(_RING, "").removeprefix("env:")}
     return {
-        name: value for name, value in environ.items() if name not in _SECRETS and not (name == _LOG and "://" in value)
+        name: value for name, value in environ.items() if name not in secrets and not (name == _LOG and "://" in value)
     }
 
 

@@ -23,7 +23,13 @@ from starlette.websockets import WebSocket
 
 from reenact.actors.api.asking import Asking
 from reenact.actors.journal.deadline import reading_for
-from reenact.domain.errors import ConfigurationError, InvalidInputError, NotFoundError, ReenactError
+from reenact.domain.errors import (
+    ConfigurationError,
+    InvalidInputError,
+    NotFoundError,
+    ReenactError,
+    SessionForgottenError,
+)
 from reenact.domain.stream.frames import SUBPROTOCOL
 from reenact.inspector.actions import Actions, Form
 from reenact.inspector.addresses import Address
@@ -56,6 +62,7 @@ _HEADERS: Final[Mapping[str, str]] = {
     "cross-origin-resource-policy": "same-origin",
 }
 _logger = logging.getLogger("reenact.inspector")
+_STATUSES = ((NotFoundError, 404), (SessionForgottenError, 410), (InvalidInputError, 400))
 _OTHER_SITES = frozenset({"cross-site", "same-site"})
 _Make: TypeAlias = Callable[[], Page | File | str]
 
@@ -214,8 +221,7 @@ def _answer(source: Source, address: Address, actions: Actions | None, make: _Ma
     try:
         page = make()
     except ReenactError as error:
-        status = 404 if isinstance(error, NotFoundError) else 400 if isinstance(error, InvalidInputError) else 503
-        page = problem_of(error, status)
+        page = problem_of(error, next((status for kind, status in _STATUSES if isinstance(error, kind)), 503))
     except Exception as error:
         _logger.exception("the page %s cannot be made", address.path)
         page = problem_of(ReenactError(f"{type(error).__name__}: {error}"), 500)

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from reenact.actors.journal.stored import StoredJournal
+from reenact.domain.errors import KeyRingError, LogEncryptedError, StorageError
 from reenact.projections.log import stream_of
 from reenact.projections.verification.replay import HistoryReplay, Parting
 
@@ -46,15 +47,22 @@ class SessionMark(msgspec.Struct, frozen=True):
     undecided: int
     parting: Parting | None
     at: datetime
+    forgotten: bool = False
+    """Whether nothing can be decided anew, since nobody can read what was recorded."""
 
 
 class DecisionMark(msgspec.Struct, frozen=True):
-    """Of `known` sessions so many are decided the `same`, some have `parted`; `is_all` if none is left to look at."""
+    """Of `known` sessions so many are decided the `same`, some have `parted`; `is_all` if none is left to look at.
+
+    Those that were `forgotten` are counted apart. `problem` says why nothing can be decided: the keys are not there.
+    """
 
     same: int = 0
     known: int = 0
     parted: tuple[SessionMark, ...] = ()
     is_all: bool = False
+    forgotten: int = 0
+    problem: str = ""
 
 
 class _Known:
@@ -78,7 +86,12 @@ class _Look:
         self.replay = replay
         self.until = log.head()
         self.took = 0.0
-        self.steps: Iterator[int] = replay.go_on(self.until, _PAGE)
+        self.steps: Iterator[int]
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Go on behind the last step."""
+        self.steps = self.replay.go_on(self.until, _PAGE)
 
 
 class DecisionMarks:
@@ -95,6 +108,7 @@ class DecisionMarks:
         self._first: int | None = None
         self._open: OrderedDict[str, HistoryReplay] = OrderedDict()
         self._look: _Look | None = None
+        self._problem = ""
 
     def ask(self, session_id: str) -> None:
         """Have this session looked at before others, if it has to be."""
@@ -117,7 +131,9 @@ class DecisionMarks:
         is_all = self._before == 0 and not (self._found or self._changed or self._look)
         marks = [known.mark for known in self._known.values() if known.mark is not None]
         parted = tuple(mark for mark in marks if mark.parting is not None)
-        return DecisionMark(len(marks) - len(parted), len(self._known), parted, is_all)
+        forgotten = sum(mark.forgotten for mark in marks)
+        same, known = len(marks) - len(parted) - forgotten, len(self._known) - forgotten
+        return DecisionMark(same, known, parted, is_all, forgotten, self._problem)
 
     def changed(self, streams: Mapping[str, int]) -> None:
         """Take note of streams that have events up to these positions."""
@@ -139,21 +155,30 @@ class DecisionMarks:
         Raises:
             StorageError: the log cannot be read now.
         """
+        self._problem = ""
         while time.monotonic() < until:
             if self._look is None and not self._choose():
                 return False
-            self._follow(until)
+            try:
+                self._follow(until)
+            except (LogEncryptedError, KeyRingError) as error:
+                self._problem = str(error)
+                return False
         return True
 
     def _follow(self, until: float) -> None:
         look = self._look
         assert look is not None
         began = time.thread_time()
-        for _ in look.steps:
-            self._pause()
-            if time.monotonic() >= until:
-                look.took += time.thread_time() - began
-                return
+        try:
+            for _ in look.steps:
+                self._pause()
+                if time.monotonic() >= until:
+                    look.took += time.thread_time() - began
+                    return
+        except StorageError:
+            look.go_on()  # a generator that has raised is over, which would pass for the end of the session
+            raise
         look.took += time.thread_time() - began
         self._look = None
         self._settle(look)
@@ -170,6 +195,7 @@ class DecisionMarks:
             found.undecided,
             found.divergence,
             datetime.now(UTC),
+            found.forgotten,
         )
         is_open = found.divergence is None and found.events <= LONG
         known.due = 0.0 if is_open else time.monotonic() + PATIENCE * look.took

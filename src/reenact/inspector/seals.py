@@ -75,18 +75,26 @@ def _decisions(known: Known, head: int) -> Seal:
     if mark.parted:
         words = f"{count(len(mark.parted))} decided otherwise"
         return Seal("bad", "replay", words, "today's code parts from what was recorded; see where")
+    if mark.problem:
+        return Seal("busy", "replay", "Not decided anew", mark.problem)
     of = f"{count(mark.same)} of {count(mark.known)}"
     if not mark.is_all or known.chain.position < head or known.chain.ended is None:
         return Seal("busy", "replay", f"Decided anew: {of}", "sessions are decided anew, the newest first")
     which = f"the newest {count(KEPT)} sessions" if mark.known >= KEPT else "all sessions"
     story = f"today's code decides the recorded steps of {which} as they were recorded, up to {count(head)}"
+    if mark.forgotten:
+        story += f", but for {count(mark.forgotten)} that were forgotten"
     return Seal("good", "replay", "Decides the same", story, f", {of}")
 
 
 def _of_session(marks: Marks, session_id: str, head: int) -> Seal:
-    mark = marks.session(session_id)
+    mark, problem = marks.session(session_id), marks.now().decisions.problem
+    if mark is None and problem:
+        return Seal("busy", "replay", "Not decided anew", problem)
     if mark is None:
         return Seal("busy", "replay", "Not decided anew yet", "this session is decided anew next")
+    if mark.forgotten:
+        return Seal("busy", "replay", "Not decided anew", "this session was forgotten: nobody can read what it decided")
     story = f"{count(mark.steps)} recorded steps were decided anew at {_clock(mark.at)}"
     if mark.undecided:
         story += f"; {count(mark.undecided)} could not be, since something was taken out of what they follow from"

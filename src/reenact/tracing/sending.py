@@ -9,7 +9,7 @@ import msgspec
 from sqlalchemy import Column, MetaData, Table, Text, delete, insert, select
 from sqlalchemy.exc import DBAPIError
 
-from reenact.domain.errors import StorageError
+from reenact.domain.errors import LogEncryptedError, StorageError, WrongKeyError
 from reenact.projections.errors import ReadModelError
 from reenact.projections.log import AuditedLog, Row
 from reenact.projections.views.declared import Projection
@@ -75,6 +75,7 @@ class _Position(Generation):
         Raises:
             CollectorRefusedError: the collector does not take it.
             CollectorUnreachableError: it cannot take anything now.
+            LogEncryptedError, WrongKeyError: the log has no key ring here, or that of another one.
             ProjectionFailedError: the log has lost what an event needs.
             ReadModelError: the log cannot be read, or the position not be written.
         """
@@ -92,6 +93,8 @@ class _Position(Generation):
         try:
             rows = self._audited.find(after=self.position, stream=self._stream, limit=limit)
             self._beginning = self._beginning or next(iter(self._log.read_all(after=0, limit=1)), None)
+        except (LogEncryptedError, WrongKeyError):
+            raise
         except StorageError as error:
             raise ReadModelError(f"the log cannot be read: {error}") from error
         if not rows:

@@ -207,7 +207,7 @@ def test_what_was_typed_before_the_question_is_no_answer(chat: Chat, office: Off
 
 def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, office: Office) -> None:
     hidden = 'a"b\x1b[2K\x1b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\nQUESTION: fine\u3164'
-    office.model_asks_for(("send_mail", {"to": hidden, "bo\rdy\u202e": "x"}))
+    office.model_asks_for(("send_mail", {"to": hidden, "bo\rdy\u202e": "[bold]:bomb: :heavy_check_mark:"}))
     terminal = chat(*office.tools, **office.claude)
     terminal.send_line("Write")
     terminal.wait_for("may run only if you approve")
@@ -216,7 +216,7 @@ def test_characters_that_would_hide_something_are_shown_as_escapes(chat: Chat, o
     lines = [line.strip() for line in shown.splitlines()]
     assert r'| a"b\u001b[2K\u001b[1A\rx\u202egnp.exe\u2066\u200b\ufeff\udb40\udc41\u0000\u009b\u2028' in lines
     assert r"| QUESTION: fine\u3164" in lines
-    assert r'"bo\rdy\u202e": "x"' in shown
+    assert r'"bo\rdy\u202e": "[bold]:bomb: :heavy_check_mark:"' in shown
     assert not set(terminal.get_output()) & set("\u202e\u2066\u200b\ufeff\U000e0041\x00\x9b\u2028\u3164")
 
 

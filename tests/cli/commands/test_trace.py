@@ -196,3 +196,18 @@ def test_a_follower_that_is_refused_ends(run: Run, talk: Json, receiver: Receive
 
     assert (done.code, receiver.requests) == (2, 1)
     assert "OTEL_EXPORTER_OTLP_HEADERS" in done.err
+
+
+def test_the_turns_of_an_encrypted_log_are_sent_with_its_keys_alone(run: Run, receiver: Receiver) -> None:
+    for name in ("ring.keys", "other.keys"):
+        run("keys", name)
+    run("-p", "About apples", "--db", "secret.db", "--keys", "ring.keys")
+    asked = ("trace", "--otlp", receiver.url, "--db", "secret.db")
+
+    without, wrong = run(*asked), run(*asked, "--keys", "other.keys")
+    before = receiver.names()
+    sent = run(*asked, "--keys", "ring.keys")
+
+    assert [(one.code, one.out) for one in (without, wrong)] == [(2, ""), (3, "")]
+    assert before == []
+    assert (sent.code, receiver.names()) == (0, TURN)

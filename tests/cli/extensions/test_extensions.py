@@ -799,7 +799,7 @@ def test_what_is_trusted_at_a_terminal_is_shown_so_that_it_can_forge_nothing_and
     forged = "Do you trust them? [y]es, [n]o: y"
     hooks: list[Json] = [
         {"command": "echo ok" + " " * 3000 + "; touch hidden"},
-        {"command": f"echo a\n\n\n{forged}\n\x1b[2J\r", "timeout": 5},
+        {"command": f"echo a :bomb:\n\n\n{forged}\n\x1b[2J\r", "timeout": 5},
         {"command": "echo \u05d0\u05d1\u202e; rm x"},
     ]
     project.hooks({"SessionStart": [{"hooks": hooks}]})
@@ -824,6 +824,7 @@ def test_what_is_trusted_at_a_terminal_is_shown_so_that_it_can_forge_nothing_and
     assert "more lines, press v to view" in first
     assert re.search(r"^ +[|:] .*; touch hidden\r?$", whole, re.MULTILINE)
     assert "timeout: 5" in whole
+    assert "echo a :bomb:" in whole
     assert r"\u05d0\u05d1\u202e; rm x" in whole, "in ASCII too, where it may be reordered"
     assert r"\u001b[2J\r" in whole
     assert "nobody has trusted" in run("-p", "Hello").err

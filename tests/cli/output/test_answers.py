@@ -11,7 +11,7 @@ import pytest
 
 from reenact.cli.output.console import Console
 from reenact.testing import FakeMessagesAPI, FakeReply
-from tests.cli.conftest import Json, Outcome, Run
+from tests.cli.conftest import Chat, Json, Outcome, Run
 
 FIELDS = [
     "type",
@@ -73,6 +73,22 @@ def test_the_stop_sequence_that_ended_the_answer_is_in_the_object(
     (result,) = run("-p", "How?", "--output-format", "json", **claude).objects
 
     assert (result["stop_reason"], result["stop_sequence"]) == ("stop_sequence", "END")
+
+
+def test_a_terminal_obeys_nothing_of_an_answer_that_a_file_gets_as_it_is(
+    chat: Chat, start: Run, api: FakeMessagesAPI, claude: dict[str, str]
+) -> None:
+    hostile = "\x1b]0;owned\x07a\x1b[2J\x9b31mb\u202ec\rd\U000e0041e\x1b]52;c;aGk=\x07 end\tx"
+    api.reply(hostile)
+    api.reply(hostile)
+
+    terminal = chat("-p", "Hi", until="end", **claude)
+    kept = start("-p", "Hi", **claude)
+
+    assert terminal.wait_for_exit().code == 0
+    assert "]0;owneda[2J31mb\\u202ecd\\udb40\\udc41e]52;c;aGk= end" in terminal.get_output()
+    assert not set(terminal.get_output()) & set("\x1b\x07\x9b\u202e\U000e0041")
+    assert kept.out == f"{hostile}\n"
 
 
 def test_the_prompt_may_be_all_of_standard_input(run: Run) -> None:

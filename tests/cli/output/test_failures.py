@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import socket
 import sys
 from collections.abc import Callable
@@ -214,6 +215,27 @@ def test_requirement_8_5_the_unexpected_ends_with_1_and_its_traceback_is_logged(
     kept = Path(environ["HOME"], ".local/state/reenact/errors.log").read_text()
     assert "Traceback" in kept
     assert KEY not in done.out + done.err + kept
+
+
+def test_the_log_of_errors_is_its_owners_and_can_be_looked_at_on_a_terminal(
+    run: Run, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("\x1b]0;owned\x07\u202e\n2026-11-21 00:00:00,000 ERROR reenact.cli: forged")
+
+    monkeypatch.setattr("reenact.cli.chat.conversation.Conversation.ask", fail)
+
+    before = os.umask(0o022)
+    try:
+        run("-p", "x")
+    finally:
+        os.umask(before)
+
+    (log,) = Path(environ["HOME"], ".local/state/reenact").glob("errors.log")
+    kept = log.read_text()
+    assert log.stat().st_mode & 0o777 == 0o600
+    assert all(line.isprintable() for line in kept.splitlines())
+    assert len(re.findall(r"^\S.*", kept, re.MULTILINE)) == 1, "one record begins a line, and nothing else does"
 
 
 def test_who_looks_for_the_cause_sees_the_traceback_at_once(run: Run, broken: Callable[[], None]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -62,9 +63,9 @@ class Person:
                 decisions.append(decision)
         except (KeyboardInterrupt, EOFError):
             what = "It goes on waiting" if len(pending) == 1 else "They all go on waiting"
-            resume = f"reenact --resume {pending[0].session_id}"
+            resume = shlex.join(("reenact", "--resume", pending[0].session_id))
             self._say(f"\n{what}, and so does the agent. /pending asks again, and later so does:")
-            self._screen.print(f"{resume}\n")
+            self._screen.print(f"{harmless(resume)}\n")
             return None
         return decisions
 

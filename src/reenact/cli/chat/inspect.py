@@ -39,9 +39,9 @@ _NOTHING = "Nothing was said in this session yet."
 
 
 def newest_sessions(runtime: Runtime) -> list[SessionInfo]:
-    """Return the sessions that talk with people, the newest first."""
+    """Return the sessions that talk with people, the newest first, but for those that were forgotten."""
     sessions = runtime.sessions.list_by_container(CONTAINER) if runtime.containers.get(CONTAINER) else []
-    return [session for session in reversed(sessions) if session.parent is None]
+    return [session for session in reversed(sessions) if session.parent is None and session.forgotten is None]
 
 
 def sessions(talking: Talking, _: str) -> None:

@@ -16,10 +16,10 @@ from reenact.cli.editor.keyboard import typed_ahead
 from reenact.cli.interrupts import around_stops
 from reenact.cli.output.answers import Answer, call_line, cut, result_lines, why_ended
 from reenact.cli.output.console import Console
+from reenact.cli.output.control_characters import escape_plainly, strip_controls
 from reenact.cli.output.exact import in_rows, plain_or_quoted
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.output.logs import TERMINAL_LOCK
-from reenact.cli.render.control_characters import escape_plainly, strip_controls
 from reenact.cli.render.flow import Plain, can_be_styled, can_show, width_of
 from reenact.cli.render.live_line import LiveLine
 from reenact.cli.render.markdown import StreamedMarkdown
@@ -60,7 +60,7 @@ class _Raw:
     is_seen: bool = True
 
     def write(self, text: str) -> None:
-        self._write(escape_plainly(strip_controls(text)) if self.is_seen else strip_controls(text))
+        self._write(escape_plainly(text) if self.is_seen else strip_controls(text))
 
     def end(self) -> None:
         self._write("\n")
@@ -185,7 +185,7 @@ class Page:
             self._say(f"{self._console.told(answer.problem)}\n", "red")
 
     def _say(self, words: str, style: str) -> None:
-        for line in escape_plainly(strip_controls(words)).split("\n"):
+        for line in escape_plainly(words).split("\n"):
             self._screen.print(in_rows(line, width_of(self._screen)), style=style)
 
     def _hear_of_calls(self, event: EventData) -> None:
@@ -294,7 +294,7 @@ class Page:
         self._show_held()
         self._end_block()
         self._under = None
-        self._line(escape_plainly(strip_controls(text)), "", style)
+        self._line(escape_plainly(text), "", style)
 
     def _line(self, text: str, head: str, style: str) -> None:
         self._screen.print(f"{head}{self._console.without_key(text)}", style=style)

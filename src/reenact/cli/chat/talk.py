@@ -17,7 +17,6 @@ from reenact._runtime import SharedRuntime
 from reenact.cli.chat.answering import Extend, Extending, answering, check_policy, image_of
 from reenact.cli.chat.commands import Commands
 from reenact.cli.chat.conversation import (
-    CONTAINER,
     IMAGE,
     Approved,
     Attending,
@@ -27,6 +26,7 @@ from reenact.cli.chat.conversation import (
     new_session_id,
 )
 from reenact.cli.chat.current import Current, Talking
+from reenact.cli.chat.inspect import newest_sessions
 from reenact.cli.chat.navigate import choose_session, session_named
 from reenact.cli.commands.sessions import log_to_write
 from reenact.cli.interrupts import cleaning_up
@@ -180,9 +180,9 @@ def _image_of_new(options: TalkOptions, base: Image) -> Image:
 
 def _latest(runtime: SharedRuntime) -> str:
     """Return the id of the newest session that is not open in another process."""
-    sessions = runtime.sessions.list_by_container(CONTAINER) if runtime.containers.get(CONTAINER) else []
-    for session in reversed(sessions):
-        if session.parent is None and not runtime.is_open_elsewhere(session.id):
+    sessions = newest_sessions(runtime)
+    for session in sessions:
+        if not runtime.is_open_elsewhere(session.id):
             return session.id
     which = "other session" if sessions else "session"
     raise NothingToContinueError(f"there is no {which} to continue in this log; begin one without --continue")

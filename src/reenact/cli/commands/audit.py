@@ -15,6 +15,7 @@ from reenact._location import location_of
 from reenact._runtime import codec
 from reenact._transfer import open_export
 from reenact._verifying import checkpoint_of, verify_log
+from reenact.actors.journal.key_ring import KeyRing
 from reenact.cli.commands.sessions import log_to_read, progress_line, reading
 from reenact.cli.commands.what_if import Counted, lines_of, supposed_by
 from reenact.cli.output.console import Console, ListFormat
@@ -26,6 +27,7 @@ from reenact.cli.parsing.options import (
     ShowOptions,
     VerifyOptions,
 )
+from reenact.cli.settings.keys import key_ring
 from reenact.domain.errors import ExportUnusableError, InvalidInputError, LogUnusableError
 from reenact.domain.history.what_if import Otherwise
 from reenact.projections.explain.difference import difference
@@ -128,8 +130,9 @@ def replay(options: ReplayOptions, console: Console) -> int:
 def _all(options: ReplayOptions, look: _Look, console: Console) -> Iterator[_Found]:
     files = _files(options.what)
     if files:
+        ring = key_ring(console.environ)
         for file in files:
-            yield from _of_file(file, look)
+            yield from _of_file(file, ring, look)
         return
     with suppress(NoLogYetError), reading(options.database, console, next(iter(options.what), None)) as log:
         for session_id in options.what or (None,):
@@ -153,10 +156,10 @@ def _files(what: Sequence[str]) -> list[Path]:
     return files
 
 
-def _of_file(file: Path, look: _Look) -> Iterator[_Found]:
+def _of_file(file: Path, ring: KeyRing | None, look: _Look) -> Iterator[_Found]:
     name = str(file)
     try:
-        with _opened(file) as log:
+        with _opened(file, ring) as log:
             yield from ((name, one) for one in look(log))
     except (ExportUnusableError, LogUnusableError) as error:  # whatever it is, it is no history of ours
         parting = Parting(
@@ -165,10 +168,10 @@ def _of_file(file: Path, look: _Look) -> Iterator[_Found]:
         yield name, Retraced(stream="", session_id=None, steps=0, events=0, divergence=parting)
 
 
-def _opened(file: Path) -> AbstractContextManager[AuditedLog]:
+def _opened(file: Path, ring: KeyRing | None) -> AbstractContextManager[AuditedLog]:
     if file.suffix == _EXPORT:
-        return nullcontext(open_export(file))
-    return location_of(file).open(codec(), read_only=True)
+        return nullcontext(open_export(file, keys=ring))
+    return location_of(file, ring).open(codec(), read_only=True)
 
 
 def _lines(what: str, retraced: Retraced) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from reenact._runtime import SharedRuntime
 from reenact.actors.journal.key_ring import KeyRing
 from reenact.cli.commands.sessions import log_to_write, reading
-from reenact.cli.output.console import Console, ListFormat
+from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
 from reenact.cli.parsing.options import ForgetOptions, KeysOptions
 from reenact.cli.settings.configuration import user_name
@@ -43,10 +43,7 @@ def forget(options: ForgetOptions, console: Console) -> int:
             options.session, by=options.by or user_name() or "somebody", why=options.why, family=options.family
         )
     for session in forgotten:
-        if options.output_format is ListFormat.JSON:
-            console.write_json(session)
-        else:
-            console.write(f"{session.id}\n")
+        console.show(session, options.output_format, session.id)
     if not forgotten:
         console.say(f"session {options.session} had been forgotten")
     return ExitCode.SUCCESS

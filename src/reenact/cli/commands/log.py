@@ -91,7 +91,9 @@ def _check(options: LogOptions) -> None:
         raise typer.TyperException("--reverse ends with the oldest event, and --follow does not end; give one of them")
     if options.last is not None and (options.reverse or options.limit is not None):
         raise typer.TyperException("--last says which events and in which order; give no --limit and no --reverse")
-    alone = LogOptions(database=options.database, output_format=options.output_format, why=options.why)
+    alone = LogOptions(
+        database=options.database, keys=options.keys, output_format=options.output_format, why=options.why
+    )
     if options.why is not None and options != alone:
         raise typer.TyperException("--why is about one event; give no filters with it")
     if options.lineage and options.session is None:

@@ -16,16 +16,15 @@ import msgspec
 from reenact._location import LogLocation, location_of
 from reenact._runtime import SharedRuntime, codec
 from reenact.actors.journal.stored import StoredJournal
-from reenact.cli.output.console import Console, ListFormat
+from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode, NoLogYetError
 from reenact.cli.parsing.options import BranchOptions, HandedOver, SchedulesOptions, SessionsOptions, SwitchOptions
-from reenact.cli.render.control_characters import strip_controls
 from reenact.cli.settings.environment import database_of, default_database, given
 from reenact.cli.settings.keys import key_ring
 from reenact.domain.errors import ConfigurationError, InvalidInputError, LogUnusableError, SessionNotFoundError
 from reenact.domain.messages import Message, text_of
 from reenact.domain.session.schedules import Schedule
-from reenact.domain.session.state import SessionInfo
+from reenact.domain.session.state import Forgotten, SessionInfo
 from reenact.domain.tools import History
 from reenact.projections.log import OnProgress, Progress
 from reenact.projections.read_model.queries import ReadModel
@@ -46,6 +45,7 @@ class _Listed(msgspec.Struct, frozen=True, kw_only=True):
     """Calls that wait for a person, those of child sessions included."""
     parent: str | None
     """The session that has called this one."""
+    forgotten: Forgotten | None
 
 
 def sessions(options: SessionsOptions, console: Console) -> int:
@@ -53,14 +53,18 @@ def sessions(options: SessionsOptions, console: Console) -> int:
     with reading(options.database, console) as journal, ReadModel.of(journal) as model:
         for session in model.sessions():
             messages, waiting = model.messages(session.id), len(model.pending(session.id))
-            if options.output_format is ListFormat.JSON:
-                same = {name: getattr(session, name) for name in ("id", "created_at", "container_id", "image_id")}
-                words = first_words(messages)
-                parent = None if session.parent is None else session.parent.session_id
-                listed = _Listed(**same, messages=len(messages), first_words=words, waiting=waiting, parent=parent)
-                console.write_json(listed)
-            else:
-                console.write(f"{session_line(session, messages, waiting)}\n")
+            same = {name: getattr(session, name) for name in ("id", "created_at", "container_id", "image_id")}
+            words = first_words(messages)
+            parent = None if session.parent is None else session.parent.session_id
+            listed = _Listed(
+                **same,
+                messages=len(messages),
+                first_words=words,
+                waiting=waiting,
+                parent=parent,
+                forgotten=session.forgotten,
+            )
+            console.show(listed, options.output_format, session_line(session, messages, waiting))
     return ExitCode.SUCCESS
 
 
@@ -117,13 +121,13 @@ def session_line(session: SessionInfo, messages: Sequence[Message], waiting: int
     count = f"{len(messages)} message{'' if len(messages) == 1 else 's'}"
     child = "" if session.parent is None else f"  (child of {session.parent.session_id})"
     waits = "  (waits for you)" if waiting else ""
-    forgotten = "" if session.forgotten is None else f"(forgotten by {strip_controls(session.forgotten.by)})"
+    forgotten = "" if session.forgotten is None else f"(forgotten by {session.forgotten.by})"
     return f"{session.id}  {began}  {count:>12}  {forgotten}{first_words(messages)}{child}{waits}".rstrip()
 
 
 def first_words(messages: Sequence[Message]) -> str:
     """Return what the conversation began with, as it fits on a line."""
-    text = strip_controls(" ".join(messages[0].text.split())) if messages else ""
+    text = " ".join(messages[0].text.split()) if messages else ""
     return text if len(text) <= _FIRST_WORDS else f"{text[: _FIRST_WORDS - 1]}…"
 
 
@@ -179,10 +183,7 @@ def schedules(options: SchedulesOptions, console: Console) -> int:
         to_come = model.schedules(options.session)
     if not options.cancel:
         for one in to_come:
-            if options.output_format is ListFormat.JSON:
-                console.write_json(one)
-            else:
-                console.write(f"{schedule_line(one)}\n")
+            console.show(one, options.output_format, schedule_line(one))
         return ExitCode.SUCCESS
     with SharedRuntime.open(log_to_write(options.database, console)) as runtime:
         for schedule_id in options.cancel:
@@ -196,7 +197,7 @@ def schedule_line(schedule: Schedule) -> str:
     """Return a line for people: its id, when the next message comes, how often, to which session, and what it says."""
     at = schedule.at.astimezone().strftime("%Y-%m-%d %H:%M:%S")
     every = "once" if schedule.every is None else f"every {schedule.every:g} s"
-    words = strip_controls(" ".join(text_of(schedule.content).split()))
+    words = " ".join(text_of(schedule.content).split())
     return f"{schedule.id}  {at}  {every}  {schedule.session_id}  {words[:_FIRST_WORDS]}".rstrip()
 
 

@@ -92,6 +92,9 @@ class Counted:
 def lines_of(what: str, retraced: Retraced) -> Iterator[str]:
     """Yield what there is to be said of a history, which is named so."""
     parting, decisions = retraced.divergence, _many(retraced.decisions, "decision")
+    if retraced.forgotten:
+        yield f"{what}  forgotten"
+        return
     if not retraced.otherwise:
         yield f"{what}  nothing would be otherwise: {decisions}"
     else:

@@ -40,11 +40,13 @@ def loaded(console: Console) -> Extensions:
 
 def may_trust(withheld: Withheld, console: Console) -> bool:
     """Ask the person whether these hooks may run and these commands be called, and remember it if they may."""
-    from rich.console import Console as Screen  # noqa: PLC0415 - as the line editor, loaded when somebody is asked
+    from reenact.cli.editor.editor import (  # noqa: PLC0415 - loaded when somebody is asked
+        editor_of_decisions,
+        forget_what_was_typed,
+        read_line,
+    )
 
-    from reenact.cli.editor.editor import editor_of_decisions, forget_what_was_typed, read_line  # noqa: PLC0415 - likewise
-
-    screen = Screen(file=console.terminal or console.err, highlight=False, markup=False, soft_wrap=True)
+    screen = console.screen(console.terminal or console.err)
 
     def say(line: str, style: str | None = None) -> None:
         screen.print(line, style=style, soft_wrap=False)

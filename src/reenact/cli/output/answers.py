@@ -10,6 +10,7 @@ from msgspec import structs
 from rich.cells import cell_len, set_cell_size
 
 from reenact.cli.output.console import Console
+from reenact.cli.output.control_characters import escape_plainly
 from reenact.cli.output.exact import on_one_line, plain_or_quoted
 from reenact.cli.output.failures import AGENT_FAILED, Problem, problem_of_turn
 from reenact.cli.settings.values import OutputFormat
@@ -223,7 +224,9 @@ class TextOutput(JsonOutput):
             self._between = self._between or bool(event.data.message.text)
         if is_own and isinstance(event.data, TextDelta) and event.data.text:
             between, self._between = BETWEEN_MESSAGES if self._between else "", False
-            self.console.write(f"{between}{event.data.text}")
+            # A file and a program get the text as it is; a terminal would obey what is in it.
+            text = escape_plainly(event.data.text) if self.console.out.isatty() else event.data.text
+            self.console.write(f"{between}{text}")
             self._last = event.data.text[-1]
 
     def end(self, answer: Answer) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TextIO
 from reenact.cli.output.failures import OutputLostError, Problem, hint_of
 from reenact.cli.output.logs import FOR_LATER, TERMINAL_LOCK, Between, Lines, Tracebacks, Whole, Words, as_line
 from reenact.cli.output.streams import copied, forget, is_standard, overheard, pieces, redirected, takes
-from reenact.cli.settings.environment import KEYS, is_dumb
+from reenact.cli.settings.environment import KEYS, is_dumb, ring_variable
 from reenact.cli.settings.providers import CLAUDE, VARIABLES, Variables
 from reenact.domain.errors import StorageError
 from reenact.domain.legible import harmless
@@ -68,8 +68,7 @@ class Console:
         self.in_ci = in_ci
         self.debug = debug
         self._nowhere = io.StringIO()
-        keys = (environ.get(variables.key, "").strip() for variables in VARIABLES.values())
-        self._keys = tuple(key for key in keys if len(key) >= _SECRET_LENGTH)
+        self._keys = _secrets_of(environ)
 
     @property
     def out(self) -> TextIO:
@@ -86,7 +85,7 @@ class Console:
         from rich.console import Console as Screen  # noqa: PLC0415 - whoever asks for help need not wait for it
 
         plain = False if is_dumb(self.environ) else None
-        return Screen(file=stream, highlight=False, markup=False, soft_wrap=True, force_terminal=plain)
+        return Screen(file=stream, emoji=False, highlight=False, markup=False, soft_wrap=True, force_terminal=plain)
 
     @property
     def has_person(self) -> bool:
@@ -233,7 +232,7 @@ class Console:
         return "\n".join(filter(None, (self.without_key(problem.message), hint)))
 
     def without_key(self, text: str) -> str:
-        """Return the text without the API keys, should they be in there."""
+        """Return the text without API keys and the log's, should they be in there."""
         for key in self._keys:
             text = text.replace(key, "…")
         return text
@@ -242,6 +241,7 @@ class Console:
         """Take the key ring of the log for the one that the environment names, if one is named."""
         if named is not None:
             self.environ = {**self.environ, KEYS: named}
+            self._keys = _secrets_of(self.environ)
 
     def prepare(self, *, as_json: bool) -> None:
         """Let no character that a stream cannot show be a failure; JSON is UTF-8 whatever the locale is."""
@@ -317,6 +317,13 @@ class Console:
         of_args = record.args if isinstance(record.args, tuple) else ()
         causes = (*of_args, record.exc_info[1] if record.exc_info else None)
         return not any(isinstance(cause, StorageError) for cause in causes)
+
+
+def _secrets_of(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what opens an API, or the log, and is in a variable."""
+    ring = environ.get(ring_variable(environ) or "", "").split()
+    keys = (environ.get(variables.key, "").strip() for variables in VARIABLES.values())
+    return tuple(key for key in (*keys, *ring) if len(key) >= _SECRET_LENGTH)
 
 
 def _occupy_standard_descriptors() -> None:

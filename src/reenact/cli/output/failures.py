@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final
@@ -78,7 +79,7 @@ class WaitsForPersonError(ReenactError):
         what = "a call waits" if calls == 1 else f"{calls} calls wait"
         super().__init__(
             f"{what} for a person in session {session_id}, which takes up nothing else before; "
-            f"`reenact --resume {session_id}` asks about what waits, and /pending does"
+            f"`reenact --resume {shlex.quote(session_id)}` asks about what waits, and /pending does"
         )
         self.session_id = session_id
 

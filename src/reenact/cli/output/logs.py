@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import threading
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import partial
+from io import TextIOWrapper
 from logging import LogRecord
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -28,7 +30,9 @@ FOR_LATER: Final[Mapping[str, object]] = {"is_for_later": True}
 _FACTS = ("code", "type", "hint", "session_id", "agent_id", "turn_id")
 """What a record may say of itself beside its message, under these names."""
 _MARGIN = "  "
-_UNSEEN = re.compile(r"[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+_UNSEEN = re.compile(
+    r"[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e0fff]"
+)
 """What may stand in JSON as it is, and yet would end a line for some readers, or hide or move what a person sees."""
 _ERRORS_SIZE = 1024 * 1024
 
@@ -91,19 +95,22 @@ class Lines(_Formatter):
 
 
 class Whole(_Formatter):
-    """For later: everything."""
+    """For later: everything, as a terminal shows it on which somebody reads it. Only records begin at the margin."""
 
     def format(self, record: LogRecord) -> str:
-        return self._conceal(super().format(record))
+        return f"\n{_MARGIN}".join(map(harmless, self._conceal(super().format(record)).split("\n")))
 
 
 class Tracebacks(RotatingFileHandler):
-    """Keeps what comes with a traceback; a file that cannot be written is no failure of the command."""
+    """Keeps what comes with a traceback, for the owner alone; a file that cannot be written is no failure of ours."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(
             path, maxBytes=_ERRORS_SIZE, backupCount=1, encoding="utf-8", errors="backslashreplace", delay=True
         )
+
+    def _open(self) -> TextIOWrapper:
+        return open_privately(Path(self.baseFilename))
 
     def emit(self, record: LogRecord) -> None:
         if record.exc_info and record.exc_info[0] is not None:
@@ -117,6 +124,12 @@ class Tracebacks(RotatingFileHandler):
     def close(self) -> None:
         with contextlib.suppress(OSError):  # what could not be written is written once more
             super().close()
+
+
+def open_privately(path: Path) -> TextIOWrapper:
+    """Open a file to add to it; one that is not there yet is made for its owner alone."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return os.fdopen(descriptor, "a", encoding="utf-8", errors="backslashreplace")
 
 
 OF_TOOLS = "tool"

@@ -14,7 +14,7 @@ from rich.console import COLOR_SYSTEMS
 from rich.console import Console as Screen
 from rich.style import Style
 
-from reenact.cli.render.control_characters import escape_hidden, show_escapes, strip_controls
+from reenact.cli.output.control_characters import escape_hidden, show_escapes, strip_controls
 
 Run: TypeAlias = tuple[str, str]
 """A text on one line, and its style."""

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING
 
-from reenact.cli.render.control_characters import as_address, escape_hidden_again, strip_controls
+from reenact.cli.output.control_characters import as_address, escape_hidden_again, strip_controls
 from reenact.cli.render.flow import BREAKABLE, Flow, Run
 
 if TYPE_CHECKING:

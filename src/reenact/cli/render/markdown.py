@@ -7,8 +7,8 @@ from typing import Protocol
 
 from rich.console import Console as Screen
 
+from reenact.cli.output.control_characters import escape_hidden, show_escapes, strip_controls
 from reenact.cli.render.blocks import BAR, BULLET, DONE, TO_DO, Kind, Lines, LineStart
-from reenact.cli.render.control_characters import escape_hidden, show_escapes, strip_controls
 from reenact.cli.render.flow import WIDE, Flow, Pens, can_show, cells_of, width_of
 from reenact.cli.render.incremental_inline import Inline
 from reenact.cli.render.source import MOST as MOST_OF_SOURCE

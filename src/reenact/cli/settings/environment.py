@@ -76,6 +76,8 @@ SETTINGS = Path(".reenact", "settings.json")
 
 KEYS = "REENACT_KEYS"
 """The variable that names the key ring of the log."""
+_VARIABLE = "env:"
+"""What it begins with if it names a variable that holds the key ring."""
 
 _NOBODYS_HOME = Path("/nonexistent")
 
@@ -142,6 +144,12 @@ def has_settings(environ: Mapping[str, str]) -> bool:
 def given(environ: Mapping[str, str], name: str) -> str | None:
     """Return the variable; None if it is blank."""
     return environ.get(name, "").strip() or None
+
+
+def ring_variable(environ: Mapping[str, str]) -> str | None:
+    """Return the variable that holds the key ring of the log, None if none does."""
+    named = given(environ, KEYS) or ""
+    return named[len(_VARIABLE) :] if named.startswith(_VARIABLE) else None
 
 
 def _base(environ: Mapping[str, str], variable: str, otherwise: str) -> Path:

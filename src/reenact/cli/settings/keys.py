@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reenact.actors.journal.key_ring import KeyRing
-from reenact.cli.settings.environment import KEYS, given
-
-_VARIABLE = "env:"
+from reenact.cli.settings.environment import KEYS, given, ring_variable
 
 
 def key_ring(environ: Mapping[str, str]) -> KeyRing | None:
@@ -20,4 +18,5 @@ def key_ring(environ: Mapping[str, str]) -> KeyRing | None:
     named = given(environ, KEYS)
     if named is None:
         return None
-    return KeyRing.environment(named[len(_VARIABLE) :]) if named.startswith(_VARIABLE) else KeyRing.file(named)
+    variable = ring_variable(environ)
+    return KeyRing.file(named) if variable is None else KeyRing.environment(variable)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from reenact.domain.errors import ReadTooLongError, ReenactError, SessionForgottenError
+from reenact.domain.errors import (
+    KeyRingError,
+    LogEncryptedError,
+    ReadTooLongError,
+    ReenactError,
+    SessionForgottenError,
+)
 from reenact.inspector.addresses import Address
 from reenact.inspector.late_tables import TablesNotReadyError
 from reenact.inspector.rendering import Page
@@ -21,6 +27,8 @@ def problem_of(error: ReenactError, status: int) -> Page:
             return Page("making.html", {"done": error.done, "total": error.total}, status)
         case QueryTooLongError() | ReadTooLongError():
             sign, title = "wait", "This page would take too long"
+        case LogEncryptedError() | KeyRingError() | ReadModelError(__cause__=LogEncryptedError() | KeyRingError()):
+            sign, title = "warn", "This log is encrypted"
         case ReadModelError():
             sign, title = "warn", "The tables of this log cannot be read"
         case SessionForgottenError():

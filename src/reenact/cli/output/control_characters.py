@@ -11,7 +11,9 @@ from reenact.domain.legible import in_ascii
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _MARK = "\ufdd0"
 """Stands for the backslash of an escape until that is written; it is no character, and no entity gives it."""
-_MASKS = re.compile(rf"[\u00ad\u200b\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff\U000e0000-\U000e007f{_MARK}]")
+_MASKS = re.compile(
+    rf"[\u00ad\u061c\u180e\u200b\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f{_MARK}]"
+)
 _BACKSLASH = "\\"
 _QUOTED = quote(_MARK)
 _ENCODED = re.compile(rf"(?:{_QUOTED}u[0-9a-f]{{4}})+")
@@ -44,8 +46,8 @@ def show_escapes(text: str) -> str:
 
 
 def escape_plainly(text: str) -> str:
-    """Return the text with such characters as escapes, for where there are no styles."""
-    return escape_hidden(text).replace(_MARK, "\\")
+    """Return the text as a terminal without styles is sent it: without controls, and with escapes for what hides."""
+    return escape_hidden(strip_controls(text)).replace(_MARK, "\\")
 
 
 def _escape(found: re.Match[str]) -> str:

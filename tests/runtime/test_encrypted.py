@@ -1,0 +1,434 @@
+"""Runtimes with key rings: what goes on while the keys cannot be had, families that are forgotten, and what is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reenact import (
+    AsyncRuntime,
+    Audit,
+    ConfigurationError,
+    Image,
+    KeyRing,
+    KeyRingError,
+    LogEncryptedError,
+    Retention,
+    Runtime,
+    SessionForgottenError,
+    SessionInfo,
+    SessionInUseError,
+    SessionNotFoundError,
+    WrongKeyError,
+)
+from reenact.audit import export_log, import_log, verify_log
+from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
+from tests.journal.test_encryption import Service
+from tests.logs import execute, log_at, stands_in
+from tests.runtime.families import Plan, factory
+from tests.runtime.families import furnish as furnish_family
+
+SECRET = "pineapple"  # noqa: S105 - of a story
+Open = Callable[..., Runtime]
+
+
+@pytest.fixture
+def ring(tmp_path: Path) -> KeyRing:
+    return KeyRing.generate(tmp_path / "ring.keys")
+
+
+@pytest.fixture
+def service() -> Service:
+    """A service of keys, which can be down."""
+    return Service()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    return log_at(tmp_path / "agents.db")
+
+
+@pytest.fixture
+def keyed(log: str, ring: KeyRing) -> Iterator[Open]:
+    """Opens runtimes with the ring, or other keys. In the end the log is as it was written, and decided the same."""
+    used = [ring]
+    with ExitStack() as stack:
+
+        def open_(keys: KeyRing = ring, **settings: Any) -> Runtime:  # noqa: ANN401 - what `Runtime.open` takes
+            used.append(keys)
+            settings.setdefault("environment", MockEnvironmentFactory())
+            return stack.enter_context(Runtime.open(log, keys=keys, synchronous="OFF", **settings))
+
+        yield open_
+    verdict = verify_log(log, keys=used[-1])
+    assert (verdict.findings, verdict.locked, verdict.read_model) == ((), 0, "agrees")
+    with Audit.open(log, keys=used[-1]) as audit:
+        assert [one.divergence for one in audit.replay() if one.divergence is not None] == []
+
+
+def furnish(runtime: Runtime, *sessions: str) -> None:
+    runtime.containers.create(container_id="c")
+    runtime.images.register(Image(id="i"))
+    for session_id in sessions:
+        runtime.sessions.create("c", "i", session_id=session_id)
+
+
+def said(runtime: Runtime, session_id: str) -> list[str]:
+    return [message.text for message in runtime.sessions.messages(session_id)]
+
+
+def asked(runtime: Runtime, session_id: str) -> list[str]:
+    return said(runtime, session_id)[::2]
+
+
+# --- Keys that cannot be had ------------------------------------------------------------------------------------------
+
+
+def test_while_the_service_of_the_keys_is_down_sessions_that_are_known_go_on_and_new_ones_are_refused(
+    keyed: Open, service: Service
+) -> None:
+    runtime = keyed(KeyRing.custom(service.wrap, service.unwrap))
+    furnish(runtime, "known")
+    runtime.ask("One", session="known")
+
+    service.is_down = True
+    runtime.ask("Two", session="known")
+    for _ in range(2):
+        with pytest.raises(KeyRingError, match="nobody answers"):
+            runtime.sessions.create("c", "i", session_id="new")
+    seen = runtime.sessions.get("new"), [session.id for session in runtime.sessions.list()]
+    service.is_down = False
+    runtime.sessions.create("c", "i", session_id="new")
+    runtime.ask("Three", session="new")
+
+    assert seen == (None, ["known"])
+    assert asked(runtime, "known") == ["One", "Two"]
+    assert asked(runtime, "new") == ["Three"]
+
+
+def test_a_session_that_was_not_read_yet_waits_for_the_service_of_the_keys(keyed: Open, service: Service) -> None:
+    sessions = ("a", "b", "c")
+    with keyed(KeyRing.custom(service.wrap, service.unwrap)) as before:
+        furnish(before, *sessions)
+        for session_id in sessions:
+            before.ask("One", session=session_id)
+    runtime = keyed(KeyRing.custom(service.wrap, service.unwrap))
+
+    service.is_down = True
+    refused: list[str] = []
+    for session_id in sessions:  # of one of them, or of none, the key was unwrapped when the log was opened
+        try:
+            runtime.sessions.messages(session_id)
+        except KeyRingError:
+            refused.append(session_id)
+            with pytest.raises(KeyRingError, match="nobody answers"):
+                runtime.ask("Two", session=session_id)
+    service.is_down = False
+
+    assert len(refused) >= len(sessions) - 1
+    for session_id in refused:
+        assert asked(runtime, session_id) == ["One"]
+        runtime.ask("Two", session=session_id)
+        assert asked(runtime, session_id) == ["One", "Two"]
+
+
+def test_a_request_that_failed_for_want_of_a_key_is_carried_out_when_it_is_sent_again(
+    keyed: Open, service: Service
+) -> None:
+    runtime = keyed(KeyRing.custom(service.wrap, service.unwrap))
+    furnish(runtime)
+    wanted = {"container_id": "c", "image_id": "i", "session_id": "new", "request_id": "r1"}
+
+    service.is_down = True
+    with pytest.raises(KeyRingError):
+        runtime.request("session_create_request", wanted)
+    service.is_down = False
+    first = runtime.request("session_create_request", wanted).data
+    again = runtime.request("session_create_request", wanted).data
+
+    assert first == again
+    assert runtime.sessions.get("new") is not None
+
+
+def test_a_log_is_not_opened_while_its_keys_cannot_be_unwrapped_and_then_it_is(
+    keyed: Open, service: Service, log: str
+) -> None:
+    keys = KeyRing.custom(service.wrap, service.unwrap)
+    with keyed(keys) as runtime:
+        furnish(runtime, "s")
+        runtime.ask("One", session="s")
+
+    service.is_down = True
+    with pytest.raises(KeyRingError, match="nobody answers"):
+        Runtime.open(log, keys=keys, environment=MockEnvironmentFactory())
+    service.is_down = False
+
+    assert asked(keyed(keys), "s") == ["One"]
+
+
+def test_a_key_ring_that_is_lost_is_said_so_and_its_copy_reads_everything(
+    keyed: Open, log: str, tmp_path: Path
+) -> None:
+    (copy := tmp_path / "copy.keys").touch(mode=0o600)
+    copy.write_bytes((tmp_path / "ring.keys").read_bytes())
+    with keyed() as runtime:
+        furnish(runtime, "s")
+        runtime.ask("One", session="s")
+    (tmp_path / "ring.keys").unlink()
+
+    with pytest.raises(ConfigurationError, match=r"ring\.keys cannot be read: No such file"):
+        KeyRing.file(tmp_path / "ring.keys")
+    with pytest.raises(WrongKeyError):
+        Runtime.open(log, keys=KeyRing.generate(tmp_path / "new.keys"), environment=MockEnvironmentFactory())
+    with pytest.raises(LogEncryptedError):
+        Runtime.open(log, environment=MockEnvironmentFactory())
+
+    assert verify_log(log).findings == ()
+    assert asked(keyed(KeyRing.file(copy)), "s") == ["One"]
+
+
+def test_a_key_ring_is_rotated_while_it_is_in_use(keyed: Open, log: str, tmp_path: Path) -> None:
+    runtime = keyed()
+    furnish(runtime, "s")
+    runtime.ask("One", session="s")
+
+    KeyRing.file(tmp_path / "ring.keys").rotate()  # by another process
+    runtime.sessions.create("c", "i", session_id="between")
+    runtime.close()
+    again = keyed(KeyRing.file(tmp_path / "ring.keys"))
+    again.sessions.create("c", "i", session_id="after")
+    for session_id in ("s", "between", "after"):
+        again.ask("Two", session=session_id)
+
+    assert [asked(again, one) for one in ("s", "between", "after")] == [["One", "Two"], ["Two"], ["Two"]]
+    wraps = dict(execute(log, "SELECT stream, wrapped FROM keys"))
+    wrappers = {stream: bytes(wrapped[:8]) for stream, wrapped in wraps.items()}
+    assert wrappers["session/s"] == wrappers["session/between"] != wrappers["session/after"]
+
+
+# --- Forgetting -------------------------------------------------------------------------------------------------------
+
+
+def test_a_family_of_parents_and_children_is_forgotten_in_one_step(keyed: Open, log: str) -> None:
+    runtime = keyed(environment=factory())
+    furnish_family(runtime)
+    plan: Plan = [[("agent", [[("agent", [f"the {SECRET}"])], "half"])], "done"]
+    runtime.ask(json.dumps(plan), session="root")
+    parents = {one.id: one.parent.session_id for one in runtime.sessions.list() if one.parent is not None}
+    (child,) = (id_ for id_, parent in parents.items() if parent == "root")
+    (grandchild,) = (id_ for id_, parent in parents.items() if parent == child)
+
+    dependents: dict[str, set[str]] = {}
+    for session_id in ("root", child, grandchild):
+        with pytest.raises(SessionInUseError) as refused:
+            runtime.sessions.forget(session_id, by="ada")
+        dependents[session_id] = set(refused.value.dependents)
+    forgotten = runtime.sessions.forget(child, by="ada", why="asked for", family=True)
+
+    assert dependents == {"root": {child}, child: {"root", grandchild}, grandchild: {child}}
+    assert {one.id for one in forgotten} == {"root", child, grandchild}
+    assert len({one.forgotten for one in forgotten}) == 1
+    for session_id in ("root", child, grandchild):
+        with pytest.raises(SessionForgottenError):
+            runtime.sessions.messages(session_id)
+        assert [event.type for event in runtime.events.stream(session_id, children=True).take()] == ["session_deleted"]
+    assert runtime.sessions.forget("root", by="bob", family=True) == []
+    assert execute(log, "SELECT count(*) FROM keys WHERE wrapped IS NULL") == [(3,)]
+
+
+def test_a_family_is_forgotten_while_its_members_are_at_work_and_wait(keyed: Open) -> None:
+    runtime = keyed(environment=factory())
+    furnish_family(runtime)
+    plan: Plan = [[("agent", [[("send", {"to": SECRET})], "sent"])], "done"]
+    runtime.agents.receive(runtime.sessions.run("root"), json.dumps(plan))
+    wait_until(runtime.agents.pending, what="a call of the child waits")
+
+    forgotten = runtime.sessions.forget("root", by="ada", family=True)
+
+    assert len(forgotten) == 2
+    assert runtime.agents.pending() == []
+    assert runtime.agents.list() == []
+
+
+def test_a_schedule_of_a_session_that_is_forgotten_fires_no_more(keyed: Open) -> None:
+    clock = ManualClock()
+    runtime = keyed(clock=clock)
+    furnish(runtime, "s", "other")
+    for session_id in ("s", "other"):
+        runtime.agents.schedule(session_id, f"the {SECRET}", every=60)
+
+    runtime.sessions.forget("s", by="ada")
+    clock.advance(61)
+
+    wait_until(lambda: len(runtime.sessions.messages("other")) == 2, what="the schedule of the other one fires")
+    assert {one.session_id for one in runtime.agents.schedules()} == {"other"}
+    with pytest.raises(SessionForgottenError):
+        runtime.agents.schedules("s")
+
+
+def test_a_second_request_to_forget_is_answered_as_the_first_and_records_nothing(keyed: Open) -> None:
+    runtime = keyed()
+    furnish(runtime, "s")
+    runtime.ask("One", session="s")
+    wanted = {"session_id": "s", "by": "ada", "why": "asked for", "request_id": "r1"}
+
+    first = runtime.request("session_forget_request", wanted).data
+    position = runtime.position
+    again = runtime.request("session_forget_request", wanted).data
+
+    assert first == again
+    assert runtime.position == position
+
+
+def test_what_a_request_was_answered_with_is_not_kept_of_a_session_that_was_forgotten(keyed: Open) -> None:
+    runtime = keyed()
+    furnish(runtime, "s")
+    wanted = {"session_id": "s", "content": f"The {SECRET}", "request_id": "r1"}
+    runtime.request("message_send_request", wanted)
+    wait_until(lambda: len(runtime.sessions.messages("s")) == 2, what="it is answered")
+
+    runtime.sessions.forget("s", by="ada")
+
+    with pytest.raises(SessionForgottenError):
+        runtime.request("message_send_request", wanted)
+
+
+def test_who_follows_when_a_session_is_forgotten_hears_the_end_of_it(keyed: Open) -> None:
+    runtime = keyed()
+    furnish(runtime, "s")
+    runtime.ask("One", session="s")
+    following = runtime.events.subscribe("s", "me")
+    seen = following.take()
+    following.ack(seen[-1].cursor or 0)
+
+    runtime.sessions.forget("s", by="ada", why="asked for")
+
+    *_, last = following
+    again, anew = list(runtime.events.subscribe("s", "me")), list(runtime.events.stream("s"))
+    assert last.type == "session_deleted"
+    assert again == anew == [last]
+
+
+@pytest.mark.parametrize("family", [False, True])
+def test_a_session_that_never_was_cannot_be_forgotten(keyed: Open, *, family: bool) -> None:
+    runtime = keyed()
+
+    with pytest.raises(SessionNotFoundError):
+        runtime.sessions.forget("nobody", by="ada", family=family)
+
+
+def test_a_deleted_session_is_forgotten_too(keyed: Open) -> None:
+    runtime = keyed()
+    furnish(runtime, "s")
+    runtime.ask("One", session="s")
+    runtime.sessions.delete("s")
+
+    (forgotten,) = runtime.sessions.forget("s", by="ada")
+
+    assert forgotten.forgotten is not None
+    with pytest.raises(SessionNotFoundError):
+        runtime.sessions.messages("s")
+    assert runtime.sessions.list() == []
+
+
+# --- asyncio ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_asyncio_twin_has_keys_and_forgets(log: str, ring: KeyRing) -> None:
+    async def story() -> list[SessionInfo]:
+        async with await AsyncRuntime.open(
+            log, environment=MockEnvironmentFactory(), keys=ring, synchronous="OFF"
+        ) as runtime:
+            answer = await runtime.ask(f"The {SECRET}", image=Image(id="i"))
+            forgotten = await runtime.sessions.forget(answer.session_id, by="ada", why="asked for")
+            with pytest.raises(SessionForgottenError):
+                await runtime.sessions.messages(answer.session_id)
+            (last,) = [event async for event in runtime.events.stream(answer.session_id)]
+            assert last.type == "session_deleted"
+            return forgotten
+
+    (session,) = asyncio.run(story())
+
+    assert session.forgotten is not None
+    assert session.forgotten.by == "ada"
+    assert not stands_in(SECRET.encode(), log)
+
+    async def without_keys() -> None:
+        with pytest.raises(LogEncryptedError):
+            await AsyncRuntime.open(log)
+
+    asyncio.run(without_keys())
+
+
+# --- What happens to a log in the course of time ----------------------------------------------------------------------
+
+
+def test_compaction_and_retention_write_nothing_in_plain(keyed: Open, log: str) -> None:
+    clock = ManualClock()
+    mock = MockEnvironmentFactory("long-stream", delays=False)
+    runtime = keyed(
+        clock=clock,
+        environment=mock,
+        retention=Retention(deltas=timedelta(hours=1), consumers=timedelta(hours=1), requests=timedelta(hours=1)),
+    )
+    furnish(runtime, "s", "forgotten")
+    for session_id in ("s", "forgotten"):
+        runtime.ask("One", session=session_id)
+    before = runtime.events.stream("s").take(10_000)
+    runtime.sessions.forget("forgotten", by="ada")
+
+    clock.advance(2 * 3600)
+    wait_until(
+        lambda: len(runtime.events.stream("s").take(10_000)) < len(before), what="the deltas of the turn are compacted"
+    )
+
+    after = runtime.events.stream("s").take(10_000)
+    compacted = ("text_delta", "deltas_compacted")
+    assert not stands_in(b"chunk-7", log)
+    assert "chunk-7" in said(runtime, "s")[1]
+    assert [one for one in before if one.type not in compacted] == [one for one in after if one.type not in compacted]
+    assert [event.type for event in runtime.events.stream("forgotten")] == ["session_deleted"]
+
+
+def test_what_is_taken_in_in_plain_stays_so_and_what_is_said_from_then_on_is_encrypted(
+    keyed: Open, log: str, ring: KeyRing, tmp_path: Path
+) -> None:
+    plain = log_at(tmp_path / "plain.db")
+    with Runtime.open(plain, environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
+        furnish(runtime, "s")
+        runtime.ask(f"The {SECRET}", session="s")
+    export_log(plain, tmp_path / "plain.jsonl")
+    with keyed() as runtime:
+        runtime.containers.create(container_id="d")
+
+    import_log(tmp_path / "plain.jsonl", log, keys=ring, synchronous="OFF")
+
+    for count in (1, 2):  # the second time with keys that another process has made
+        runtime = keyed()
+        assert asked(runtime, "s")[0] == f"The {SECRET}"
+        runtime.ask("Good night, melon", session="s")
+        assert len(asked(runtime, "s")) == 1 + count
+        runtime.projections.rebuild()
+        runtime.close()
+    assert not stands_in(b"melon", log)
+
+
+def test_the_tables_of_a_log_that_began_in_plain_can_be_made_anew_with_keys_and_read_again(
+    keyed: Open, log: str, ring: KeyRing
+) -> None:
+    with Runtime.open(log, environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
+        furnish(runtime, "s")
+        runtime.ask(f"The {SECRET}", session="s")
+
+    with keyed() as runtime:
+        runtime.projections.rebuild()
+
+    assert asked(keyed(), "s") == [f"The {SECRET}"]
+    assert verify_log(log, keys=ring).findings == ()
