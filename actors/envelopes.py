@@ -21,17 +21,19 @@ def enveloped(
     entry: Entry, context: Context, topic: str | None, cursor: int | None, new_id: Callable[[str], str]
 ) -> Envelope:
     """Return the envelope of an entry; the id of one that a feed keeps is made of its topic and cursor."""
-    kind, data = CATALOGUE[entry.type], entry.data
+    data = entry.data
+    if not isinstance(data, EventData):
+        data = msgspec.convert(data, CATALOGUE[entry.type])  # builtins come out of the log
     return Envelope(
         id=_passing_id(entry, new_id) if cursor is None else f"{topic}:{cursor}",
         type=entry.type,
         timestamp=instant(entry.at),
-        source=kind.source,
-        category=kind.category,
-        intent=kind.intent,
+        source=data.source,
+        category=data.category,
+        intent=data.intent,
         context=context,
         cursor=cursor,
-        data=data if isinstance(data, EventData) else msgspec.convert(data, kind),  # builtins come out of the log
+        data=data,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -53,7 +52,7 @@ class Reports:
     def __init__(self, turn_id: str, receive: Callable[[Reports], object], outside: EventLoopThread) -> None:
         self.turn_id = turn_id
         self._outside = outside
-        self._pending: deque[Reported] = deque()
+        self._pending: list[Reported] = []
         self.ended = False
         self._receive = receive
         self._told = False
@@ -81,7 +80,9 @@ class Reports:
         """Return what was reported and not taken yet; what is reported from now on is told of again."""
         self._told = False
         pending = self._pending
-        return [pending.popleft() for _ in range(len(pending))]
+        taken = pending.copy()
+        del pending[: len(taken)]  # others go on reporting
+        return taken
 
 
 class Driving:

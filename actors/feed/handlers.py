@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from itertools import islice
 from typing import Any, Self, TypeAlias
 
 import msgspec
@@ -72,13 +73,6 @@ class Registration:
     def active(self) -> bool:
         """Whether nobody has ended it."""
         return self.end == math.inf
-
-    def wants(self, node: Node, index: int) -> bool:
-        """Return whether the handler is to be called with this event."""
-        chunk = node.chunk
-        if not self.begin <= node.begin + index < self.end or chunk.types[index] not in self.types:
-            return False
-        return self.session_id is None or self.session_id == chunk.session_id
 
 
 class _Handling(msgspec.Struct):
@@ -217,11 +211,16 @@ class Handlers:
 
     def _calls(self, node: Node | None, index: int, alone: Registration | None = None) -> Iterator[_Call]:
         """Yield the calls from an event on, as events are published; those of one handler until it has caught up."""
+        of_alone = None if alone is None else _ByType((alone,))
         while node is not None:
-            types = node.chunk.types
-            for place in range(index, len(types)):
-                for one in self._served[types[place]] if alone is None else (alone,):
-                    if one.alone is (alone is not None) and one.wants(node, place):
+            begin, wanted = node.begin, (None, node.chunk.session_id)
+            for place, type_ in islice(enumerate(node.chunk.types), index, None):
+                for one in self._served[type_] if of_alone is None else of_alone[type_]:
+                    if (
+                        one.alone is (alone is not None)
+                        and one.begin <= begin + place < one.end
+                        and one.session_id in wanted
+                    ):
                         yield one, node, place
             index = 0
             node = (node.next or self._after(node)) if alone is None else self._after_alone(node, alone)

@@ -224,19 +224,16 @@ class TurnStream:
 
     def _entries(self, said: Iterable[StreamData]) -> tuple[Entry, ...]:
         at = self._clock()
-        entries: list[Entry] = []
-        accept = self._answer.accept
-        for one in said:
-            for event in accept(one):
-                if not self._responding and isinstance(event, TextDelta):
-                    self._responding = True
-                    change = AgentStateChanged(previous="thinking", current="responding")
-                    entries.append(Entry(change.event_type, at, change))
-                entries.append(Entry(event.event_type, at, event))
+        heard: list[EventData] = [*self._answer.accept_all(said)]
+        if not self._responding:
+            first = next((place for place, event in enumerate(heard) if isinstance(event, TextDelta)), None)
+            if first is not None:
+                self._responding = True
+                heard.insert(first, AgentStateChanged(previous="thinking", current="responding"))
         asked_at = self._asked_at
-        if asked_at is not None and any(isinstance(entry.data, _CONTENT) for entry in entries):
+        if asked_at is not None and any(isinstance(event, _CONTENT) for event in heard):
             self._asked_at, self._first_delta = None, max(0, at - asked_at) / 1_000_000
-        return tuple(entries)
+        return tuple([Entry(event.event_type, at, event) for event in heard])
 
     def _keep(self, entries: tuple[Entry, ...], *, began: bool) -> None:
         done = self._text_began if began else self._kept

@@ -80,11 +80,19 @@ class Answer:
             blocks.append(TextBlock(text))
         return tuple(blocks)
 
-    def accept(self, event: StreamData) -> tuple[StreamData, ...]:
+    def accept_all(self, events: Iterable[StreamData]) -> list[StreamData]:
         """Take in what the environment says; return what there is to publish, in order."""
-        if self._is_speaking and type(event) is TextDelta:  # what most events are
-            self._text.append(event.text)
-            return (event,)
+        heard: list[StreamData] = []
+        for event in events:
+            if self._is_speaking and type(event) is TextDelta:  # what most events are
+                self._text.append(event.text)
+                heard.append(event)
+            else:
+                heard += self.accept(event)
+        return heard
+
+    def accept(self, event: StreamData) -> tuple[StreamData, ...]:
+        """Take in one event; return what there is to publish."""
         if self.finished:
             return ()
         self._is_speaking = False
