@@ -45,17 +45,19 @@ def checked(reported: object) -> StreamData:
         UnknownEventTypeError: its type is none of a stream event.
         InvalidInputError: its data does not fit the type, or cannot be recorded.
     """
+    text: object
     if type(reported) is TextDelta or type(reported) is ThinkingDelta:
-        text: object = reported.text
+        delta: StreamData = reported
+        text = reported.text
     elif type(reported) is InputJsonDelta:
-        text = reported.partial_json
+        delta, text = reported, reported.partial_json
     else:
-        text = None
+        return _checked(reported)
     if type(text) is not str:
         return _checked(reported)
     if not text.isascii():
         check_unicode("the text of a delta", text)
-    return reported  # one that has text needs no closer look
+    return delta  # one with text that can be encoded needs no closer look
 
 
 def _checked(reported: object) -> StreamData:
