@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from reenact.actors.envelopes import enveloped
+from reenact.actors.envelopes import enveloped, id_in_feed, passing_id
 from reenact.actors.feed.consumers import Consumer
 from reenact.actors.feed.replay import Pages, to_json
 from reenact.actors.feed.waking import Awaited, Waiter, Waker, Woken
@@ -94,8 +94,11 @@ class Chunk:
             context = self._context
             if context is None:
                 context = self._context = Context(**segment.context)
-            cursor = None if topic is None else self.first + index
-            made = enveloped(segment.entries[index], context, topic, cursor, self._new_id)
+            entry, cursor = segment.entries[index], self.first + index
+            if topic is None:
+                made = enveloped(entry, context, passing_id(entry.data, self._new_id))
+            else:
+                made = enveloped(entry, context, id_in_feed(topic, cursor), cursor)
             made = self._made.setdefault(index, made)  # two threads may come here at once
         return made
 

@@ -46,7 +46,7 @@ from reenact.domain.stream.events import (
 _TOLD: Final[frozenset[type[StreamData]]] = frozenset({ToolResult, ContextCompressed})
 """The types of stream events that are commands to the session, and no part of an answer."""
 
-_CONTENT = TextDelta, ThinkingDelta, ToolCall, InputJsonDelta
+_CONTENT: Final[frozenset[type[EventData]]] = frozenset({TextDelta, ThinkingDelta, ToolCall, InputJsonDelta})
 """The types of stream events with content of an answer; the first of them is its first delta."""
 
 logger = logging.getLogger("reenact.environment")
@@ -231,7 +231,7 @@ class TurnStream:
                 self._responding = True
                 heard.insert(first, AgentStateChanged(previous="thinking", current="responding"))
         asked_at = self._asked_at
-        if asked_at is not None and any(isinstance(event, _CONTENT) for event in heard):
+        if asked_at is not None and not _CONTENT.isdisjoint(map(type, heard)):
             self._asked_at, self._first_delta = None, max(0, at - asked_at) / 1_000_000
         return tuple([Entry(event.event_type, at, event) for event in heard])
 
