@@ -105,7 +105,7 @@ def handled(source: object) -> int | None:
 
 
 _Call: TypeAlias = tuple[Registration, Node, int]
-"""A handler that is to be called, and the publication and index of the event that it is called with."""
+"""A handler that is to be called, and the publication and number of the event that it is called with."""
 
 
 class _ByType(dict[str, tuple[Registration, ...]]):
@@ -211,17 +211,14 @@ class Handlers:
 
     def _calls(self, node: Node | None, index: int, alone: Registration | None = None) -> Iterator[_Call]:
         """Yield the calls from an event on, as events are published; those of one handler until it has caught up."""
+        is_alone = alone is not None
         of_alone = None if alone is None else _ByType((alone,))
         while node is not None:
-            begin, wanted = node.begin, (None, node.chunk.session_id)
-            for place, type_ in islice(enumerate(node.chunk.types), index, None):
+            wanted = None, node.chunk.session_id
+            for number, type_ in islice(enumerate(node.chunk.types, node.begin), index, None):
                 for one in self._served[type_] if of_alone is None else of_alone[type_]:
-                    if (
-                        one.alone is (alone is not None)
-                        and one.begin <= begin + place < one.end
-                        and one.session_id in wanted
-                    ):
-                        yield one, node, place
+                    if one.alone is is_alone and one.begin <= number < one.end and one.session_id in wanted:
+                        yield one, node, number
             index = 0
             node = (node.next or self._after(node)) if alone is None else self._after_alone(node, alone)
 
@@ -252,9 +249,9 @@ class Handlers:
             if under_way.pop(number, None) is not None:
                 del call  # it would keep all that is published behind it
                 continue
-            alone, node, index = call
+            alone, node, event = call
             with self._taking:  # until the handler is marked as alone
-                missed = self._calls(node, index + 1, alone)
+                missed = self._calls(node, event + 1 - node.begin, alone)
             del call, node
             for late in missed:
                 self._make(late)
@@ -264,8 +261,8 @@ class Handlers:
         self._busy.set()
 
     def _make(self, call: _Call) -> None:
-        registration, node, index = call
-        handle(self, node.begin + index, registration.handler, node.chunk.envelope(index))
+        registration, node, number = call
+        handle(self, number, registration.handler, node.chunk.envelope(number - node.begin))
 
     def _stand_by(self, calls: Iterator[_Call]) -> None:
         """Go on with the calls once one of them holds up the thread that makes them."""

@@ -246,8 +246,8 @@ class _Selector(selectors.DefaultSelector):
         super().__init__()
         self._wait = wait
         self._woken, self._waker = socket.socketpair()
-        self._woken.setblocking(False)
-        self._waker.setblocking(False)
+        self._woken.settimeout(0)
+        self._waker.settimeout(0)
         self.register(self._woken, selectors.EVENT_READ)
 
     def wake(self) -> None:
