@@ -47,7 +47,7 @@ class Reports:
     `ended` is whether the driver has said that its message is complete, or has failed.
     """
 
-    __slots__ = ("_outside", "_pending", "_receive", "_told", "ended", "turn_id")
+    __slots__ = ("_has_told", "_outside", "_pending", "_receive", "_tells", "ended", "turn_id")
 
     def __init__(self, turn_id: str, receive: Callable[[Reports], object], outside: EventLoopThread) -> None:
         self.turn_id = turn_id
@@ -55,22 +55,25 @@ class Reports:
         self._pending: list[Reported] = []
         self.ended = False
         self._receive = receive
-        self._told = False
+        self._tells = False
+        self._has_told = False
 
     def __call__(self, event: Reported) -> None:
         """Hand over what the driver has to say; any thread may."""
         self._pending.append(event)
         if type(event) not in DELTAS and _is_end(event):  # somebody waits for that, so it waits for no commit
-            self.ended = self._told = True
-            self._tell()
-        elif not self._told:
-            self._told = True
+            self.ended = self._tells = True
+            if not self._has_told:
+                self._tell()
+        elif not self._tells:
+            self._tells = True
             try:  # noqa: SIM105 - this is done for each delta, and a context manager costs more than the call
                 self._outside.call_between_commits(self._tell)
             except RuntimeClosedError:
                 pass  # nobody listens any more
 
     def _tell(self) -> None:
+        self._has_told = True
         try:  # noqa: SIM105 - this is done for each of many, and a context manager costs more than the call
             self._receive(self)
         except pykka.ActorDeadError:
@@ -78,7 +81,7 @@ class Reports:
 
     def take(self) -> list[Reported]:
         """Return what was reported and not taken yet; what is reported from now on is told of again."""
-        self._told = False
+        self._tells = self._has_told = False
         pending = self._pending
         taken = pending.copy()
         del pending[: len(taken)]  # others go on reporting

@@ -48,6 +48,7 @@ class EventLoopThread:
         self._closed = False
         self._calls: deque[Callable[[], object]] = deque()
         self._is_asleep = False
+        self._has_looked = False
         self._after_round: list[Callable[[], object]] = []
         # Only the loop's thread changes these.
         self._is_committing = self._is_resting = False
@@ -184,10 +185,14 @@ class EventLoopThread:
 
     def _wait(self, select: Callable[[float | None], _Ready], timeout: float | None) -> _Ready:
         """Wait as the event loop does once a round, unless there is something to call; then call it."""
-        # Before it is looked whether there is something: `call` does both the other way round.
-        self._is_asleep = timeout is None or timeout > 0
-        ready = select(0 if self._calls or self._after_round else timeout)
-        self._is_asleep = False
+        ready: _Ready = []
+        # Each look at the descriptors gives the interpreter lock away: while there are calls, it is every other round.
+        self._has_looked = not (self._calls and self._has_looked)
+        if self._has_looked:
+            # Before it is looked whether there is something: `call` does both the other way round.
+            self._is_asleep = timeout is None or timeout > 0
+            ready = select(0 if self._calls or self._after_round else timeout)
+            self._is_asleep = False
         for _ in range(len(self._calls) + _MORE):
             if not self._calls:
                 break
