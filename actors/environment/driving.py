@@ -114,7 +114,7 @@ class Driving:
         answer must be.
         """
         before = set(self._tasks.values())
-        self._enter(reports.turn_id)
+        task = self._tasks[reports.turn_id] = _current()
         try:
             if before:
                 await _finish(before)
@@ -134,13 +134,14 @@ class Driving:
         else:
             if not reports.ended:
                 reports(failure("incomplete_stream", "the driver returned before the message was complete"))
+        finally:
+            if self._tasks.get(reports.turn_id) is task:  # not the next step of the same turn
+                del self._tasks[reports.turn_id]
 
     async def call(self, call: ToolStarted, reports: Reports) -> None:
         """Run a tool and report its result; whatever goes wrong is a result too."""
-        of_turn = self._calls.setdefault(reports.turn_id, set())
         task = _current()
-        of_turn.add(task)
-        task.add_done_callback(lambda _: self._forget(reports.turn_id, task))
+        self._calls.setdefault(reports.turn_id, set()).add(task)
         context = ToolContext(
             session_id=self._config.session_id,
             agent_id=self._config.agent_id,
@@ -159,6 +160,8 @@ class Driving:
             reports(_failed(call, repr(error)))
         else:
             reports(ToolResult(id=call.id, name=call.name, result=outcome.result, is_error=outcome.is_error))
+        finally:
+            self._forget(reports.turn_id, task)
 
     async def _run(self, call: ToolStarted, context: ToolContext) -> ToolOutcome:
         if self._config.tools is None:
@@ -195,14 +198,6 @@ class Driving:
             for spec in toolbox.specs()
         )
         return (*own, *self._config.api_tools)
-
-    def _enter(self, turn_id: str) -> None:
-        task = self._tasks[turn_id] = _current()
-        task.add_done_callback(lambda _: self._leave(turn_id, task))
-
-    def _leave(self, turn_id: str, task: asyncio.Task[None]) -> None:
-        if self._tasks.get(turn_id) is task:  # not the next step of the same turn
-            del self._tasks[turn_id]
 
     def _forget(self, turn_id: str, task: asyncio.Task[None]) -> None:
         of_turn = self._calls.get(turn_id, set())

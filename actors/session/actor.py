@@ -145,10 +145,6 @@ class Ports(Protocol):
         """Return the newest revision of the image, or raise `ImageNotFoundError`."""
         ...
 
-    def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
-        """Send a command to the session; call `then` when it has been dealt with, in whatever way."""
-        ...
-
     def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "") -> None:
         """Send a command to a session of the same family, again while the log fails; its reply goes to `back_to`."""
         ...
@@ -243,6 +239,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def __init__(self, context: ActorContext, ports: Ports) -> None:
         super().__init__(context)
         self._ports = ports
+        self._me = context.me
         self._environment: Environment | None = None
         self._made: Environment | None = None
         self._unmade: Failure | None = None
@@ -720,7 +717,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def _end_agent(self, agent_id: str, failure: Failure) -> None:
         so_far = SoFar(failure=failure, untold=True)
         stop = Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far)
-        self._ports.tell_session(self.context.id, stop)
+        self._tell_me(stop)
 
     def _answer_handover(self, turn_id: str, call_id: str, to: Handover) -> None:
         """Answer a call that asks for a hand-over; nothing outside takes part in that."""
@@ -732,7 +729,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             result = f"There is no hand-over to {to.image}: {error}"
         at = self._ports.now()
         report = Report(turn_id=turn_id, call_id=call_id, result=result, is_error=asked is None, at=at, handover=asked)
-        self._ports.tell_session(self.context.id, report)
+        self._tell_me(report)
 
     def _let_in(
         self,
@@ -786,8 +783,15 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             entry = Entry(data.event_type, self._ports.now(), data)
             channel.hear(enveloped(entry, context, self._ports.new_id("evt")))
 
+    def _tell_me(self, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
+        """Send the session a command; call `then` when it has been dealt with, in whatever way."""
+        if then is None:
+            self._me.tell(command, here_and_now=True)
+        else:
+            self._me.ask_future(command).add_done_callback(lambda _: then())
+
     def _finish(self, turn_id: str, so_far: SoFar) -> None:
-        self._ports.tell_session(self.context.id, Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
+        self._tell_me(Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
 
     def _report(self, turn_id: str, told: heard_events.ToolResult) -> None:
         report = Report(
@@ -797,7 +801,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             is_error=told.is_error,
             at=self._ports.now(),
         )
-        self._ports.tell_session(self.context.id, report)
+        self._tell_me(report)
 
     def _compress(self, turn_id: str, told: heard_events.ContextCompressed, then: Callable[[], None]) -> None:
         compress = Compress(
@@ -808,7 +812,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             model=told.model,
             at=self._ports.now(),
         )
-        self._ports.tell_session(self.context.id, compress, then)
+        self._tell_me(compress, then)
 
     def _answer(self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, at: int) -> Reply:
         match command:
