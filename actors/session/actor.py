@@ -669,6 +669,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             finish=self._finish,
             report=self._report,
             compress=self._compress,
+            # Guards may be asked before the answer's end is recorded.
+            append_last=self.context.system.append_with_next if guards is None else None,
             hold=guards is not None and guards.hold,
         )
         channel = Channel(turn_stream, self._ports.request, self._ports.spawn)

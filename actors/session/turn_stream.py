@@ -65,11 +65,16 @@ class TurnStream:
         finish: Callable[[str, SoFar], None],
         report: Callable[[str, ToolResult], None] | None = None,
         compress: Callable[[str, ContextCompressed, Callable[[], None]], None] | None = None,
+        append_last: Callable[[Append, Done], None] | None = None,
         hold: bool = False,
     ) -> None:
-        """With `hold`, nothing of an answer becomes durable, or is heard, before `publish`."""
+        """Append what comes in, by `append_last` what an answer ends with: `finish` appends something right behind it.
+
+        With `hold`, nothing of an answer becomes durable, or is heard, before `publish`.
+        """
         self._session_id = session_id
         self._append = append
+        self._append_last = append_last or append
         self._clock = clock
         self._new_id = new_id
         self._finish = finish
@@ -237,9 +242,10 @@ class TurnStream:
 
     def _keep(self, entries: tuple[Entry, ...], *, began: bool) -> None:
         done = self._text_began if began else self._kept
+        append = self._append_last if self._answer.finished else self._append
         kept = (Segment(self._context, entries),)
         try:
-            self._append(Append(self._session_id, None, entries[0].at, kept=kept), done)
+            append(Append(self._session_id, None, entries[0].at, kept=kept), done)
         except RuntimeClosedError:
             self._open = False
 
