@@ -25,7 +25,6 @@ from tests.journal.support import (
     CODEC,
     Added,
     Log,
-    Unregistered,
     commit,
     connection_of,
     copy_files,
