@@ -17,21 +17,21 @@ from reenact.domain.stream.events import ContainerCreated, Context, Envelope, Ev
 from reenact.domain.stream.feed import FeedPart
 
 
-def enveloped(
-    entry: Entry, context: Context, topic: str | None, cursor: int | None, new_id: Callable[[str], str]
-) -> Envelope:
-    """Return the envelope of an entry; the id of one that a feed keeps is made of its topic and cursor."""
-    kind, data = CATALOGUE[entry.type], entry.data
+def enveloped(entry: Entry, context: Context, id_: str, cursor: int | None = None) -> Envelope:
+    """Return the envelope of an entry."""
+    data = entry.data
+    if not isinstance(data, EventData):
+        data = msgspec.convert(data, CATALOGUE[entry.type])  # builtins come out of the log
     return Envelope(
-        id=_passing_id(entry, new_id) if cursor is None else f"{topic}:{cursor}",
+        id=id_,
         type=entry.type,
         timestamp=instant(entry.at),
-        source=kind.source,
-        category=kind.category,
-        intent=kind.intent,
+        source=data.source,
+        category=data.category,
+        intent=data.intent,
         context=context,
         cursor=cursor,
-        data=data if isinstance(data, EventData) else msgspec.convert(data, kind),  # builtins come out of the log
+        data=data,
     )
 
 
@@ -40,9 +40,14 @@ def is_response(envelope: Envelope) -> TypeGuard[Envelope[Response]]:
     return isinstance(envelope.data, Response)
 
 
-def _passing_id(entry: Entry, new_id: Callable[[str], str]) -> str:
-    """Return the same id to all who tell of the event, wherever what it is about says which one it is."""
-    match entry.data:
+def id_in_feed(topic: str, cursor: int) -> str:
+    """Return the id of an event that a feed keeps."""
+    return f"{topic}:{cursor}"
+
+
+def passing_id(data: object, new_id: Callable[[str], str]) -> str:
+    """Return the id of an event that no feed keeps: the same to all, wherever what it is about says which one it is."""
+    match data:
         case Request(request_id=request_id, intent=intent) | Response(request_id=request_id, intent=intent):
             return f"{request_id}:{intent}"
         case ContainerCreated() as created:
@@ -62,8 +67,10 @@ def flat(context: Context) -> dict[str, str]:
 def segments_of(heard: Iterable[tuple[Context, EventData]], at: int) -> tuple[Segment, ...]:
     """Return what is heard at a time as a feed has it: what is about the same, and follows each other, together."""
     return tuple(
-        Segment(flat(context), tuple(Entry(data.event_type, at, data) for _, data in run))
-        for context, run in groupby(heard, itemgetter(0))
+        [
+            Segment(flat(context), tuple([Entry(data.event_type, at, data) for _, data in run]))
+            for context, run in groupby(heard, itemgetter(0))
+        ]
     )
 
 

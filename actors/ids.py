@@ -9,18 +9,19 @@ from collections.abc import Callable
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no letter is mistaken for another
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
-_SHIFTS = range(120, -1, -10)
-_RANDOM_BITS = 80
+_BITS = 80
+_WORD = (1 << 40) - 1
 
 
 def make_id(prefix: str, milliseconds: int, entropy: int) -> str:
     """Return `prefix_` and 26 characters: 48 bits of time, then 80 bits of `entropy`, as in a ULID."""
-    value = (milliseconds << _RANDOM_BITS) | entropy
-    pairs = _PAIRS
-    return f"{prefix}_{''.join([pairs[(value >> shift) & 1023] for shift in _SHIFTS])}"
+    time, low, high = milliseconds & _WORD, entropy & _WORD, entropy >> 40
+    return f"{prefix}_{_PAIRS[milliseconds >> 40]}{_word(time)}{_word(high)}{_word(low)}"
 
 
-_BITS = 80
+def _word(bits: int) -> str:
+    """Return 40 bits as 8 characters."""
+    return _PAIRS[bits >> 30] + _PAIRS[bits >> 20 & 1023] + _PAIRS[bits >> 10 & 1023] + _PAIRS[bits & 1023]
 
 
 class TimeOrderedIds:

@@ -226,13 +226,6 @@ class _Ports:
             raise ImageNotFoundError(image_id)
         return self.operations.newest_revision(image_id)
 
-    def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
-        session = self.system.actor(SessionActor, session_id)
-        if then is None:
-            session.tell(command, here_and_now=True)
-        else:
-            session.ask_future(command).add_done_callback(lambda _: then())
-
     def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "", delay: float = SHORTEST) -> None:
         def heard(future: PooledFuture[Reply]) -> None:
             try:
@@ -273,7 +266,8 @@ class _Ports:
     def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
         self.live.add(agent_id, session_id, responding)
         if self.operations is not None and self.operations.closing:  # its start was under way
-            self.tell_session(session_id, Stop(agent_id=agent_id, reason="shutdown", at=self.now()))
+            stop = Stop(agent_id=agent_id, reason="shutdown", at=self.now())
+            self.system.actor(SessionActor, session_id).tell(stop, here_and_now=True)
 
     def agent_is_known(self, agent_id: str) -> bool:
         return self.live.session_of(agent_id) is not None

@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.actors.api.approvals import ApprovalOperations
 from reenact.actors.api.operations import RuntimeOperations
-from reenact.actors.envelopes import enveloped, flat, is_response
+from reenact.actors.envelopes import enveloped, flat, is_response, passing_id
 from reenact.actors.feed.hub import Feed
 from reenact.actors.idempotency import Attempt, InFlightRequest, InFlightRequests
 from reenact.actors.journal.api import Remembered, Segment
@@ -159,7 +159,7 @@ class Requests:
 
     def _open(self, published: Segment) -> Envelope[asked.Response]:
         (entry,) = published.entries
-        response = enveloped(entry, Context(**published.context), None, None, self._do.new_id)
+        response = enveloped(entry, Context(**published.context), passing_id(entry.data, self._do.new_id))
         assert is_response(response)  # nothing else is published here
         return response
 

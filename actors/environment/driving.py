@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TypeAlias
@@ -48,30 +47,33 @@ class Reports:
     `ended` is whether the driver has said that its message is complete, or has failed.
     """
 
-    __slots__ = ("_outside", "_pending", "_receive", "_told", "ended", "turn_id")
+    __slots__ = ("_has_told", "_outside", "_pending", "_receive", "_tells", "ended", "turn_id")
 
     def __init__(self, turn_id: str, receive: Callable[[Reports], object], outside: EventLoopThread) -> None:
         self.turn_id = turn_id
         self._outside = outside
-        self._pending: deque[Reported] = deque()
+        self._pending: list[Reported] = []
         self.ended = False
         self._receive = receive
-        self._told = False
+        self._tells = False
+        self._has_told = False
 
     def __call__(self, event: Reported) -> None:
         """Hand over what the driver has to say; any thread may."""
         self._pending.append(event)
         if type(event) not in DELTAS and _is_end(event):  # somebody waits for that, so it waits for no commit
-            self.ended = self._told = True
-            self._tell()
-        elif not self._told:
-            self._told = True
+            self.ended = self._tells = True
+            if not self._has_told:
+                self._tell()
+        elif not self._tells:
+            self._tells = True
             try:  # noqa: SIM105 - this is done for each delta, and a context manager costs more than the call
                 self._outside.call_between_commits(self._tell)
             except RuntimeClosedError:
                 pass  # nobody listens any more
 
     def _tell(self) -> None:
+        self._has_told = True
         try:  # noqa: SIM105 - this is done for each of many, and a context manager costs more than the call
             self._receive(self)
         except pykka.ActorDeadError:
@@ -79,9 +81,11 @@ class Reports:
 
     def take(self) -> list[Reported]:
         """Return what was reported and not taken yet; what is reported from now on is told of again."""
-        self._told = False
+        self._tells = self._has_told = False
         pending = self._pending
-        return [pending.popleft() for _ in range(len(pending))]
+        taken = pending.copy()
+        del pending[: len(taken)]  # others go on reporting
+        return taken
 
 
 class Driving:
@@ -110,7 +114,7 @@ class Driving:
         answer must be.
         """
         before = set(self._tasks.values())
-        self._enter(reports.turn_id)
+        task = self._tasks[reports.turn_id] = _current()
         try:
             if before:
                 await _finish(before)
@@ -130,13 +134,14 @@ class Driving:
         else:
             if not reports.ended:
                 reports(failure("incomplete_stream", "the driver returned before the message was complete"))
+        finally:
+            if self._tasks.get(reports.turn_id) is task:  # not the next step of the same turn
+                del self._tasks[reports.turn_id]
 
     async def call(self, call: ToolStarted, reports: Reports) -> None:
         """Run a tool and report its result; whatever goes wrong is a result too."""
-        of_turn = self._calls.setdefault(reports.turn_id, set())
         task = _current()
-        of_turn.add(task)
-        task.add_done_callback(lambda _: self._forget(reports.turn_id, task))
+        self._calls.setdefault(reports.turn_id, set()).add(task)
         context = ToolContext(
             session_id=self._config.session_id,
             agent_id=self._config.agent_id,
@@ -155,6 +160,8 @@ class Driving:
             reports(_failed(call, repr(error)))
         else:
             reports(ToolResult(id=call.id, name=call.name, result=outcome.result, is_error=outcome.is_error))
+        finally:
+            self._forget(reports.turn_id, task)
 
     async def _run(self, call: ToolStarted, context: ToolContext) -> ToolOutcome:
         if self._config.tools is None:
@@ -191,14 +198,6 @@ class Driving:
             for spec in toolbox.specs()
         )
         return (*own, *self._config.api_tools)
-
-    def _enter(self, turn_id: str) -> None:
-        task = self._tasks[turn_id] = _current()
-        task.add_done_callback(lambda _: self._leave(turn_id, task))
-
-    def _leave(self, turn_id: str, task: asyncio.Task[None]) -> None:
-        if self._tasks.get(turn_id) is task:  # not the next step of the same turn
-            del self._tasks[turn_id]
 
     def _forget(self, turn_id: str, task: asyncio.Task[None]) -> None:
         of_turn = self._calls.get(turn_id, set())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, TypeAlias, TypeGuard
+from typing import Final, TypeAlias
 
 import msgspec
 
 from reenact.actors.environment.api import SystemBusProducer
 from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.plain import is_mapping
+from reenact.domain.plain import check_unicode, is_mapping
 from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import InputJsonDelta, StreamData, StreamError, TextDelta, ThinkingDelta, stream_event
 
@@ -45,34 +45,30 @@ def checked(reported: object) -> StreamData:
         UnknownEventTypeError: its type is none of a stream event.
         InvalidInputError: its data does not fit the type, or cannot be recorded.
     """
-    if _is_plain_delta(reported):
-        return reported
+    text: object
+    if type(reported) is TextDelta or type(reported) is ThinkingDelta:
+        delta: StreamData = reported
+        text = reported.text
+    elif type(reported) is InputJsonDelta:
+        delta, text = reported, reported.partial_json
+    else:
+        return _checked(reported)
+    if type(text) is not str:
+        return _checked(reported)
+    if not text.isascii():
+        check_unicode("the text of a delta", text)
+    return delta  # one with text that can be encoded needs no closer look
+
+
+def _checked(reported: object) -> StreamData:
     try:
         event = _read(reported)
-        if not _is_plain_delta(event):
-            _check_encodable(event)
+        _check_encodable(event)
     except InvalidInputError:
         raise
     except (msgspec.ValidationError, TypeError, ValueError, OverflowError, RecursionError) as broken:
         raise InvalidInputError(str(broken)) from None
     return event
-
-
-def _is_plain_delta(event: object) -> TypeGuard[StreamData]:
-    """Return whether it is a delta that needs no closer look: it has text, and that can be encoded."""
-    text: object
-    if type(event) is TextDelta or type(event) is ThinkingDelta:
-        text = event.text
-    elif type(event) is InputJsonDelta:
-        text = event.partial_json
-    else:
-        return False
-    if type(text) is not str:
-        return False
-    try:
-        return text.isascii() or bool(text.encode())
-    except UnicodeEncodeError:
-        return False
 
 
 def _read(reported: object) -> StreamData:

@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from itertools import islice
 from typing import Any, Self, TypeAlias
 
 import msgspec
@@ -73,13 +74,6 @@ class Registration:
         """Whether nobody has ended it."""
         return self.end == math.inf
 
-    def wants(self, node: Node, index: int) -> bool:
-        """Return whether the handler is to be called with this event."""
-        chunk = node.chunk
-        if not self.begin <= node.begin + index < self.end or chunk.types[index] not in self.types:
-            return False
-        return self.session_id is None or self.session_id == chunk.session_id
-
 
 class _Handling(msgspec.Struct):
     """A call of a handler: which event it is about; None when it is over."""
@@ -111,7 +105,7 @@ def handled(source: object) -> int | None:
 
 
 _Call: TypeAlias = tuple[Registration, Node, int]
-"""A handler that is to be called, and the publication and index of the event that it is called with."""
+"""A handler that is to be called, and the publication and number of the event that it is called with."""
 
 
 class _ByType(dict[str, tuple[Registration, ...]]):
@@ -217,12 +211,14 @@ class Handlers:
 
     def _calls(self, node: Node | None, index: int, alone: Registration | None = None) -> Iterator[_Call]:
         """Yield the calls from an event on, as events are published; those of one handler until it has caught up."""
+        is_alone = alone is not None
+        of_alone = None if alone is None else _ByType((alone,))
         while node is not None:
-            types = node.chunk.types
-            for place in range(index, len(types)):
-                for one in self._served[types[place]] if alone is None else (alone,):
-                    if one.alone is (alone is not None) and one.wants(node, place):
-                        yield one, node, place
+            wanted = None, node.chunk.session_id
+            for number, type_ in islice(enumerate(node.chunk.types, node.begin), index, None):
+                for one in self._served[type_] if of_alone is None else of_alone[type_]:
+                    if one.alone is is_alone and one.begin <= number < one.end and one.session_id in wanted:
+                        yield one, node, number
             index = 0
             node = (node.next or self._after(node)) if alone is None else self._after_alone(node, alone)
 
@@ -253,9 +249,9 @@ class Handlers:
             if under_way.pop(number, None) is not None:
                 del call  # it would keep all that is published behind it
                 continue
-            alone, node, index = call
+            alone, node, event = call
             with self._taking:  # until the handler is marked as alone
-                missed = self._calls(node, index + 1, alone)
+                missed = self._calls(node, event + 1 - node.begin, alone)
             del call, node
             for late in missed:
                 self._make(late)
@@ -265,8 +261,8 @@ class Handlers:
         self._busy.set()
 
     def _make(self, call: _Call) -> None:
-        registration, node, index = call
-        handle(self, node.begin + index, registration.handler, node.chunk.envelope(index))
+        registration, node, number = call
+        handle(self, number, registration.handler, node.chunk.envelope(number - node.begin))
 
     def _stand_by(self, calls: Iterator[_Call]) -> None:
         """Go on with the calls once one of them holds up the thread that makes them."""

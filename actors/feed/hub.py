@@ -30,7 +30,7 @@ class Feed(Awaited):
         self.loops = EventLoops()
         self.publications = PublicationLog()
         self.handlers = Handlers(self.publications)
-        self.replay = Replay(journal, new_id)
+        self.replay = Replay(journal)
         self._new_id = new_id
         self._topics: dict[str, Topic] = {}
         """The topics that have followers. Under the lock."""

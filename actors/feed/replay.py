@@ -6,12 +6,12 @@ import contextlib
 import threading
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final, Protocol
 
 import msgspec
 
-from reenact.actors.envelopes import enveloped
+from reenact.actors.envelopes import enveloped, id_in_feed
 from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Segment
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
 from reenact.domain.messages import check_text
@@ -101,7 +101,7 @@ def last_of(row: FeedRow) -> Entry:
         return row.segments[-1].entries[-1]
 
 
-def opened(rows: Iterable[FeedRow], after: int, new_id: Callable[[str], str]) -> Iterator[Envelope]:
+def opened(rows: Iterable[FeedRow], after: int) -> Iterator[Envelope]:
     """Yield the events of rows that follow each other; the first holds what comes behind the cursor.
 
     Raises:
@@ -117,7 +117,7 @@ def opened(rows: Iterable[FeedRow], after: int, new_id: Callable[[str], str]) ->
             with reading(f"event {cursor} of the feed of {row.topic!r}"):
                 if segment is not of:
                     of, context = segment, Context(**segment.context)
-                envelope = enveloped(entry, context, row.topic, cursor, new_id)
+                envelope = enveloped(entry, context, id_in_feed(row.topic, cursor), cursor)
             yield envelope
             after = cursor
 
@@ -127,12 +127,12 @@ class Page:
 
     __slots__ = ("_encoded", "envelopes", "first", "last", "rows", "size", "topic")
 
-    def __init__(self, rows: list[FeedRow], after: int, new_id: Callable[[str], str]) -> None:
+    def __init__(self, rows: list[FeedRow], after: int) -> None:
         self.topic = rows[0].topic
         self.first = rows[0].first_cursor
         self.rows = len(rows)
         self.size = sum(len(_measure(row.segments)) for row in rows)
-        self.envelopes = list(opened(rows, after, new_id))
+        self.envelopes = list(opened(rows, after))
         self.last = self.envelopes[-1].cursor or 0
         self._encoded: list[bytes] | None = None
 
@@ -151,9 +151,8 @@ class Page:
 class Replay:
     """Reads topics page by page. Thread-safe; what was read last serves all who come to the same place."""
 
-    def __init__(self, journal: Log, new_id: Callable[[str], str]) -> None:
+    def __init__(self, journal: Log) -> None:
         self._journal = journal
-        self._new_id = new_id
         self._pages: deque[Page] = deque(maxlen=SHARED_PAGES)
         self._reading = tuple(threading.Lock() for _ in range(AT_A_TIME))
 
@@ -170,7 +169,7 @@ class Replay:
         with self._reading[hash(topic) % AT_A_TIME]:  # who waits here finds what the other has read
             page = self._found(topic, after)
             if page is None:
-                page = Page(self._rows(topic, after, rows), after, self._new_id)
+                page = Page(self._rows(topic, after, rows), after)
                 self._pages.append(page)
                 self._let_go()
         return page, page.behind(after)

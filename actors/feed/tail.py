@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Protocol
 
 from reenact.actors.container import CATEGORIES, heard_of
-from reenact.actors.envelopes import enveloped
+from reenact.actors.envelopes import enveloped, id_in_feed
 from reenact.actors.feed.hub import Feed
 from reenact.actors.feed.replay import end_of, numbered
 from reenact.actors.journal.api import Entry, Publication, Publisher, Segment, WrittenRow
@@ -305,7 +305,7 @@ def _publications_of(row: WrittenRow) -> Iterator[Publication]:
 def _typed(entry: Entry, segment: Segment, topic: str, cursor: int) -> Entry:
     """Return the entry as its writer has it; whoever handles it finds nothing that cannot be read."""
     with reading(f"event {cursor} of the feed of {topic!r}"):
-        envelope = enveloped(entry, Context(**segment.context), topic, cursor, str)
+        envelope = enveloped(entry, Context(**segment.context), id_in_feed(topic, cursor), cursor)
     return Entry(entry.type, entry.at, envelope.data)
 
 

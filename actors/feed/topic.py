@@ -10,7 +10,7 @@ from enum import Enum, auto
 
 import msgspec
 
-from reenact.actors.envelopes import enveloped
+from reenact.actors.envelopes import enveloped, id_in_feed, passing_id
 from reenact.actors.feed.consumers import Consumer
 from reenact.actors.feed.replay import Pages, to_json
 from reenact.actors.feed.waking import Awaited, Waiter, Waker, Woken
@@ -62,7 +62,7 @@ class Chunk:
         self._new_id = new_id
         self._size = 0
         self._context: Context | None = None
-        self._made: dict[int, Envelope] = {}
+        self._made: dict[str, dict[int, Envelope]] = {}
         self._envelopes: list[Envelope] | None = None
         self._encoded: list[bytes] | None = None
 
@@ -88,16 +88,23 @@ class Chunk:
 
     def envelope(self, index: int) -> Envelope:
         """Return the envelope of one of its events: the same one to all."""
-        made = self._made.get(index)
-        if made is None:
-            segment, topic = self.publication.segment, self.publication.topic
-            context = self._context
-            if context is None:
-                context = self._context = Context(**segment.context)
-            cursor = None if topic is None else self.first + index
-            made = enveloped(segment.entries[index], context, topic, cursor, self._new_id)
-            made = self._made.setdefault(index, made)  # two threads may come here at once
-        return made
+        type_ = self.types[index]
+        return (self._made.get(type_) or self._make(type_))[index]
+
+    def _make(self, type_: str) -> dict[int, Envelope]:
+        """Make the envelopes of all its events of the type: whoever wants one wants the others."""
+        segment, topic, first = self.publication.segment, self.publication.topic, self.first
+        context = self._context
+        if context is None:
+            context = self._context = Context(**segment.context)
+        made = {
+            index: enveloped(entry, context, passing_id(entry.data, self._new_id))
+            if topic is None
+            else enveloped(entry, context, id_in_feed(topic, first + index), first + index)
+            for index, entry in enumerate(segment.entries)
+            if entry.type == type_
+        }
+        return self._made.setdefault(type_, made)  # two threads may come here at once
 
     def envelopes(self) -> list[Envelope]:
         """Return the envelopes of all its events."""

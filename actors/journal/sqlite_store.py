@@ -119,15 +119,15 @@ class SqliteStore:
         return self._path
 
     def begin(self) -> tuple[int, int, bool]:
-        """Enter a transaction, as `store.Store` promises."""
+        """Enter a transaction, as `store.Store` promises; where nobody else writes, SQLite's begins when it has to."""
         if self.connection.in_transaction:
             self._leave_transaction()
         now = time.monotonic()
         if now - self._looked_at >= _LOOKS_EVERY:
             self._check_file()
             self._looked_at = now
-        self.connection.execute("BEGIN IMMEDIATE")
         if self._is_shared:
+            self._enter()
             # It changes when another connection has written, and with nothing that this one writes.
             version: int = self.connection.execute("PRAGMA data_version").fetchone()[0]
             if version != self._data_version:
@@ -166,26 +166,51 @@ class SqliteStore:
 
     def replace(self, gone: Sequence[Row], row: Row) -> None:
         """Delete rows, and put the row in the place of the one with its number."""
+        self._enter()
         self.connection.executemany(_DELETE_ROW, [(each.number,) for each in (*gone, row)])
         _INSERT_ROWS.run(self.connection, list(astuple(row)))
 
     def write_marks(self, marks: Values) -> None:
         """Let consumers have come as far as these say."""
+        self._enter()
         _UPSERT_MARKS.run(self.connection, marks)
 
     def delete_marks(self, consumers: Sequence[tuple[str, str]], before: int) -> int:
         """Delete the marks of these consumers that were last said before the time."""
+        self._enter()
         return self.connection.executemany(_DELETE_MARK, [(*consumer, before) for consumer in consumers]).rowcount
 
     def delete_requests(self, request_ids: Sequence[str], before: int) -> int:
         """Delete those of the requests that took effect before the time."""
+        self._enter()
         return self.connection.executemany(_DELETE_REQUEST, [(each, before) for each in request_ids]).rowcount
 
     def commit(self, changes: Changes, meanwhile: Callable[[], None]) -> None:
         """Write the changes, call `meanwhile`, and leave the transaction."""
         connection = self.connection
+        beside = any(
+            (
+                *(changes.rows, changes.purges, changes.replaced, changes.snapshots, changes.due),
+                *(changes.tracking, changes.marks, changes.remembered, changes.keys, changes.destroyed),
+            )
+        )
+        if beside or len(changes.steps) > len(STEP):
+            self._enter()
+        if not connection.in_transaction:  # a row is one by itself
+            meanwhile()
         if changes.steps:
             _INSERT_STEPS.run(connection, changes.steps)
+        if beside:
+            self._write_beside(changes)
+        if connection.in_transaction:
+            meanwhile()
+            connection.execute("COMMIT")
+        self._end = (changes.number, changes.position)
+        if changes.destroyed or self._has_remains:
+            self._remove_remains(_PATIENCE if changes.destroyed else 0)
+
+    def _write_beside(self, changes: Changes) -> None:
+        connection = self.connection
         for row in changes.rows:
             _INSERT_ROWS.run(connection, list(astuple(row)))
         if changes.purges:
@@ -208,11 +233,6 @@ class SqliteStore:
             streams = [(stream,) for stream in changes.destroyed]
             for statement in (_DESTROY_KEYS, _DELETE_SNAPSHOT, _DELETE_TIMER):
                 connection.executemany(statement, streams)
-        meanwhile()
-        connection.execute("COMMIT")
-        self._end = (changes.number, changes.position)
-        if changes.destroyed or self._has_remains:
-            self._remove_remains(_PATIENCE if changes.destroyed else 0)
 
     def keep_key(self, key: DataKey) -> None:
         """Put a key into the log at once, while there is no batch."""
@@ -260,6 +280,10 @@ class SqliteStore:
         set_to = [(stream, at) for stream, at in due.items() if at is not None]
         self.connection.executemany(_UPSERT_TIMER, set_to)
         self.connection.executemany(_DELETE_TIMER, [(stream,) for stream, at in due.items() if at is None])
+
+    def _enter(self) -> None:
+        if not self.connection.in_transaction:
+            self.connection.execute("BEGIN IMMEDIATE")
 
     def _leave_transaction(self) -> None:
         # Some errors have rolled it back already.

@@ -147,6 +147,9 @@ class Surroundings(Protocol):
     def append_in_round(self, step: Append, done: Done) -> None:
         """Have the step written; on the event loop, together with what else is appended in this round of the loop."""
 
+    def append_with_next(self, step: Append, done: Done) -> None:
+        """Have the step written together with the next one that is appended, which is to come at once."""
+
     def actor(self, actor_class: type[Answering[Command, Reply]], id: str) -> Reference[Command, Reply]:  # noqa: A002
         """Return a reference to the actor."""
         ...

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import logging
 import selectors
+import socket
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -25,6 +26,8 @@ _log = logging.getLogger(__name__)
 _GRACE_SECONDS = 2.0
 _MOST_GENERATIONS = 10
 _LONGEST_REST = 0.05
+_MORE = 16
+"""So many calls that others hand over while they are made belong to the same round."""
 
 
 class EventLoopThread:
@@ -39,11 +42,13 @@ class EventLoopThread:
         # Protects what follows, up to the functions for after the round.
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._selector: _Selector | None = None
         self._thread: threading.Thread | None = None
         self._ident: int | None = None
         self._closed = False
         self._calls: deque[Callable[[], object]] = deque()
         self._is_asleep = False
+        self._has_looked = False
         self._after_round: list[Callable[[], object]] = []
         # Only the loop's thread changes these.
         self._is_committing = self._is_resting = False
@@ -73,14 +78,12 @@ class EventLoopThread:
             return
         try:
             with self._lock:
-                loop = self._open()
+                self._open()
                 self._calls.append(function)
                 is_asleep, self._is_asleep = self._is_asleep, False
-            if is_asleep:
-                # Without the lock: this gives the interpreter lock away, and others would wait until it is back. If the
-                # loop is closed by now, it has called the function before.
-                with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(_nothing)
+            if is_asleep and self._selector is not None:
+                # Without the lock: this gives the interpreter lock away, and others would wait until it is back.
+                self._selector.wake()
         except BaseException:
             # A signal came in between, such as Ctrl+C: others would rely on a call that was never made.
             self._is_asleep = True
@@ -165,23 +168,34 @@ class EventLoopThread:
         return self._loop or self._start()
 
     def _start(self) -> asyncio.AbstractEventLoop:
-        loop = asyncio.SelectorEventLoop(_Selector(self._wait))
+        selector = _Selector(self._wait)
+        try:
+            loop = asyncio.SelectorEventLoop(selector)
+        except BaseException:
+            selector.close()
+            raise
         thread = threading.Thread(target=self._run, args=(loop,), name="reenact-loop", daemon=True)
         try:
             thread.start()
         except BaseException:
             loop.close()
             raise
-        self._loop, self._thread = loop, thread
+        self._loop, self._selector, self._thread = loop, selector, thread
         return loop
 
     def _wait(self, select: Callable[[float | None], _Ready], timeout: float | None) -> _Ready:
         """Wait as the event loop does once a round, unless there is something to call; then call it."""
-        # Before it is looked whether there is something: `call` does both the other way round.
-        self._is_asleep = timeout is None or timeout > 0
-        ready = select(0 if self._calls or self._after_round else timeout)
-        self._is_asleep = False
-        for _ in range(len(self._calls)):
+        ready: _Ready = []
+        # Each look at the descriptors gives the interpreter lock away: while there are calls, it is every other round.
+        self._has_looked = not (self._calls and self._has_looked)
+        if self._has_looked:
+            # Before it is looked whether there is something: `call` does both the other way round.
+            self._is_asleep = timeout is None or timeout > 0
+            ready = select(0 if self._calls or self._after_round else timeout)
+            self._is_asleep = False
+        for _ in range(len(self._calls) + _MORE):
+            if not self._calls:
+                break
             _call(self._calls.popleft())
         if self._after_round:
             functions, self._after_round = self._after_round, []
@@ -236,10 +250,34 @@ class _Selector(selectors.DefaultSelector):
     def __init__(self, wait: Callable[[Callable[[float | None], _Ready], float | None], _Ready]) -> None:
         super().__init__()
         self._wait = wait
+        self._woken, self._waker = socket.socketpair()
+        self._woken.settimeout(0)
+        self._waker.settimeout(0)
+        self.register(self._woken, selectors.EVENT_READ)
+
+    def wake(self) -> None:
+        """Have `select` return; from any thread."""
+        with contextlib.suppress(OSError):  # it is about to return, or closed
+            self._waker.send(b"\0")
 
     def select(self, timeout: float | None = None) -> _Ready:
         """Return the descriptors that are ready, at the latest after so many seconds."""
-        return self._wait(super().select, timeout)
+        return self._wait(self._ready, timeout)
+
+    def close(self) -> None:
+        """Let go of everything. Idempotent."""
+        super().close()
+        self._woken.close()
+        self._waker.close()
+
+    def _ready(self, timeout: float | None) -> _Ready:
+        ready = super().select(timeout)
+        for place, (key, _) in enumerate(ready):
+            if key.fileobj is self._woken:
+                self._woken.recv(4096)
+                del ready[place]
+                break
+        return ready
 
 
 class LoopPlace:
@@ -304,10 +342,6 @@ def _call(function: Callable[[], object]) -> None:
         function()
     except BaseException:  # noqa: BLE001 - the loop outlives it
         _log.critical("a call on the event loop has failed", exc_info=True)
-
-
-def _nothing() -> None:
-    pass
 
 
 def _others() -> set[asyncio.Task[object]]:

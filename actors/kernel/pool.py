@@ -6,7 +6,7 @@ import functools
 import logging
 import threading
 from collections.abc import Generator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
@@ -206,19 +206,16 @@ class WorkerPool:
         return False
 
 
-@contextmanager
-def waiting() -> Generator[None]:
-    """Wait inside without holding up other actors, if the current thread runs some.
+_ALONE = nullcontext()
+
+
+def waiting() -> AbstractContextManager[None]:
+    """Return inside what the current thread may wait without holding up other actors, if it runs some.
 
     Raises:
         DeadlockError: it is that of their event loop.
     """
-    pool = here.pool
-    if pool is None:
-        yield
-    else:
-        with pool.blocked():
-            yield
+    return _ALONE if here.pool is None else here.pool.blocked()
 
 
 def refuse_on_loop() -> None:

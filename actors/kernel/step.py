@@ -132,7 +132,7 @@ def step_of(
     remembered: Remembered | None = None
     if profile.remembers:
         remembered = actor.remember(command, events, state, now)
-        if not isinstance(remembered, Remembered | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+        if remembered is not None and not isinstance(remembered, Remembered):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
             raise TypeError(
                 f"{type(actor).__name__}.remember returned {remembered!r:.100} for {type(command).__name__}; "
                 "it returns a Remembered, or None"

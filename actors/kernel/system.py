@@ -418,6 +418,13 @@ class ActorSystem:
             self._settling.append_with_next(step, done)
             self.event_loop.after_round(self._write_round)
 
+    def append_with_next(self, step: Append, done: Done) -> None:
+        """Have the step written together with the next one that is appended, which is to come at once."""
+        if self._settling is None:
+            self.journal.append(step, done)
+        else:
+            self._settling.append_with_next(step, done)
+
     def _write_round(self) -> None:
         if self._settling is not None and self._on_loop.may_write:
             self._settle(self._settling)

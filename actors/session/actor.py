@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Literal, Protocol, TypeAlias
+from typing import Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -77,6 +77,14 @@ from reenact.domain.stream.events import Context, Envelope, EventData
 from reenact.domain.tools import Handover
 
 logger = logging.getLogger("reenact.session")
+_ACTED_ON: Final = frozenset(
+    {
+        *(heard_events.UserMessage, heard_events.TurnStarted, heard_events.StepStarted, heard_events.ToolStarted),
+        *(heard_events.AgentStarted, heard_events.ImageChanged, heard_events.AgentStopped),
+    }
+)
+"""The types of what is heard that the session acts on itself; the environment is told of all else as it is."""
+_ENDS: Final = Interrupt, Stop, Delete
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
 Recovery: TypeAlias = Literal["close", "resume"]
 Reply: TypeAlias = str | bool | SessionInfo | Schedule | Segment | ReportChild | None
@@ -137,10 +145,6 @@ class Ports(Protocol):
         """Return the newest revision of the image, or raise `ImageNotFoundError`."""
         ...
 
-    def tell_session(self, session_id: str, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
-        """Send a command to the session; call `then` when it has been dealt with, in whatever way."""
-        ...
-
     def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "") -> None:
         """Send a command to a session of the same family, again while the log fails; its reply goes to `back_to`."""
         ...
@@ -176,6 +180,10 @@ class Ports(Protocol):
     def agent_ends(self, agent_id: str) -> None:
         """Take note that the agent is live no more."""
         ...
+
+
+def _is_continued(turn_id: str, events: Sequence[SessionEvent]) -> bool:
+    return any(isinstance(event, TurnContinued) and event.turn_id == turn_id for event in events)
 
 
 def _origin(begins: SessionCommand | SessionEvent) -> Origin | None:
@@ -231,11 +239,12 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def __init__(self, context: ActorContext, ports: Ports) -> None:
         super().__init__(context)
         self._ports = ports
+        self._me = context.me
         self._environment: Environment | None = None
         self._made: Environment | None = None
         self._unmade: Failure | None = None
         self._channel: Channel | None = None
-        self._heard: tuple[tuple[Context, EventData], ...] = ()
+        self._heard: Sequence[announcing.Announced] = ()
         self._recorded_at = 0
         self._rules: tuple[Rules, Rules] | None = None
         self._published: tuple[str, SoFar] | None = None  # a turn, and its answer from before a crash
@@ -295,6 +304,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def prepare(self, command: SessionCommand) -> SessionCommand:
         """Add what only the actor knows: the rules of the loop, and what has come in of the answer that would end."""
         match command:
+            case Receive() | Finish() | Report():
+                pass
             case CreateSession() | Switch() | ScheduleMessage() | CancelSchedule():
                 return command
             case BeginChild():
@@ -326,7 +337,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 self._check_tool(command.call_id)
             case _:
                 pass
-        if isinstance(command, Interrupt | Stop | Delete) and self.state.turn is None and self.state.round is None:
+        if isinstance(command, _ENDS) and self.state.turn is None and self.state.round is None:
             return command
         command = self._with_rules(command)
         guards = self._current_rules().guards
@@ -345,7 +356,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         That may not come later than what it brings about.
         """
         needs = announcing.needed(before, events)
-        self._heard = tuple(announcing.announce(self.context.id, needs, events))
+        self._heard = announcing.announce(self.context.id, needs, events)
         self._recorded_at = recorded_at
         kept = Derived(announcing.TODAY, needs.stored(), segments_of(self._heard, recorded_at))
         return kept, self._response(command, after, recorded_at)
@@ -372,13 +383,14 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         """Let the environment act on what is durable now."""
         self._ports.log_works(self.context.id)
         heard, self._heard = self._heard, ()
-        continued = {event.turn_id for event in events if isinstance(event, TurnContinued)}
         for context, data in heard:
+            if type(data) not in _ACTED_ON:
+                self._pass_on(context, data)
+                continue
             match data:
-                case heard_events.AgentStarted():
-                    self._go_live(data.agent_id)
-                    self._pass_on(context, data)
-                case heard_events.TurnStarted() if data.turn_id in continued:
+                case heard_events.UserMessage():
+                    pass  # the environment hears it when its turn begins
+                case heard_events.TurnStarted() if _is_continued(data.turn_id, events):
                     self._enter(data.turn_id, context)  # it is not the model's turn yet
                 case heard_events.TurnStarted() | heard_events.StepStarted():
                     self._let_in(context, data)
@@ -392,19 +404,20 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                         self._channel.said = for_model(self.state)
                         self._channel.turn_stream.expect(data.id)
                     self._pass_on(context, data)
+                case heard_events.AgentStarted():
+                    self._go_live(data.agent_id)
+                    self._pass_on(context, data)
                 case heard_events.ImageChanged():
                     self._rules = None
                     self._change_environment()
                     self._pass_on(context, data)
-                case heard_events.UserMessage():
-                    pass  # the environment hears it when its turn begins
                 case heard_events.AgentStopped():
                     self._pass_on(context, data)
                     self._disconnect()
                     self._ports.agent_ends(data.agent_id)
                     self._leave_to_others()
                 case _:
-                    self._pass_on(context, data)
+                    pass
         if self.state.children or self.state.parent is not None:
             self._tell_family(command, events)
         if isinstance(command, PassAnswer):
@@ -656,6 +669,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             finish=self._finish,
             report=self._report,
             compress=self._compress,
+            # Guards may be asked before the answer's end is recorded.
+            append_last=self.context.system.append_with_next if guards is None else None,
             hold=guards is not None and guards.hold,
         )
         channel = Channel(turn_stream, self._ports.request, self._ports.spawn)
@@ -704,7 +719,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def _end_agent(self, agent_id: str, failure: Failure) -> None:
         so_far = SoFar(failure=failure, untold=True)
         stop = Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far)
-        self._ports.tell_session(self.context.id, stop)
+        self._tell_me(stop)
 
     def _answer_handover(self, turn_id: str, call_id: str, to: Handover) -> None:
         """Answer a call that asks for a hand-over; nothing outside takes part in that."""
@@ -716,7 +731,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             result = f"There is no hand-over to {to.image}: {error}"
         at = self._ports.now()
         report = Report(turn_id=turn_id, call_id=call_id, result=result, is_error=asked is None, at=at, handover=asked)
-        self._ports.tell_session(self.context.id, report)
+        self._tell_me(report)
 
     def _let_in(
         self,
@@ -768,10 +783,17 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         channel = self._channel
         if channel is not None and channel.wants(data.event_type):
             entry = Entry(data.event_type, self._ports.now(), data)
-            channel.hear(enveloped(entry, context, None, None, self._ports.new_id))
+            channel.hear(enveloped(entry, context, self._ports.new_id("evt")))
+
+    def _tell_me(self, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
+        """Send the session a command; call `then` when it has been dealt with, in whatever way."""
+        if then is None:
+            self._me.tell(command, here_and_now=True)
+        else:
+            self._me.ask_future(command).add_done_callback(lambda _: then())
 
     def _finish(self, turn_id: str, so_far: SoFar) -> None:
-        self._ports.tell_session(self.context.id, Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
+        self._tell_me(Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
 
     def _report(self, turn_id: str, told: heard_events.ToolResult) -> None:
         report = Report(
@@ -781,7 +803,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             is_error=told.is_error,
             at=self._ports.now(),
         )
-        self._ports.tell_session(self.context.id, report)
+        self._tell_me(report)
 
     def _compress(self, turn_id: str, told: heard_events.ContextCompressed, then: Callable[[], None]) -> None:
         compress = Compress(
@@ -792,10 +814,14 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             model=told.model,
             at=self._ports.now(),
         )
-        self._ports.tell_session(self.context.id, compress, then)
+        self._tell_me(compress, then)
 
     def _answer(self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, at: int) -> Reply:
         match command:
+            case Receive(request_id=None):
+                return command.turn_id
+            case Receive():
+                return self._response(command, after, at)[0]
             case Switch():
                 return (after.image_id, after.image_revision) == (command.image_id, command.image_revision)
             case ScheduleMessage():
@@ -817,10 +843,6 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                     (event.turn_id for event in events if isinstance(event, TurnContinued)),
                     None if after.turn is None else after.turn.id,
                 )
-            case Receive(request_id=None):
-                return command.turn_id
-            case Receive():
-                return self._response(command, after, at)[0]
             case BeginChild():
                 return None if events else family.reported(self.state, self._mark, self._ports.now())
             case CreateSession() | BranchSession():

@@ -46,7 +46,7 @@ from reenact.domain.stream.events import (
 _TOLD: Final[frozenset[type[StreamData]]] = frozenset({ToolResult, ContextCompressed})
 """The types of stream events that are commands to the session, and no part of an answer."""
 
-_CONTENT = TextDelta, ThinkingDelta, ToolCall, InputJsonDelta
+_CONTENT: Final[frozenset[type[EventData]]] = frozenset({TextDelta, ThinkingDelta, ToolCall, InputJsonDelta})
 """The types of stream events with content of an answer; the first of them is its first delta."""
 
 logger = logging.getLogger("reenact.environment")
@@ -65,11 +65,16 @@ class TurnStream:
         finish: Callable[[str, SoFar], None],
         report: Callable[[str, ToolResult], None] | None = None,
         compress: Callable[[str, ContextCompressed, Callable[[], None]], None] | None = None,
+        append_last: Callable[[Append, Done], None] | None = None,
         hold: bool = False,
     ) -> None:
-        """With `hold`, nothing of an answer becomes durable, or is heard, before `publish`."""
+        """Append what comes in, by `append_last` what an answer ends with: `finish` appends something right behind it.
+
+        With `hold`, nothing of an answer becomes durable, or is heard, before `publish`.
+        """
         self._session_id = session_id
         self._append = append
+        self._append_last = append_last or append
         self._clock = clock
         self._new_id = new_id
         self._finish = finish
@@ -224,25 +229,23 @@ class TurnStream:
 
     def _entries(self, said: Iterable[StreamData]) -> tuple[Entry, ...]:
         at = self._clock()
-        entries: list[Entry] = []
-        accept = self._answer.accept
-        for one in said:
-            for event in accept(one):
-                if not self._responding and isinstance(event, TextDelta):
-                    self._responding = True
-                    change = AgentStateChanged(previous="thinking", current="responding")
-                    entries.append(Entry(change.event_type, at, change))
-                entries.append(Entry(event.event_type, at, event))
+        heard: list[EventData] = [*self._answer.accept_all(said)]
+        if not self._responding:
+            first = next((place for place, event in enumerate(heard) if isinstance(event, TextDelta)), None)
+            if first is not None:
+                self._responding = True
+                heard.insert(first, AgentStateChanged(previous="thinking", current="responding"))
         asked_at = self._asked_at
-        if asked_at is not None and any(isinstance(entry.data, _CONTENT) for entry in entries):
+        if asked_at is not None and not _CONTENT.isdisjoint(map(type, heard)):
             self._asked_at, self._first_delta = None, max(0, at - asked_at) / 1_000_000
-        return tuple(entries)
+        return tuple([Entry(event.event_type, at, event) for event in heard])
 
     def _keep(self, entries: tuple[Entry, ...], *, began: bool) -> None:
         done = self._text_began if began else self._kept
+        append = self._append_last if self._answer.finished else self._append
         kept = (Segment(self._context, entries),)
         try:
-            self._append(Append(self._session_id, None, entries[0].at, kept=kept), done)
+            append(Append(self._session_id, None, entries[0].at, kept=kept), done)
         except RuntimeClosedError:
             self._open = False
 

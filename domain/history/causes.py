@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, ne
 from typing import Final, NamedTuple, TypeAlias, Union
 
 import msgspec
@@ -315,16 +316,16 @@ def cause_of(command: AnyCommand, events: Sequence[object]) -> bytes:
     form, first = _form(_NAMES[type(command)]), _first(events)
     if isinstance(command, BranchSession):  # the messages that waited are accepted anew, the edited one last
         command = msgspec.structs.replace(command, ids=(), edit=None if command.edit is None else ())
-    stored: dict[str, object] = {}
-    for (name, told, places, _), value in zip(form.fields, form.values(command), strict=True):
-        for event, said in places:
-            if event in first:
-                told = said(first[event])  # noqa: PLW2901 - else it is the default
-                break
-        if value is not told and value != told:
-            given = value.id if isinstance(value, IdempotencyKey) else value
-            if given != told:
-                stored[name] = given
+    values = form.values(command)
+    told = form.defaults.copy()
+    for place, event, said in _said(form.name, frozenset(first)):
+        told[place] = said(first[event])
+    stored = dict(compress(zip(form.names, values, strict=True), map(ne, values, told)))
+    once = stored.get(_ONCE)
+    if isinstance(once, IdempotencyKey):
+        stored[_ONCE] = once.id
+        if once.id == told[form.names.index(_ONCE)]:
+            del stored[_ONCE]
     return _encode((form.name, stored))
 
 
@@ -383,6 +384,8 @@ class _Form:
         if _ANSWER in own and kind is not BranchSession:
             for field in msgspec.structs.fields(SoFar):
                 add(field.name, field.type, _default_of(field), f"{_ANSWER}.{field.name}")
+        self.names = [field.name for field in self.fields]
+        self.defaults = [field.default for field in self.fields]
         self.values: Callable[[AnyCommand], tuple[object, ...]] = attrgetter(*paths)
 
     @cached_property
@@ -396,6 +399,15 @@ class _Form:
 @cache
 def _form(name: str) -> _Form:
     return _Form(name, *FORMS[name])
+
+
+@cache
+def _said(name: str, kinds: frozenset[type]) -> list[tuple[int, type, Callable[[object], object]]]:
+    """Return which fields are said by a step with such events: the field's place, the event, and what reads it."""
+    found: list[tuple[int, type, Callable[[object], object]]] = []
+    for place, field in enumerate(_form(name).fields):
+        found += [(place, event, said) for event, said in field.places if event in kinds][:1]
+    return found
 
 
 def _default_of(field: msgspec.structs.FieldInfo) -> object:

@@ -134,6 +134,10 @@ class Round(msgspec.Struct, frozen=True, dict=True):
 def evolve(round_: Round, event: RoundEvent) -> Round:
     """Return the round as it is once the event has happened."""
     match event:
+        case ToolStarted():
+            return _with(round_, event.id, stage="running", attempts=event.attempt)
+        case ToolResult():
+            return _with(round_, event.id, stage="answered", result=event.result, is_error=event.is_error)
         case HumanApproveRequired():
             asked = {one.id: {"kind": "approval", "digest": one.digest, "reason": one.reason} for one in event.calls}
             return msgspec.structs.replace(_with_each(round_, asked), revision=event.revision)
@@ -147,10 +151,6 @@ def evolve(round_: Round, event: RoundEvent) -> Round:
             return _with(round_, event.id, stage="ready", digest=event.digest)
         case ToolEdited():
             return _with(round_, event.id, arguments=event.edited)
-        case ToolStarted():
-            return _with(round_, event.id, stage="running", attempts=event.attempt)
-        case ToolResult():
-            return _with(round_, event.id, stage="answered", result=event.result, is_error=event.is_error)
         case ToolRejected() | HumanResponded():
             return round_  # the answer to the call follows
         case _:

@@ -85,6 +85,11 @@ def _common_fields(kind: type[Request[object]]) -> tuple[tuple[str, bool], ...]:
 
 def _with_checked_values(request: Q) -> Q:
     match request:
+        case MessageSendRequest():
+            _check_receiver(request)
+            check_content(request.content)
+            if request.output is not None:
+                return msgspec.structs.replace(request, output=check_output(request.output))
         case ContainerCreateRequest():
             _check_new_id("container", request.container_id)
         case SessionCreateRequest():
@@ -100,11 +105,6 @@ def _with_checked_values(request: Q) -> Q:
         case AgentScheduleRequest():
             check_times(request.at, request.every, request.until)
             check_content(request.content)
-        case MessageSendRequest():
-            _check_receiver(request)
-            check_content(request.content)
-            if request.output is not None:
-                return msgspec.structs.replace(request, output=check_output(request.output))
         case AgentPendingRequest() | AgentApproveRequest() | AgentRejectRequest() | AgentRespondRequest() if (
             request.agent_id is not None and request.session_id is not None
         ):

@@ -6,7 +6,8 @@ The log stores no announcement, but the version of `announce` and the needs of e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import ne
 from typing import Final, NamedTuple, TypeAlias, assert_never
 
 import msgspec
@@ -58,7 +59,6 @@ Announced: TypeAlias = tuple[heard.Context, heard.EventData]
 """What is heard, and what it is about."""
 _ALIKE: Final[Mapping[type, type[heard.EventData]]] = {
     TurnInterrupted: heard.Interrupted,
-    loop.ToolResult: heard.ToolResult,
     loop.HumanApproveRequired: heard.HumanApproveRequired,
     loop.HumanPromptRequired: heard.HumanPromptRequired,
     loop.HumanSelectRequired: heard.HumanSelectRequired,
@@ -110,10 +110,7 @@ class Needs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     def stored(self) -> bytes:
         """Return it as it is stored: without the defaults at its end."""
         values = msgspec.structs.astuple(self)
-        end = len(values)
-        while end and values[end - 1] == _NOTHING[end - 1]:
-            end -= 1
-        return _encode(values[:end])
+        return _encode(values[: bytes(map(ne, values, _NOTHING)).rfind(1) + 1])
 
 
 def needed(session: Session, events: Sequence[SessionEvent]) -> Needs:
@@ -128,13 +125,16 @@ def needed(session: Session, events: Sequence[SessionEvent]) -> Needs:
         match event:
             case MessageAccepted():
                 accepted.add(event.turn_id)
-            case TurnStarted() if event.turn_id not in accepted:
-                asked = next((one.message_id for one in session.queue if one.turn_id == event.turn_id), "")
-                begun.append(asked)
-            case TurnContinued():
-                begun.append(asked)
+            case TurnStarted():
+                if event.turn_id not in accepted:
+                    asked = next((one.message_id for one in session.queue if one.turn_id == event.turn_id), "")
+                    begun.append(asked)
             case AnswerRecorded():
                 said.update(call.id for call in event.content if isinstance(call, ToolUseBlock))
+            case TurnCompleted() | loop.ToolResult() | ToolsRequested() | ResultsRecorded() | StepStarted():
+                pass
+            case TurnContinued():
+                begun.append(asked)
             case loop.ToolEdited():
                 said.add(event.id)
             case loop.ToolStarted() if event.id not in said and round_ is not None:
@@ -160,17 +160,19 @@ def needed(session: Session, events: Sequence[SessionEvent]) -> Needs:
     )
 
 
-def announce(session_id: str, needs: Needs, events: Sequence[SessionEvent]) -> Iterator[Announced]:
-    """Yield what is heard of the events of a step, in order, each with what it is about.
+def announce(session_id: str, needs: Needs, events: Sequence[SessionEvent]) -> list[Announced]:
+    """Return what is heard of the events of a step, in order, each with what it is about.
 
     How a turn that a branch has inherited ends there is not heard of: nobody who follows the branch heard it begin.
     """
     step = _Step(session_id, needs, events)
+    announced: list[Announced] = []
     for event in events:
         is_inherited = step.is_inherited
-        told = tuple(step.tell(event))
+        told = [*step.tell(event)]
         if not is_inherited:
-            yield from told
+            announced += told
+    return announced
 
 
 class Version(NamedTuple):
@@ -181,7 +183,7 @@ class Version(NamedTuple):
 
     read: Callable[[bytes | msgspec.Raw], Needs]
     needed: Callable[..., Needs]
-    announce: Callable[..., Iterable[Announced]]
+    announce: Callable[..., Sequence[Announced]]
 
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -235,6 +237,22 @@ class _Step:
     def tell(self, event: SessionEvent) -> Iterator[Announced]:
         """Yield what is heard of the next event."""
         match event:
+            case MessageAccepted():
+                self._messages[event.turn_id] = event.message_id
+                context = _in_turn(self._about, event.turn_id, event.request_id)
+                yield context, heard.UserMessage(message=question(event))
+            case TurnStarted():
+                yield from self._started(event)
+            case AnswerRecorded():
+                self._arguments.update((one.id, one.input) for one in event.content if isinstance(one, ToolUseBlock))
+                self._answer = event.content
+                yield self._context, heard.AssistantMessage(message=answer(event))
+            case TurnCompleted():
+                yield from self._completed(event)
+            case loop.ToolResult():
+                yield self._context, _like(event, heard.ToolResult)
+            case ToolsRequested() | loop.ToolStarted() | ResultsRecorded() | StepStarted():
+                yield from self._tell_loop(event)
             case SessionCreated():
                 yield from self._created(event, None)
             case SessionBranched():
@@ -246,20 +264,8 @@ class _Step:
                 yield self._about, heard.AgentStarted(agent_id=event.agent_id)
                 if self._in_round:
                     yield self._about, heard.AgentStateChanged(previous="idle", current="waiting_for_human_input")
-            case MessageAccepted():
-                self._messages[event.turn_id] = event.message_id
-                context = _in_turn(self._about, event.turn_id, event.request_id)
-                yield context, heard.UserMessage(message=question(event))
-            case TurnStarted():
-                yield from self._started(event)
             case TurnFailed():
                 yield self._context, _like(event.failure, heard.StreamError)
-            case AnswerRecorded():
-                self._arguments.update((one.id, one.input) for one in event.content if isinstance(one, ToolUseBlock))
-                self._answer = event.content
-                yield self._context, heard.AssistantMessage(message=answer(event))
-            case TurnCompleted():
-                yield from self._completed(event)
             case AgentStopped():
                 yield from self._stopped(event)
             case SessionForgotten():
@@ -276,6 +282,20 @@ class _Step:
 
     def _tell_loop(self, event: LoopFact | TurnInterrupted | ChildEvent) -> Iterator[Announced]:
         match event:
+            case loop.ToolStarted():
+                if self._in_round:
+                    yield from self._become("tool_executing")
+                arguments = self._arguments.get(event.id, {})
+                started = heard.ToolStarted(id=event.id, name=event.name, input=arguments, attempt=event.attempt)
+                yield self._context, started
+            case ResultsRecorded():
+                yield self._context, heard.ToolResultMessage(message=results(event))
+                previous, self._in_round = self._state, False
+                if self._turn is None:
+                    yield from self._changed(previous)
+            case StepStarted():
+                yield from self._become("thinking")
+                yield self._context, heard.StepStarted(turn_id=event.turn_id, step=event.step)
             case ToolsRequested():  # the answer has been told of, and what becomes of its calls will be
                 self._in_round, self._activity = True, event.from_state
             case RulesRecorded() | ChildrenInterrupted() | HandoverRequested():
@@ -300,20 +320,6 @@ class _Step:
                 self._activity = "waiting_for_human_input"
                 self._enter(event.turn_id, message_id)
                 yield self._context, heard.TurnStarted(turn_id=event.turn_id, message_id=message_id)
-            case StepStarted():
-                yield from self._become("thinking")
-                yield self._context, heard.StepStarted(turn_id=event.turn_id, step=event.step)
-            case loop.ToolStarted():
-                if self._in_round:
-                    yield from self._become("tool_executing")
-                arguments = self._arguments.get(event.id, {})
-                started = heard.ToolStarted(id=event.id, name=event.name, input=arguments, attempt=event.attempt)
-                yield self._context, started
-            case ResultsRecorded():
-                yield self._context, heard.ToolResultMessage(message=results(event))
-                previous, self._in_round = self._state, False
-                if self._turn is None:
-                    yield from self._changed(previous)
             case ContextCompressed():
                 summary = heard.ContextCompressed(
                     summary=event.summary, kept=self._kept, usage=event.usage, model=event.model

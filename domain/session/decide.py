@@ -74,6 +74,12 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
     """
     story = Story(session)
     match command:
+        case Receive():
+            _receive(story, command)
+        case Finish() | PassAnswer():
+            turns.finish(story, command)
+        case Report():
+            turns.report(story, command)
         case CreateSession():
             _create(story, command)
         case BranchSession():
@@ -82,12 +88,6 @@ def decide(session: Session, command: SessionCommand) -> tuple[SessionEvent, ...
             _arrange(story, command)
         case Run():
             _run(story, command)
-        case Receive():
-            _receive(story, command)
-        case Finish() | PassAnswer():
-            turns.finish(story, command)
-        case Report():
-            turns.report(story, command)
         case Compress():
             turns.compress(story, command)
         case Approve() | Reject() | Respond():
@@ -129,6 +129,8 @@ def _with_rules(
 ) -> tuple[SessionEvent, ...]:
     """Return the events, behind the rules that they were decided by if these are not those recorded last."""
     match command:
+        case Receive() | Finish() | Report():
+            rules = command.rules
         case CreateSession() | BranchSession() | BeginChild() | PassAnswer():
             return events
         case Switch() | ScheduleMessage() | CancelSchedule():
@@ -136,7 +138,8 @@ def _with_rules(
         case Interrupt() | Stop() | Delete() if session.turn is None and session.round is None:
             return events  # nothing that rules are about has ended
         case _:
-            rules, last = command.rules, session.rules or _NONE_RECORDED
+            rules = command.rules
+    last = session.rules or _NONE_RECORDED
     same = rules.held is last.rules or rules.held == last.rules
     if not events or (same and ((rules.cwd, rules.home) == (last.cwd, last.home) or not _judges(command, events))):
         return events
@@ -146,6 +149,8 @@ def _with_rules(
 def _judges(command: SessionCommand, events: tuple[SessionEvent, ...]) -> bool:
     """Return whether policies may have been asked about a call, so that it matters where paths begin."""
     match command:
+        case Receive() | Report():
+            return False
         case Finish():
             asks = command.so_far.stop_reason == turns.TOOL_USE
             return asks and any(isinstance(event, ToolsRequested) for event in events)

@@ -278,6 +278,8 @@ def evolve(session: Session, event: SessionEvent) -> Session:
             return _answer(session, event)
         case TurnCompleted():
             return _put_down(session, event)
+        case ToolsRequested() | ToolStarted() | ToolResult() | ResultsRecorded() | StepStarted():
+            return _evolve_loop(session, event)
         case TurnInterrupted() | TurnFailed():
             return session
         case AgentStarted():
@@ -302,16 +304,18 @@ def evolve(session: Session, event: SessionEvent) -> Session:
 
 def _evolve_loop(session: Session, event: LoopFact) -> Session:
     match event:
+        case ToolStarted() | ToolResult():
+            return _in_round(session, event)
         case ToolsRequested():
             return _begin_round(session, event)
         case ResultsRecorded():
             return _end_round(session, event)
+        case StepStarted():
+            return _change_turn(session, activity="thinking", steps=event.step)
         case OutputRejected():
             return _reject(session, event)
         case OutputAccepted():
             return session
-        case StepStarted():
-            return _change_turn(session, activity="thinking", steps=event.step)
         case TurnContinued():
             message_id, asked_at = session.question
             turn = Turn(event.turn_id, message_id, asked_at, event.at, "waiting_for_human_input", steps=0)
@@ -452,12 +456,12 @@ def _in_round(session: Session, event: RoundEvent) -> Session:
         return session
     session = msgspec.structs.replace(session, round=rounds.evolve(before, event))
     match event:
+        case ToolStarted():
+            return _change_turn(session, activity="tool_executing")
         case ToolApproved():
             call = None if session.round is None else session.round.call(event.id)
             digest = "" if call is None else call_digest(call.name, call.arguments)
             return msgspec.structs.replace(session, asked=session.asked | {digest})
-        case ToolStarted():
-            return _change_turn(session, activity="tool_executing")
         case ToolResult() if event.ran:
             session = msgspec.structs.replace(session, ledger=session.ledger.with_tool(event.name, event.cost))
             cost = None if session.turn is None else plus_cost(session.turn.cost, event.cost)

@@ -43,25 +43,28 @@ class Complete(MessageStop, kw_only=True):
 class Answer:
     """The answer of one turn as it comes in. Not thread-safe."""
 
+    message_id: str | None = None
+    model: str | None = None
+    stop_reason: str | None = None
+    stop_sequence: str | None = None
+    stop_details: StopDetails | None = None
+    error: StreamError | None = None
+    _call: ToolCall | None = None
+    """A call without input, which is published when its input is whole."""
+    _whole: tuple[Block, ...] | None = None
+    _is_speaking = False
+    """Whether text was said last: then more of it needs nothing before it."""
+    _thinking = False
+    _implied = False
+    """Whether a thought goes on that nobody has said to begin: it ends with the first text."""
+
     def __init__(self, new_message_id: Callable[[], str]) -> None:
         self._new_message_id = new_message_id
         self._blocks: list[Block] = []
         self._text: list[str] = []
         self._thought: list[str] = []
-        self._call: ToolCall | None = None
-        """A call without input, which is published when its input is whole."""
         self._pieces: list[str] = []
-        self._whole: tuple[Block, ...] | None = None
-        self._is_speaking = False  # whether text was said last: then more of it needs nothing before it
-        self._thinking = False
-        self._implied = False  # whether a thought goes on that nobody has said to begin: it ends with the first text
-        self.message_id: str | None = None
-        self.model: str | None = None
         self.usage: Usage = {}
-        self.stop_reason: str | None = None
-        self.stop_sequence: str | None = None
-        self.stop_details: StopDetails | None = None
-        self.error: StreamError | None = None
 
     @property
     def finished(self) -> bool:
@@ -80,11 +83,19 @@ class Answer:
             blocks.append(TextBlock(text))
         return tuple(blocks)
 
-    def accept(self, event: StreamData) -> tuple[StreamData, ...]:
+    def accept_all(self, events: Iterable[StreamData]) -> list[StreamData]:
         """Take in what the environment says; return what there is to publish, in order."""
-        if self._is_speaking and type(event) is TextDelta:  # what most events are
-            self._text.append(event.text)
-            return (event,)
+        heard: list[StreamData] = []
+        for event in events:
+            if self._is_speaking and type(event) is TextDelta:  # what most events are
+                self._text.append(event.text)
+                heard.append(event)
+            else:
+                heard += self.accept(event)
+        return heard
+
+    def accept(self, event: StreamData) -> tuple[StreamData, ...]:
+        """Take in one event; return what there is to publish."""
         if self.finished:
             return ()
         self._is_speaking = False

@@ -197,8 +197,6 @@ class Readers:
 KEPT = 16_384
 """So many conversations are remembered from one batch to the next; what is forgotten is read back when it is needed."""
 
-_OF_CONVERSATION = frozenset(OF_CONVERSATION)
-
 
 def suspect(store: Store) -> None:
     """Have the tables looked through when they are opened next; call it when no projection uses them."""
@@ -341,7 +339,7 @@ class Projection(Moving):
 
     def _remember(self, rows: Sequence[Row]) -> None:
         known = self._conversations
-        streams = {row.stream: None for row in rows if type(row.event) in _OF_CONVERSATION}
+        streams = {row.stream: None for row in rows if type(row.event) in OF_CONVERSATION}
         streams |= {stream_of(row.event.origin): None for row in rows if isinstance(row.event, SessionBranched)}
         missing: list[str] = []
         for stream in streams:

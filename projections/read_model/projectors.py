@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, NamedTuple, TypeAlias, assert_never, get_args
+from typing import Final, NamedTuple, TypeAlias, TypeGuard, assert_never, get_args
 
 from msgspec.structs import replace
 
@@ -89,7 +89,7 @@ from reenact.projections.read_model.rows import (
 )
 
 OfConversation: TypeAlias = AgentEvent | SessionDeleted | ChildEvent
-OF_CONVERSATION: Final[tuple[type[OfConversation], ...]] = get_args(OfConversation)
+OF_CONVERSATION: Final[frozenset[type[OfConversation]]] = frozenset(get_args(OfConversation))
 
 
 class OpenEnd(NamedTuple):
@@ -119,10 +119,10 @@ def project(
         UnprojectedEventError: the event is the domain's, but has no projector.
     """
     event = row.event
-    if isinstance(event, SessionCreated):
-        _create(changes, conversations, row, event)
-    elif isinstance(event, OF_CONVERSATION):
+    if _is_of_conversation(event):
         _go_on(changes, conversations[row.stream], row, event)
+    elif isinstance(event, SessionCreated):
+        _create(changes, conversations, row, event)
     elif isinstance(event, SessionBranched):
         _branch(changes, conversations, row, event, open_before(row))
     elif isinstance(event, SessionForgotten):
@@ -134,6 +134,10 @@ def project(
         _register(changes, row, event)
     elif type(event).__module__.startswith("reenact.domain."):
         raise UnprojectedEventError(f"{type(event).__name__} has no projector")
+
+
+def _is_of_conversation(event: object) -> TypeGuard[OfConversation]:
+    return type(event) in OF_CONVERSATION
 
 
 def _create(changes: Changes, conversations: dict[str, Conversing], row: Row, event: SessionCreated) -> None:
@@ -211,10 +215,6 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
     activity.position, activity.events, activity.last_at = row.position, row.version, row.recorded_at
     changes.activity[session.position] = session
     match event:
-        case SessionDeleted():
-            activity.state = "deleted"
-            session.waiting = 0
-            changes.deleted.append((row.recorded_at, session.position))
         case MessageAccepted():
             _accept(changes, session, row, event)
         case TurnStarted():
@@ -223,8 +223,14 @@ def _go_on(changes: Changes, session: Conversing, row: Row, event: OfConversatio
             _answer(changes, session, row, event)
         case TurnCompleted():
             _put_down(changes, session, row, event)
+        case ToolsRequested() | ToolStarted() | ToolResult() | ResultsRecorded():
+            _move_calls(changes, session, row, event)
         case StepStarted():
             _step(changes, session, event)
+        case SessionDeleted():
+            activity.state = "deleted"
+            session.waiting = 0
+            changes.deleted.append((row.recorded_at, session.position))
         case AgentStarted() | AgentStopped() | ImageChanged():
             _run(changes, session, row, event)
         case TurnContinued():
@@ -383,10 +389,6 @@ def _move_calls(
     changes: Changes, session: Conversing, row: Row, event: ToolsRequested | ResultsRecorded | RoundEvent | ChildEvent
 ) -> None:
     match event:
-        case ToolsRequested():
-            _request(changes, session, event)
-        case ChildStarted() | ChildrenInterrupted():
-            pass  # what a child does, and uses, stands in its own rows
         case ToolStarted():
             call = _call(changes, session, event.id)
             call.stage, call.attempts = "running", event.attempt
@@ -396,6 +398,10 @@ def _move_calls(
             _end(changes, session, row, event)
         case ResultsRecorded():
             _give_back(changes, session, row, event)
+        case ToolsRequested():
+            _request(changes, session, event)
+        case ChildStarted() | ChildrenInterrupted():
+            pass  # what a child does, and uses, stands in its own rows
         case HumanApproveRequired():
             for asked in event.calls:
                 call = _call(changes, session, asked.id)

@@ -375,7 +375,7 @@ def _is_unheard(
             answers.take(state, part, is_sealed=passed.is_sealed)
         version = version_of(part.version or TODAY, f"row {cursor} of the feed of {stream!r}")
         needs = version.needed(state, events)
-        announced = len(tuple(version.announce(stream.partition("/")[2], needs, events)))
+        announced = len(version.announce(stream.partition("/")[2], needs, events))
         stored = version.read(part.needs) if part.version else None
     except LogTooNewError as error:
         raise in_feed(cursor, str(error)) from error

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from reenact.actors.journal.api import Append, Done
 from reenact.actors.session.turn_stream import TurnStream
 from reenact.domain.errors import InvalidInputError, StorageFullError
 from reenact.domain.messages import TextBlock
@@ -125,6 +126,26 @@ def test_the_time_to_the_first_delta_is_that_from_the_request_to_the_first_conte
         turn_stream.emit(said)
 
     assert [so_far.first_delta for _, so_far in session.ended] == [0.25]
+
+
+@pytest.mark.parametrize("end", [MessageStop(), StreamError(type="overloaded_error", message="busy", retryable=True)])
+def test_what_an_answer_ends_with_is_appended_with_what_follows_from_it(
+    journal: MemoryJournal, session: Session, end: StreamData
+) -> None:
+    rounds: list[int] = []
+    last: list[int] = []
+
+    def count(into: list[int]) -> Callable[[Append, Done], None]:
+        return lambda step, _: into.append(sum(len(segment.entries) for segment in step.kept))
+
+    turn_stream = TurnStream("session/s", count(rounds), lambda: 7, str, finish=session.finish, append_last=count(last))
+    turn_stream.open("t", CONTEXT)
+
+    turn_stream.emit_all([MessageStart(), TextDelta(text="so")])
+    turn_stream.emit_all([TextDelta(text=" far"), end])
+
+    assert (rounds, last) == ([3], [2])
+    assert [turn_id for turn_id, _ in session.ended] == ["t"]
 
 
 def test_each_answer_of_a_turn_has_a_first_delta_of_its_own(journal: MemoryJournal, session: Session) -> None:

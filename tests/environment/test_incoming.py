@@ -64,7 +64,7 @@ def test_each_spelling_is_understood(reported: object, event: StreamData) -> Non
         ({"type": 5}, "`type`"),
         ("text", "str"),
         (None, "NoneType"),
-        (TextDelta(text="\ud800"), "surrogates"),
+        (TextDelta(text="\ud800"), "surrogate"),
         (TextDelta(text=5), "text_delta"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # as careless drivers do
         (ToolCall(name="x", input=object()), "tool_call"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # likewise
         (ToolCall(name="x", input={"a": 1 << 70}), "tool_call"),

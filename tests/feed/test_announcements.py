@@ -65,7 +65,7 @@ def test_what_is_derived_is_what_was_heard_when_it_happened(chosen: list[Step]) 
         for topic, cursor, segment in map(msgspec.structs.astuple, publications):
             context = Context(**segment.context)
             live.setdefault(topic, []).extend(
-                enveloped(entry, context, topic, number, "{}".format)
+                enveloped(entry, context, f"{topic}:{number}", number)
                 for number, entry in enumerate(segment.entries, cursor)
             )
 
@@ -74,7 +74,7 @@ def test_what_is_derived_is_what_was_heard_when_it_happened(chosen: list[Step]) 
 
         with SqliteJournal.open(there / "log.db", codec(), read_only=True) as journal:
             for topic, envelopes in live.items():
-                assert list(opened(journal.read_feed(topic), 0, "{}".format)) == envelopes
+                assert list(opened(journal.read_feed(topic), 0)) == envelopes
                 cursors = [row.first_cursor for row in journal.read_feed_backwards(topic)]
                 assert cursors == sorted(cursors, reverse=True)
                 assert journal.feed_end(topic) == len(envelopes)

@@ -16,7 +16,7 @@ from tests.feed.book import Book
 
 def followed(topic: Topic, ahead: int) -> FollowerPosition:
     """Return the position of a new follower of the topic."""
-    position = FollowerPosition(topic, "s", Pages(Replay(Book(), str), topic.name), topic.part, topic.part)
+    position = FollowerPosition(topic, "s", Pages(Replay(Book()), topic.name), topic.part, topic.part)
     position.ahead = ahead
     topic.join(position)
     return position

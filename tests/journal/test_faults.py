@@ -25,7 +25,6 @@ from tests.journal.support import (
     CODEC,
     Added,
     Log,
-    Unregistered,
     commit,
     connection_of,
     copy_files,
@@ -255,11 +254,9 @@ def test_a_log_that_something_else_keeps_locked_refuses_steps(path: Path, monkey
     with SqliteJournal.open(path, CODEC) as journal, closing(sqlite3.connect(path, isolation_level=None)) as intruder:
         intruder.execute("BEGIN IMMEDIATE")
         outcomes = settle(journal, step("s1", 0, Added(1)), step("s1", 1, Added(1)))
-        with pytest.raises(StorageError, match="locked"):
-            journal.recover("s1")
         intruder.execute("ROLLBACK")
 
-        assert all(isinstance(outcome, StorageError) for outcome in outcomes)
+        assert all(isinstance(outcome, StorageError) and "locked" in str(outcome) for outcome in outcomes)
         assert journal.recover("s1") == []
         commit(journal, step("s1", 0, Added(1)))
 
@@ -288,12 +285,12 @@ def test_a_transaction_that_cannot_be_rolled_back_is_left_later(
 ) -> None:
     journal = sqlite_journal
 
-    def forbid_rollback(_: int, what: str | None, *__: object) -> int:
-        return sqlite3.SQLITE_DENY if what == "ROLLBACK" else sqlite3.SQLITE_OK
+    def forbid_to_leave(_: int, what: str | None, *__: object) -> int:
+        return sqlite3.SQLITE_DENY if what in {"COMMIT", "ROLLBACK"} else sqlite3.SQLITE_OK
 
     connection = connection_of(journal)
-    connection.set_authorizer(forbid_rollback)
-    failed, behind = settle(journal, step("s1", 0, Unregistered()), step("s2", 0, Added(1)))
+    connection.set_authorizer(forbid_to_leave)
+    failed, behind = settle(journal, step("s1", 0, Added(1)), step("s2", 0, Added(1)))
     connection.set_authorizer(None)
 
     assert isinstance(failed, StorageError)

@@ -5,6 +5,7 @@ import errno
 import functools
 import gc
 import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -280,7 +281,7 @@ def test_who_is_interrupted_while_it_wakes_the_loop_leaves_it_to_the_next(
         def interrupted(*_: object) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr(asyncio.SelectorEventLoop, "call_soon_threadsafe", interrupted)
+        patch.setattr(socket.socket, "send", interrupted)
         while not made:  # it may still be awake
             try:
                 on(loop, lambda: None)

@@ -313,3 +313,20 @@ def test_what_another_thread_appends_is_written_without_waiting_for_a_round(tmp_
         system.append_in_round(Append("a", None, 1, kept=kept), outcomes.put)
 
         assert isinstance(outcomes.get(timeout=PATIENCE), Committed)
+
+
+def test_what_is_appended_with_the_next_step_shares_its_transaction(tmp_path: Path) -> None:
+    commits: SimpleQueue[list[str | None]] = SimpleQueue()
+    outcomes: SimpleQueue[Outcome] = SimpleQueue()
+
+    def hear(publications: Iterable[Publication]) -> None:
+        commits.put([one.topic for one in publications])
+
+    with ActorSystem.open(tmp_path / "log.db", listener=hear) as system:
+        kept = (Segment({}, (Entry("said", 1, {"word": "x"}),)),)
+        system.append_with_next(Append("a", None, 1, kept=kept), outcomes.put)
+        assert outcomes.empty()
+        system.append(Append("b", None, 1, kept=kept), outcomes.put)
+
+        assert all(isinstance(outcomes.get(timeout=PATIENCE), Committed) for _ in range(2))
+        assert commits.get(timeout=PATIENCE) == ["a", "b"]

@@ -20,7 +20,7 @@ from typing import Generic, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from reenact.actors.api.requests import context_of
-from reenact.actors.envelopes import enveloped, is_response
+from reenact.actors.envelopes import enveloped, is_response, passing_id
 from reenact.actors.feed.hub import Feed
 from reenact.actors.journal.api import Entry
 from reenact.actors.kernel.timetable import microseconds
@@ -308,7 +308,7 @@ class Service(Generic[ServedT_co]):
 def _refusal(kind: type[Response], data: Mapping[str, object], error: CommandError) -> Envelope[Response]:
     response = kind(request_id=str(data["request_id"]), error=error)
     context = context_of(data, response.request_id)
-    refusal = enveloped(Entry(kind.event_type, microseconds(), response), context, None, None, str)
+    refusal = enveloped(Entry(kind.event_type, microseconds(), response), context, passing_id(response, str))
     assert is_response(refusal)  # as it was made of one
     return refusal
 
