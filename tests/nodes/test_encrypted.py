@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TypeAlias
@@ -70,6 +71,11 @@ def session_at(node: Runtime) -> str:
     return node.sessions.create("home", "chat", session_id=id_).id
 
 
+def hears_only(node: Runtime, session_id: str, type_: str) -> bool:
+    """Say whether all that is heard of the session at the node is one event, of the type."""
+    return [event.type for event in node.events.stream(session_id)] == [type_]
+
+
 def told(server: Server, url: str) -> Callable[[], list[bytes]]:
     """Have what nodes tell each other kept from now on; return what returns it."""
     schema = url.rpartition("=")[2]
@@ -124,10 +130,7 @@ def test_a_session_is_forgotten_through_a_node_that_does_not_have_it(
             node.sessions.messages(session_id)
         with pytest.raises(SessionForgottenError):
             node.ask("Hello", session=session_id)
-        wait_until(
-            lambda node=node: [event.type for event in node.events.stream(session_id)] == ["session_deleted"],
-            what="nothing else is heard of the session",
-        )
+        wait_until(partial(hears_only, node, session_id, "session_deleted"), what="nothing else is heard of it")
         assert SECRET in node.sessions.messages(other)[0].text
     assert there.sessions.forget(session_id, by="bob") == []
     verdict = verify_log(url, keys=ring)

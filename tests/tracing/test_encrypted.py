@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -26,7 +26,7 @@ def ring(tmp_path: Path) -> KeyRing:
 
 
 @contextmanager
-def opened(log: str, mock: MockEnvironmentFactory, keys: KeyRing | None) -> Iterator[Runtime]:
+def opened(log: str, mock: MockEnvironmentFactory, keys: KeyRing | None) -> Generator[Runtime]:
     clock = ManualClock()
     with Runtime.open(
         log, environment=mock, default_image=IMAGE, synchronous="OFF", keys=keys, clock=clock, ids=Ids(clock)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar
@@ -56,7 +56,7 @@ class Keeping(Asked):
 
 
 @contextmanager
-def opened(directory: Path, *projections: Projection) -> Iterator[Runtime]:
+def opened(directory: Path, *projections: Projection) -> Generator[Runtime]:
     ring = directory / "ring.keys"
     keys = KeyRing.file(ring) if ring.exists() else KeyRing.generate(ring)
     Asked.heard.clear()

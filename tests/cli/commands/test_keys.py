@@ -303,7 +303,7 @@ def test_nobody_can_be_forgotten_twice_over_who_never_was(run: Run, ring: str, t
         (("diff", "SESSION", "3", "5"), 2, "begins at position"),
         (("stats",), 0, "turns       0"),
     ],
-    ids=lambda words: " ".join(words) if isinstance(words, tuple) else None,
+    ids=str,
 )
 def test_every_command_says_of_a_session_that_it_was_forgotten(
     run: Run, talk: str, words: tuple[str, ...], code: int, says: str

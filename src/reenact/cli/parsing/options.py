@@ -561,7 +561,6 @@ class KeysOptions(Options, frozen=True, kw_only=True):
     `pip install 'reenact[encryption]'`.
 
     $ reenact keys ring.keys
-    $ reenact --keys ring.keys --db secret.db
     $ reenact keys ring.keys --rotate  # a new key for what comes; the former ones still open what there is
     """
 
