@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator
@@ -37,6 +38,8 @@ STEP = 32
 SHARED_BYTES = 1024 * 1024
 SHARED_PAGES = 16
 """So many pages, those read last of all topics, are kept for others who come to the same place."""
+SHARED_SECONDS = 1.0
+"""For so long: another process may have compacted or forgotten what they hold."""
 AT_A_TIME = 16
 """So many topics at the most are read at the same time."""
 
@@ -125,9 +128,10 @@ def opened(rows: Iterable[FeedRow], after: int) -> Iterator[Envelope]:
 class Page:
     """Events of a topic as they were read from the log, and their JSON once somebody wants it."""
 
-    __slots__ = ("_encoded", "envelopes", "first", "last", "rows", "size", "topic")
+    __slots__ = ("_encoded", "envelopes", "first", "last", "read_at", "rows", "size", "topic")
 
     def __init__(self, rows: list[FeedRow], after: int) -> None:
+        self.read_at = time.monotonic()
         self.topic = rows[0].topic
         self.first = rows[0].first_cursor
         self.rows = len(rows)
@@ -188,8 +192,9 @@ class Replay:
                 self._pages.popleft()
 
     def _found(self, topic: str, after: int) -> Page | None:
+        too_old = time.monotonic() - SHARED_SECONDS
         for page in tuple(self._pages):
-            if page.topic == topic and page.first <= after + 1 and after < page.last:
+            if page.topic == topic and page.read_at > too_old and page.first <= after + 1 and after < page.last:
                 return page
         return None
 

@@ -115,6 +115,7 @@ def test_a_session_is_forgotten_through_a_node_that_does_not_have_it(
     start: Start, url: str, ring: KeyRing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("reenact.actors.journal.postgres.journal.AGE", 0.1)  # after which a key is looked for again
+    monkeypatch.setattr("reenact.actors.feed.replay.SHARED_SECONDS", 0.1)
     here, there = two(start)
     session_id, other = session_at(there), session_at(here)
     for one in (session_id, other):
