@@ -68,6 +68,7 @@ def lines() -> Iterator[str]:
             yield from (f"{full}.{one.written}" for one in members(value) if not _is_given(one, head))
 
 
+@functools.cache
 def page(module: str) -> str:
     """Return the page of a module, in Markdown."""
     names = [(name, value, before) for where, name, value, before in exports() if where == module]
@@ -218,10 +219,8 @@ def _text(annotation: object) -> str:
 
 def _below_fields(kind: type) -> dict[str, str]:
     """Return the sentences that stand below the fields of a class, by the fields' names."""
-    (defined,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    body = defined.body if isinstance(defined, ast.ClassDef) else []
     said: dict[str, str] = {}
-    for statement, following in pairwise(body):
+    for statement, following in pairwise(_classes(inspect.getfile(kind))[kind.__qualname__].body):
         match statement, following:
             case (
                 ast.AnnAssign(target=ast.Name(id=name)),
@@ -231,6 +230,23 @@ def _below_fields(kind: type) -> dict[str, str]:
             case _:
                 pass
     return said
+
+
+@functools.cache
+def _classes(path: str) -> dict[str, ast.ClassDef]:
+    """Return the classes of a file by their qualified names, the last one of those with the same name."""
+    found: dict[str, ast.ClassDef] = {}
+
+    def find(inside: ast.AST, prefix: str) -> None:
+        for node in ast.iter_child_nodes(inside):
+            if isinstance(node, ast.ClassDef):
+                found[prefix + node.name] = node
+                find(node, f"{prefix}{node.name}.")
+            elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                find(node, prefix)
+
+    find(ast.parse(Path(path).read_text(encoding="utf-8")), "")
+    return found
 
 
 def _line(text: str) -> str:
