@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
 from tests.cli.conftest import Run
@@ -9,13 +11,13 @@ from tests.cli.failures.judging import judge
 from tests.cli.failures.rows import Row
 from tests.cli.failures.stage import Stage
 from tests.cli.failures.table import ROWS
+from tests.examples import some
 from tests.started.programs import Programs
 
 FORMS = ("text", "json", "stream-json")
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("row", ROWS, ids=str)
+@pytest.mark.parametrize(("row", "form"), some([*product(ROWS, FORMS)]), ids=str)
 def test_a_failure_is_what_the_table_says(stage: Stage, run: Run, programs: Programs, row: Row, form: str) -> None:
     call = row.happens(stage)
 
