@@ -1,7 +1,7 @@
 # Two commands are all it takes: `make run` opens the chat, `make test` runs every test.
 #
 #   make run          set up what the chat needs and open it; ARGS='-p "Hello"' is passed on
-#   make test         every test; ARGS=tests/house runs a part; COVER=1 tries more examples, measures what they cover
+#   make test         every test; ARGS=tests/house runs a part; COVER=1 tries all cases, measures what they cover
 #   make postgresql   the tests of the runtime with their logs on PostgreSQL; POSTGRESQL_BIN has another version's programs
 #   make soak         random histories, crashes and kills for 10 minutes; SOAK=60 takes an hour, SEED=7 repeats a round
 #   make check        format, lint, types, layers, dependencies, packaging; the types of clients/js, where tsc is

@@ -12,19 +12,19 @@ from hypothesis import HealthCheck, settings
 
 T = TypeVar("T")
 ALL: Final = 60
-"""Examples of a property that says no number of its own, in the profile `ci`."""
+"""Examples of a property that says no number of its own, where there is time for all."""
 SOME: Final = ALL // 5
-"""Likewise in the profile `quick`, which is for seeing soon whether a change is right."""
+"""Likewise in the profiles `quick`, which is for seeing soon whether a change is right, and `ci`."""
 
 settings.register_profile(
     "ci",
     derandomize=True,
     deadline=None,
-    max_examples=ALL,
+    max_examples=SOME,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
-settings.register_profile("quick", settings.get_profile("ci"), max_examples=SOME)
+settings.register_profile("quick", settings.get_profile("ci"))
 settings.register_profile("soak", settings.get_profile("ci"), derandomize=False, max_examples=2 * ALL, database=None)
 settings.register_profile("dev", deadline=None, max_examples=100)
 settings.register_profile(
@@ -37,16 +37,15 @@ settings.register_profile(
 
 
 def load_profile() -> None:
-    """Load the profile that `HYPOTHESIS_PROFILE` names, or `quick`."""
-    profile = os.environ.get("HYPOTHESIS_PROFILE", "quick")
-    settings.load_profile(profile)
-    if profile == "thorough":
+    """Load the profile."""
+    settings.load_profile(profile())
+    if profile() == "thorough":
         os.environ.setdefault("PYTEST_TIMEOUT", "0")  # as many examples as these take as long as they take
 
 
 def examples(count: int) -> int:
-    """Return how many examples of so many to try: all of them, or in the profile `quick` every fifth."""
-    return count if tries_all() else max(1, count // (ALL // SOME))
+    """Return how many examples of so many to try: all of them, or in the profiles `quick` and `ci` every fifth."""
+    return count if settings().max_examples >= ALL else max(1, count // (ALL // SOME))
 
 
 def some(cases: Sequence[T]) -> Sequence[T]:
@@ -60,8 +59,13 @@ def takes_long() -> pytest.MarkDecorator:
 
 
 def tries_all() -> bool:
-    """Return whether there is time for everything."""
-    return settings().max_examples >= ALL
+    """Return whether there is time for every case."""
+    return profile() != "quick"
+
+
+def profile() -> str:
+    """Return the profile that `HYPOTHESIS_PROFILE` names, or `quick`."""
+    return os.environ.get("HYPOTHESIS_PROFILE", "quick")
 
 
 def chance_of(name: str) -> random.Random:
