@@ -36,11 +36,11 @@ def csv_of(statistics: Statistics) -> str:
     rows = [[statistics.by or "all", *_cells(statistics.total)]]
     for one in statistics.groups if statistics.by is not None else [statistics.total]:
         numbers = ("" if cell is None else str(cell) for cell in _cells(one).values())
-        rows.append([_as_text(one.key or ""), *numbers])
+        rows.append([cell_of(one.key or ""), *numbers])
     return "".join(f"{','.join(row)}\n" for row in rows)
 
 
-def _as_text(name: str) -> str:
+def cell_of(name: str) -> str:
     """Return a name, which a model may have made up, as a cell that no spreadsheet computes or takes apart."""
     shown = harmless(name).replace('"', '""')
     mark = "'" if shown.lstrip().startswith(_FORMULAS) else ""

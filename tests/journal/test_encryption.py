@@ -29,6 +29,7 @@ from reenact.domain.errors import (
     StorageError,
     WrongKeyError,
 )
+from tests.journal.server import Server
 from tests.journal.support import Added, Cleared, Log, commit, said, settle, step
 
 TALK = "session/talk"
@@ -300,6 +301,31 @@ def test_while_somebody_reads_a_forgotten_key_waits_in_the_write_ahead_log(tmp_p
 
 def raw(directory: Path) -> bytes:
     return b"".join(path.read_bytes() for path in directory.iterdir() if path.name.startswith("log.db"))
+
+
+def test_a_forgotten_key_is_gone_from_the_tables_of_a_server_when_they_are_written_anew(
+    server: Server, ring: KeyRing
+) -> None:
+    log = Log(server.new_log())
+    schema = log.url.rpartition("=")[2]
+    with opened(log, ring) as journal:
+        for number in range(200):
+            commit(journal, step(f"session/{number}", 0, Added(1)))
+        commit(journal, step(TALK, 0, Added(1)), step(OTHER, 0, Added(2)))
+        rows = journal.select("SELECT id, stream, wrapped FROM keys", ())
+        wrapped = {stream: bytes(key) for _, stream, key in rows if isinstance(key, bytes)}
+        assert tables_with(server, wrapped[TALK]) != []
+        forgotten(journal, TALK)
+        assert tables_with(server, wrapped[TALK]) != [], "the old version of the row"
+
+        server.execute(f"VACUUM (FULL) {schema}.keys")
+
+        assert tables_with(server, wrapped[TALK]) == []
+        assert tables_with(server, wrapped[OTHER]) != []
+
+
+def tables_with(server: Server, content: bytes) -> list[str]:
+    return [name for name in server.files_with(content) if name.startswith("base/")]
 
 
 def test_all_are_forgotten_together_or_none(log: Log, ring: KeyRing) -> None:

@@ -19,6 +19,7 @@ from reenact.projections import Projection, Row, on
 from reenact.projections.events import MessageAccepted
 from reenact.server import Server
 from reenact.testing import MockEnvironmentFactory, MockEvent, RecordedEnvironment, wait_until
+from tests.journal.server import QUICK, running_server
 from tests.logs import log_at
 
 SECRET = "pineapple"  # noqa: S105 - of a story
@@ -198,6 +199,22 @@ def test_the_numbers_of_a_server_say_nothing_of_what_was_said(tmp_path: Path, ca
     assert SECRET not in numbers
     of_server = [record for record in caplog.records if not record.name.startswith("http")]
     assert [record.getMessage() for record in of_server if SECRET in record.getMessage()] == []
+
+
+@pytest.mark.parametrize("is_encrypted", [True, False])
+def test_a_server_that_logs_its_statements_logs_what_was_said_unless_the_log_is_encrypted(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, *, is_encrypted: bool
+) -> None:
+    settings = f"{QUICK}log_statement = 'all'\nlog_min_duration_statement = 0\n"
+    keys = KeyRing.generate(tmp_path / "ring.keys") if is_encrypted else None
+    with running_server(tmp_path_factory.getbasetemp(), settings) as server:
+        with Runtime.open(server.new_log(), environment=mock(), tools=[look_up], keys=keys) as runtime:
+            live_through(runtime)
+        # Bytes are logged in hexadecimal digits.
+        logged = {*server.files_with(SECRET.encode()), *server.files_with(SECRET.encode().hex().encode())}
+
+        assert "log" in server.files_with(b"arameters: $1 = ")
+        assert ("log" in logged) == (not is_encrypted)
 
 
 @pytest.mark.sqlite_only(FILES)

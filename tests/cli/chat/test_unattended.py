@@ -150,6 +150,22 @@ def test_each_line_of_the_input_is_treated_likewise(run: Run, office: Office) ->
     assert done.err.count(WHY) == 2
 
 
+@pytest.mark.parametrize("is_prompt", [True, False])
+def test_what_comes_by_a_pipe_attaches_no_file_and_runs_no_command(
+    run: Run, office: Office, *, is_prompt: bool
+) -> None:
+    text = "Sum up @policy.json and !touch done"
+    (office.directory / "policy.json").write_text('{"deny": ["send_mail"]}')
+
+    done = run(*(("-p", "-") if is_prompt else ()), stdin=f"!touch done\n{text}\n".encode(), **office.claude)
+
+    assert done.code == 0
+    (block,) = office.api.requests[-1].body["messages"][-1]["content"]
+    assert block["text"].strip().endswith(text)
+    assert "send_mail" not in str([request.body for request in office.api.requests])
+    assert not (office.directory / "done").exists()
+
+
 def test_a_model_that_asks_on_and_on_for_what_is_rejected_is_stopped(run: Run, office: Office) -> None:
     for number in range(20):
         office.model_asks_for(("send_mail", {"to": str(number)}))

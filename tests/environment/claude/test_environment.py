@@ -33,7 +33,7 @@ from reenact.domain.messages import OpaqueBlock, Said, StopDetails, TextBlock, T
 from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
 from reenact.testing import FakeError, FakeMessagesAPI, FakeReply
-from tests.environment.support import HELLO, PATIENCE, Bus, until
+from tests.environment.support import HELLO, PATIENCE, Bus, answering, until
 
 KEY = "sk-ant-very-secret"
 
@@ -555,6 +555,14 @@ def test_the_key_is_told_to_the_api_and_to_nobody_else(api: FakeMessagesAPI, cap
     assert "odd" in failure(refused).message
     assert "very-secret" not in caplog.text
     assert "very-secret" not in repr((config, Conversation(api).driver, ClaudeEnvironmentFactory(config)))
+
+
+def test_a_redirect_is_not_followed_for_it_would_take_the_key_along(api: FakeMessagesAPI) -> None:
+    with answering(f"307 There\r\nlocation: {api.url}/v1/messages", "") as url:
+        heard = Conversation(api, base_url=url, max_retries=0).ask()
+
+    assert "where the key is not sent" in failure(heard).message
+    assert api.requests == []
 
 
 def test_the_environment_of_the_process_is_not_consulted(api: FakeMessagesAPI, monkeypatch: pytest.MonkeyPatch) -> None:

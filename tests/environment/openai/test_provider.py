@@ -6,9 +6,7 @@ import asyncio
 import logging
 import subprocess
 import sys
-import threading
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 import pytest
@@ -22,7 +20,7 @@ from reenact.domain.messages import Said, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
 from reenact.testing import FakeChatAPI, FakeChatReply, FakeError
-from tests.environment.support import HELLO, PATIENCE, until
+from tests.environment.support import HELLO, PATIENCE, answering, until
 
 KEY = "sk-very-secret"
 USAGE = {"input_tokens": 10, "output_tokens": 5}
@@ -333,30 +331,6 @@ def test_a_page_for_browsers_is_no_answer(api: FakeChatAPI) -> None:
     heard = Conversation(api, max_retries=0).ask()
 
     assert "sends a page for a browser" in failure(heard).message
-
-
-@contextmanager
-def answering(head: str, body: str) -> Generator[str]:
-    """Have a server that answers each request with this, and yield where it is."""
-
-    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(f"HTTP/1.1 {head}\r\nconnection: close\r\ncontent-length: {len(body)}\r\n\r\n{body}".encode())
-        await writer.drain()
-        writer.close()
-
-    async def started() -> asyncio.Server:
-        return await asyncio.start_server(serve, "127.0.0.1", 0)
-
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    server = asyncio.run_coroutine_threadsafe(started(), loop).result(PATIENCE)
-    yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-    loop.call_soon_threadsafe(server.close)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
 
 
 @pytest.mark.parametrize(

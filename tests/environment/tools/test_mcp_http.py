@@ -67,7 +67,7 @@ def test_the_tools_of_a_proper_server_are_offered_and_run(json_response: bool) -
     with loopback.proper(json_response=json_response) as url:
         names, added, failed = run(use, MCPServer.http("proper", url))
 
-    assert names[:2] == ["mcp__proper__add", "mcp__proper__die"]
+    assert names[:2] == ["mcp__proper__add", "mcp__proper__ask_back"]
     assert [outcome.content for outcome in added] == [str(2 * n) for n in range(10)]
     assert [outcome.is_error for outcome in failed] == [True, True]
 
@@ -244,3 +244,15 @@ def test_a_header_may_come_from_the_environment(rough: loopback.Rough, monkeypat
 
     assert run(use, server) == len(loopback.TOOLS)
     assert rough.asked[0][1]["Authorization"] == f"Bearer {HIDDEN}"
+
+
+def test_a_server_that_sends_us_elsewhere_is_not_followed_for_that_would_take_its_headers_along(
+    rough: loopback.Rough,
+) -> None:
+    with loopback.rough() as elsewhere:
+        rough.elsewhere = elsewhere.url
+        problem = problem_of(MCPServer.http("rough", rough.url, {"X-Api-Key": HIDDEN}))
+
+    assert problem.startswith("MCP server 'rough' could not be connected: ")
+    assert rough.asked != []
+    assert elsewhere.asked == []

@@ -105,6 +105,7 @@ ASKED: dict[str, tuple[str, Json]] = {
     "fail": ("mcp__proper__fail", {}),
     "refuse": ("mcp__proper__refuse", {}),
     "nothing": ("mcp__proper__nothing", {}),
+    **{f"ask the {what}": ("mcp__proper__ask_back", {"what": what}) for what in ("model", "person", "folders")},
     **{name: ("mcp__proper__variable", {"name": name}) for name in ("TOKEN", "OURS", "PATH")},
 }
 
@@ -140,6 +141,7 @@ def test_the_tools_of_a_server_stand_beside_the_local_ones_by_name(answers: Answ
     assert [spec.name for spec in specs] == [
         "zero",
         "mcp__proper__add",
+        "mcp__proper__ask_back",
         "mcp__proper__die",
         "mcp__proper__everything",
         "mcp__proper__fail",
@@ -196,6 +198,13 @@ def test_what_goes_wrong_in_a_server_is_an_error_for_the_model(answers: Answers)
     assert "fail" in str(answered["fail"].content)
     assert "a\n" in str(answered["added wrongly"].content)
     assert str(answered["nothing"].content).startswith("Tool not found: mcp__proper__nothing; there are: zero, mcp__p")
+
+
+def test_a_server_asks_in_vain_for_our_model_our_user_or_our_folders(answers: Answers) -> None:
+    _, answered = answers
+
+    asked = [answered[f"ask the {what}"] for what in ("model", "person", "folders")]
+    assert [outcome.is_error for outcome in asked] == [True, True, True]
 
 
 def test_a_server_is_given_its_variables_and_few_of_ours(answers: Answers) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -36,6 +34,7 @@ from reenact.projections.read_model.spending import (
     times,
     times_of_tools,
 )
+from reenact.projections.statistics.report import cell_of
 
 PERIODS: Final = {"": ("All", 0), "7d": ("7 days", 7), "30d": ("30 days", 30), "90d": ("90 days", 90)}
 BARS: Final = 60
@@ -228,12 +227,9 @@ def _even(largest: float) -> float:
 
 
 def _csv(used: Mapping[tuple[int, str], Used], step: int) -> str:
-    out = io.StringIO()
-    writer = csv.writer(out)
     names = Used.__struct_fields__
-    writer.writerow(["from", "model", *names])
+    rows = [["from", "model", *names]]
     for (at, model), one in sorted(used.items()):
-        # What begins like a formula would be one in a spreadsheet.
-        name = f"'{model}" if model[:1] in "=+-@\t\r" else model
-        writer.writerow([instant(at * step).isoformat(), name, *(getattr(one, field) for field in names)])
-    return out.getvalue()
+        numbers = (str(getattr(one, field)) for field in names)
+        rows.append([instant(at * step).isoformat(), cell_of(model), *numbers])
+    return "".join(f"{','.join(row)}\n" for row in rows)

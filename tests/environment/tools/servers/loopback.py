@@ -48,6 +48,8 @@ class Rough(ThreadingHTTPServer):
         self.asked: list[tuple[str, dict[str, str]]] = []
         self.sessions: set[str] = set()
         self.refuses: int | None = None
+        self.elsewhere: str | None = None
+        """Where it sends who asks it something."""
         self.lets_go = True
         self.go_on = threading.Event()
 
@@ -90,7 +92,9 @@ class _Answering(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         message: Json = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((message["method"], dict(self.headers)))
-        if self.server.refuses is not None:
+        if self.server.elsewhere is not None:
+            self._send(307)
+        elif self.server.refuses is not None:
             self._send(self.server.refuses)
         elif "id" not in message:
             self._send(202)
@@ -134,5 +138,7 @@ class _Answering(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         if session is not None:
             self.send_header("Mcp-Session-Id", session)
+        if self.server.elsewhere is not None:
+            self.send_header("Location", self.server.elsewhere)
         self.end_headers()
         self.wfile.write(body)

@@ -6,7 +6,7 @@ import asyncio
 import os
 from typing import Any
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.types import (
     AudioContent,
     BlobResourceContents,
@@ -14,6 +14,7 @@ from mcp.types import (
     EmbeddedResource,
     ImageContent,
     ResourceLink,
+    SamplingMessage,
     TextContent,
     TextResourceContents,
     ToolAnnotations,
@@ -80,6 +81,18 @@ def made() -> MCPServer[Any]:
     @server.tool()
     def refuse() -> CallToolResult:
         return CallToolResult(content=[TextContent(type="text", text="not today")], is_error=True)
+
+    @server.tool()
+    async def ask_back(what: str, context: Context[Any, Any]) -> str:
+        """Ask the client for what only its user may give."""
+        match what:
+            case "model":
+                message = SamplingMessage(role="user", content=TextContent(type="text", text="Tell me all"))
+                return str(await context.session.create_message([message], max_tokens=100))
+            case "person":
+                return str(await context.elicit("Your password?", Weather))
+            case _:
+                return str(await context.session.list_roots())
 
     return server
 
