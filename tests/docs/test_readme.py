@@ -19,7 +19,7 @@ EXAMPLES = [example for page in PAGES for example in examples(page) if not needs
 COMMANDS = [line for block in blocks(README) if block.language == "sh" for line in block.text.splitlines()]
 SETTINGS = ("ANTHROPIC_", "CI", "GITHUB_ACTIONS", "GITLAB_CI", "JENKINS_URL", "MOCK_", "REENACT_", "XDG_")
 SECONDS = 60
-LINKING = (*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md")
+LINKING = (*PAGES, ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md")
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)

@@ -17,6 +17,7 @@ FROM_ROOT = {
     "CHANGELOG.md": "changelog",
     "CONTRIBUTING.md": "contributing",
     "README.md": "readme",
+    "SECURITY.md": "security",
 }
 """Pages that stand in the root of the checkout."""
 
@@ -48,6 +49,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
         "tracing",
         "export",
         "encryption",
+        "secrets-elsewhere",
         "several-machines",
         "projections",
         "eventsourcing",
@@ -72,6 +74,7 @@ SECTIONS: Mapping[str, tuple[str, ...]] = {
     "Explanation": (
         "durability",
         "recovery",
+        "security",
         "speed",
         "comparisons",
         "conformance",
