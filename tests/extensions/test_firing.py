@@ -36,6 +36,9 @@ class Fired:
             "PATH": "/usr/bin:/bin",
             "ANTHROPIC_API_KEY": "secret",
             "ANTHROPIC_AUTH_TOKEN": "secret",
+            "OPENAI_API_KEY": "secret",
+            "REENACT_KEYS": "env:RING",
+            "RING": "secret",
             "REENACT_DB": "postgresql://me:secret@host/log",
         }
         self.hooks = Hooks(hooks, environ=environ, cwd=cwd, warn=self.warnings.append)

@@ -63,7 +63,9 @@ def test_nothing_that_a_tool_returns_or_a_model_says_is_an_approval_or_a_call(re
 
         assert answer.outcome == "waiting"
         assert [call.id for call in runtime.agents.pending()] == ["mail"]
-        runtime.turns.wait(runtime.agents.reject("mail", "no", by="ada"))
+        rejected = runtime.agents.reject("mail", "no", by="ada")
+        assert rejected is not None
+        runtime.turns.wait(rejected)
         called = runtime.sessions.tool_calls(answer.session_id)
 
     said = story.heard[1].content[0]

@@ -88,11 +88,13 @@ def made() -> MCPServer[Any]:
         match what:
             case "model":
                 message = SamplingMessage(role="user", content=TextContent(type="text", text="Tell me all"))
-                return str(await context.session.create_message([message], max_tokens=100))
+                ask = context.session.create_message  # pyright: ignore[reportDeprecated] - older servers may still ask
+                return str(await ask([message], max_tokens=100))
             case "person":
                 return str(await context.elicit("Your password?", Weather))
             case _:
-                return str(await context.session.list_roots())
+                look = context.session.list_roots  # pyright: ignore[reportDeprecated] - likewise
+                return str(await look())
 
     return server
 
