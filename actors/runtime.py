@@ -32,7 +32,8 @@ from reenact.actors.kernel import ActorSystem
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.loop.config import here
-from reenact.actors.session.actor import Nodes, Recovery, Reply, SessionActor
+from reenact.actors.session.actor import Reply, SessionActor
+from reenact.actors.session.ports import Nodes, Recovery
 from reenact.domain.children import MAX_DEPTH, AgentTool, OfferedAgent
 from reenact.domain.errors import (
     ConfigurationError,

@@ -3,32 +3,33 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
-from reenact.actors.envelopes import enveloped, flat, segments_of
-from reenact.actors.environment.api import ChecksTools, Environment
+from reenact.actors.envelopes import segments_of
 from reenact.actors.idempotency import remembered
-from reenact.actors.journal.api import Derived, Entry, Journal, Kept, Remembered, Segment
-from reenact.actors.journal.lock import Owner, StreamLocks
-from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin, Postponed, Timer
-from reenact.actors.session.turn_stream import Channel, TurnStream, published_of
+from reenact.actors.journal.api import Derived, Kept, Remembered, Segment
+from reenact.actors.journal.lock import Owner
+from reenact.actors.kernel import ActorContext, EventSourcedActor, Origin, Postponed
+from reenact.actors.session.live_agent import LiveAgent
+from reenact.actors.session.ports import Ports
+from reenact.actors.session.timers import timers
+from reenact.actors.session.turn_stream import published_of
 from reenact.domain.children import ChildStarted
-from reenact.domain.errors import MessageRefusedError, ReenactError, SessionLockedError, ShardMovedError
+from reenact.domain.errors import MessageRefusedError, SessionLockedError, ShardMovedError
 from reenact.domain.guards import GuardChecked, Guards, of_point, refusal_in
 from reenact.domain.history.causes import cause_of
 from reenact.domain.idempotency import IdempotentCommand
-from reenact.domain.loop.rules import Rules
 from reenact.domain.messages import Said, instant, is_blank
-from reenact.domain.operations.table import MessageSendRequest, Response, response_to
+from reenact.domain.operations.table import MessageSendRequest, response_to
 from reenact.domain.session import announce as announcing
 from reenact.domain.session import child_turns as family
 from reenact.domain.session import decide as deciding
 from reenact.domain.session import state as states
-from reenact.domain.session.agent import Failure, HandoverRequested, SoFar, TurnContinued
+from reenact.domain.session.agent import Failure, SoFar, TurnContinued
 from reenact.domain.session.branching import waiting
 from reenact.domain.session.commands import (
     Approve,
@@ -40,7 +41,6 @@ from reenact.domain.session.commands import (
     Delete,
     Finish,
     FireSchedule,
-    GiveUpChildren,
     Interrupt,
     PassAnswer,
     Receive,
@@ -66,15 +66,13 @@ from reenact.domain.session.state import (
     SessionEvent,
     SessionInfo,
     evolve,
-    for_model,
     kept,
     reading,
     taken_from,
 )
-from reenact.domain.session.turns import BUDGET, TOOL_USE, Decided, output_of
+from reenact.domain.session.turns import TOOL_USE, Decided
 from reenact.domain.stream import events as heard_events
-from reenact.domain.stream.events import Context, Envelope, EventData
-from reenact.domain.tools import Handover
+from reenact.domain.stream.events import Context
 
 logger = logging.getLogger("reenact.session")
 _ACTED_ON: Final = frozenset(
@@ -86,100 +84,7 @@ _ACTED_ON: Final = frozenset(
 """The types of what is heard that the session acts on itself; the environment is told of all else as it is."""
 _ENDS: Final = Interrupt, Stop, Delete
 LOST = Failure("storage_error", "the log could not be written; the rest of the answer is lost", retryable=True)
-Recovery: TypeAlias = Literal["close", "resume"]
 Reply: TypeAlias = str | bool | SessionInfo | Schedule | Segment | ReportChild | None
-
-
-class Nodes(Protocol):
-    """Where sessions are when the log has several nodes."""
-
-    def may_start(self, stream: str) -> bool:
-        """Return whether the session is to be on this node."""
-        ...
-
-    def epoch_of(self, stream: str) -> int | None:
-        """Return the epoch that the session is to be written in; None if it is not this node's."""
-        ...
-
-    def was_found(self, stream: str) -> bool:
-        """Return whether a crash has left the session behind before this node began."""
-        ...
-
-
-class Ports(Protocol):
-    """What a session needs of the runtime it lives in."""
-
-    recovery: Recovery
-    journal: Journal
-    locks: StreamLocks | None
-    """Which sessions are this process's, if others write the log, too."""
-    nodes: Nodes | None
-    """Which sessions are on this node, if the log has several."""
-
-    def now(self) -> int:
-        """Return the time in microseconds since 1970-01-01 UTC."""
-        ...
-
-    def new_id(self, prefix: str, /) -> str:
-        """Return a new id."""
-        ...
-
-    def make_environment(self, session: Session, agent_id: str) -> Environment:
-        """Return a new environment for the agent, not yet connected."""
-        ...
-
-    def rules(self, session: Session) -> Rules:
-        """Return what holds for the loop of the session's agent, in an environment that runs tools."""
-        ...
-
-    def ask_guards(
-        self,
-        asked: Sequence[Question],
-        then: Callable[[tuple[GuardChecked, ...]], None],
-        fail: Callable[[Exception], None],
-    ) -> None:
-        """Ask guards, on other threads, and tell what they have said; or `fail` if nobody will."""
-        ...
-
-    def newest_revision(self, image_id: str) -> int:
-        """Return the newest revision of the image, or raise `ImageNotFoundError`."""
-        ...
-
-    def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "") -> None:
-        """Send a command to a session of the same family, again while the log fails; its reply goes to `back_to`."""
-        ...
-
-    def mark_of(self, session_id: str, version: int) -> tuple[int, int, str]:
-        """Return the version, the last cursor of the session's feed, and the digest of the record of its event."""
-        ...
-
-    def request(self, type: str, data: Mapping[str, object], timeout: float) -> Envelope[Response]:  # noqa: A002
-        """Carry out a request of the command protocol."""
-        ...
-
-    def spawn(self, work: Coroutine[object, object, None]) -> object:
-        """Run the coroutine on the outside loop."""
-        ...
-
-    def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
-        """Take note that the agent is live; `responding` tells the turn in which its answer's text has begun."""
-        ...
-
-    def agent_is_known(self, agent_id: str) -> bool:
-        """Return whether the agent was started by this runtime and has not been stopped since."""
-        ...
-
-    def log_fails(self, session_id: str, error: Exception) -> None:
-        """Take note that the session could not be recorded; wake it up again after a while."""
-        ...
-
-    def log_works(self, session_id: str) -> None:
-        """Take note that the session was recorded."""
-        ...
-
-    def agent_ends(self, agent_id: str) -> None:
-        """Take note that the agent is live no more."""
-        ...
 
 
 def _is_continued(turn_id: str, events: Sequence[SessionEvent]) -> bool:
@@ -192,26 +97,6 @@ def _origin(begins: SessionCommand | SessionEvent) -> Origin | None:
             return Origin(begins.origin, begins.version, begins.digest)
         case _:
             return None
-
-
-def timers(session: Session) -> tuple[Timer[SessionCommand], ...]:
-    """Return what a session waits for: messages that are to come, and what `_of_family` says."""
-    waits = _of_family(session)
-    if not session.schedules:
-        return waits
-    to_come: tuple[Timer[SessionCommand], ...] = tuple(
-        Timer(one.due, FireSchedule(schedule_id=one.id, due=one.due)) for one in session.schedules
-    )
-    return (*waits, *to_come)
-
-
-def _of_family(session: Session) -> tuple[Timer[SessionCommand], ...]:
-    """Return the end of children that were interrupted, or of the budget's seconds."""
-    if session.interrupted is not None:
-        until = session.interrupted.at + family.patience(session)
-        return (Timer(until, GiveUpChildren(at=until)),)
-    deadline = None if session.budget is None else family.deadline(session)
-    return () if deadline is None else (Timer(deadline, family.interrupting(BUDGET, deadline)),)
 
 
 def _check_passed(checked: Sequence[GuardChecked]) -> None:
@@ -239,15 +124,9 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
     def __init__(self, context: ActorContext, ports: Ports) -> None:
         super().__init__(context)
         self._ports = ports
-        self._me = context.me
-        self._environment: Environment | None = None
-        self._made: Environment | None = None
-        self._unmade: Failure | None = None
-        self._channel: Channel | None = None
+        self._agent = LiveAgent(context, ports)
         self._heard: Sequence[announcing.Announced] = ()
         self._recorded_at = 0
-        self._rules: tuple[Rules, Rules] | None = None
-        self._published: tuple[str, SoFar] | None = None  # a turn, and its answer from before a crash
 
     def on_start(self) -> None:
         """Have the session, before its log is read: from now on no other process changes it.
@@ -275,25 +154,26 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         at = self._ports.now()
         published = SoFar() if turn is None else published_of(self._ports.journal, self.context.stream, turn.id)
         if self._ports.agent_is_known(agent.id):  # the log failed under this very agent, and can be read again
-            if self._revive(agent.id):
+            if self._agent.revive(self.state, agent.id):
                 if turn is None:
                     return ()
                 ended = published.stop_reason is not None or published.failure is not None
                 if self.state.round is not None or not ended:  # the answer that began a round has had its end
                     published = msgspec.structs.replace(published, failure=LOST, untold=True)
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
-        elif turn is None and self._comes_from_another_node() and self._revive(agent.id):
+        elif turn is None and self._comes_from_another_node() and self._agent.revive(self.state, agent.id):
             return ()
-        elif self._ports.recovery == "resume" and turn is not None and self._revive(agent.id):
+        elif self._ports.recovery == "resume" and turn is not None and self._agent.revive(self.state, agent.id):
             if self.state.round is not None:
                 return (Resume(turn_id=turn.id, at=at),)
             if published.stop_reason is not None or published.failure is not None:  # only its end was not recorded
-                self._published = turn.id, published
+                self._agent.published = turn.id, published
                 return (Finish(turn_id=turn.id, so_far=published, at=at),)
             started = heard_events.TurnStarted(turn_id=turn.id, message_id=turn.message_id)
             again = heard_events.StepStarted(turn_id=turn.id, step=turn.steps)
             step = started if turn.steps == 1 else again
-            self._let_in(announcing.of_turn(self.state), step, responding=published.responding)
+            context = announcing.of_turn(self.state)
+            self._agent.ask(self.state, context, step, responding=published.responding)
             return ()
         return (Stop(agent_id=agent.id, reason="crash", at=at, so_far=published),)
 
@@ -313,8 +193,8 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 return command
             case ReportChild():
                 command = family.received(self.state, command, self._ports.new_id)
-                if command.agent_id and self._made is None:
-                    self._made = self._ports.make_environment(self.state, command.agent_id)
+                if command.agent_id:
+                    self._agent.prepare(self.state, command.agent_id)
             case FireSchedule():
                 command = self._fired(command)
             case BranchSession():
@@ -328,19 +208,18 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
                 )
                 return command if command.edit is None else self._guarded_edit(command)
             case Interrupt() | Stop() | Delete() if self._ends_turn(command):
-                so_far = self._so_far(command.so_far)
+                so_far = self._agent.so_far(self.state, command.so_far)
                 command = msgspec.structs.replace(command, so_far=so_far)
             case Run() if self.state.agent is None and self.state.id is not None and not self.state.deleted:
-                if self._made is None:
-                    self._made = self._ports.make_environment(self.state, command.agent_id)
+                self._agent.prepare(self.state, command.agent_id)
             case Approve():
-                self._check_tool(command.call_id)
+                self._agent.check_tool(self.state, command.call_id)
             case _:
                 pass
         if isinstance(command, _ENDS) and self.state.turn is None and self.state.round is None:
             return command
         command = self._with_rules(command)
-        guards = self._current_rules().guards
+        guards = self._agent.rules(self.state).guards
         return command if guards is None else self._guarded(command, guards)
 
     def announce(
@@ -385,35 +264,28 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         heard, self._heard = self._heard, ()
         for context, data in heard:
             if type(data) not in _ACTED_ON:
-                self._pass_on(context, data)
+                self._agent.tell(context, data)
                 continue
             match data:
                 case heard_events.UserMessage():
                     pass  # the environment hears it when its turn begins
                 case heard_events.TurnStarted() if _is_continued(data.turn_id, events):
-                    self._enter(data.turn_id, context)  # it is not the model's turn yet
+                    self._agent.enter(data.turn_id, context)
                 case heard_events.TurnStarted() | heard_events.StepStarted():
-                    self._let_in(context, data)
+                    self._agent.ask(self.state, context, data)
                 case heard_events.ToolStarted() if self.state.children and self._is_child(data.id):
                     pass  # no tool runs
                 case heard_events.ToolStarted():
-                    if (handover := self._current_rules().handovers.get(data.name)) is not None:
-                        self._answer_handover(context.turn_id or "", data.id, handover)
-                        continue
-                    if self._channel is not None:
-                        self._channel.said = for_model(self.state)
-                        self._channel.turn_stream.expect(data.id)
-                    self._pass_on(context, data)
+                    self._agent.run_tool(self.state, context, data)
                 case heard_events.AgentStarted():
-                    self._go_live(data.agent_id)
-                    self._pass_on(context, data)
+                    self._agent.start(self.state, data.agent_id)
+                    self._agent.tell(context, data)
                 case heard_events.ImageChanged():
-                    self._rules = None
-                    self._change_environment()
-                    self._pass_on(context, data)
+                    self._agent.switch(self.state)
+                    self._agent.tell(context, data)
                 case heard_events.AgentStopped():
-                    self._pass_on(context, data)
-                    self._disconnect()
+                    self._agent.tell(context, data)
+                    self._agent.disconnect()
                     self._ports.agent_ends(data.agent_id)
                     self._leave_to_others()
                 case _:
@@ -435,7 +307,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def on_lost(self, error: Exception) -> None:
         """The log could not be written: let go of the environment; the next incarnation finds out how things stand."""
-        self._disconnect()
+        self._agent.disconnect()
         agent = self.state.agent
         if isinstance(error, ShardMovedError):  # the next incarnation is at another node
             logger.info("session %s: %s", self.context.id, error)
@@ -456,7 +328,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def on_stop(self) -> None:
         """Let go of the environment, and of the session if no agent is live in it."""
-        self._disconnect()
+        self._agent.disconnect()
         agent, nodes = self.state.agent, self._ports.nodes
         if agent is not None and nodes is not None and not nodes.may_start(self.context.stream):
             self._ports.agent_ends(agent.id)  # it lives on at another node
@@ -465,15 +337,10 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _make_child(self, command: BeginChild) -> None:
         """Make the environment of a child that is to begin; if there is none to be had, its turn will say so."""
-        if self.state.id is not None or self._made is not None:
-            return
-        of_image = command.container_id, command.image_id, command.image_revision
-        created = SessionCreated(command.session_id, *of_image, command.parent, command.budget)
-        try:
-            self._made = self._ports.make_environment(evolve(Session(), created), command.agent_id)
-        except Exception as error:
-            logger.exception("agent %s cannot start: no environment could be made for it", command.agent_id)
-            self._unmade = Failure("environment_error", f"no environment could be made: {error}")
+        if self.state.id is None:
+            of_image = command.container_id, command.image_id, command.image_revision
+            created = SessionCreated(command.session_id, *of_image, command.parent, command.budget)
+            self._agent.prepare_child(evolve(Session(), created), command.agent_id)
 
     def _tell_family(self, command: SessionCommand, events: tuple[SessionEvent, ...]) -> None:
         """Tell children and parent what has become true for them."""
@@ -518,7 +385,7 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         if self.state.agent is None:
             agent_id = new_id("agt")
             try:
-                self._made = self._made or self._ports.make_environment(self.state, agent_id)
+                self._agent.prepare(self.state, agent_id)
             except Exception:
                 logger.exception("no agent can be started for a message that is due in session %s", self.context.id)
                 agent_id = None
@@ -537,29 +404,18 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
             return True
         return self.state.agent is not None and command.agent_id in (None, self.state.agent.id)
 
-    def _check_tool(self, call_id: str) -> None:
-        """Raise `ToolUnavailableError` if an approval would be used up by a call that cannot run."""
-        call = None if self.state.round is None else self.state.round.call(call_id)
-        environment: object = self._environment
-        if call is None or call.stage != "waiting" or call.question is not None:  # a question is no approval
-            return
-        if any(agent.name == call.name for agent in self._current_rules().agents):  # no function is behind it
-            return
-        if isinstance(environment, ChecksTools):
-            environment.check_tool(call.name)
-
-    def _revive(self, agent_id: str) -> bool:
-        """Give an agent that the log says is live an environment again; False if there is none to be had."""
-        try:
-            environment = self._ports.make_environment(self.state, agent_id)
-        except Exception:
-            logger.exception("agent %s cannot go on: no environment could be made for it", agent_id)
-            return False
-        if self._connect(agent_id, environment) is not None:
-            return False
-        if self.state.turn is not None:  # results of its calls may come in before the next answer does
-            self._enter(self.state.turn.id, announcing.of_turn(self.state))
-        return True
+    def _with_rules(self, command: SessionCommand) -> SessionCommand:
+        rules = self._agent.rules(self.state)
+        match command:
+            case Receive() | Compress():
+                return msgspec.structs.replace(command, rules=rules)
+            case Finish() if command.so_far.stop_reason != TOOL_USE and self.state.round is None:
+                return msgspec.structs.replace(command, rules=rules)
+            case Run():
+                turn_id, results_id = self._ports.new_id("trn"), self._ports.new_id("msg")
+                return msgspec.structs.replace(command, rules=rules, turn_id=turn_id, results_id=results_id)
+            case _:
+                return msgspec.structs.replace(command, rules=rules, results_id=self._ports.new_id("msg"))
 
     def _guarded(self, command: SessionCommand, guards: Guards) -> SessionCommand:
         """Return the command as guards leave it.
@@ -618,22 +474,23 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
 
     def _passing(self, command: Finish) -> PassAnswer | None:
         """Return what has an answer heard that was withheld, if its guards have let it pass."""
-        of_answer, channel = of_point(command.checked, "answer"), self._channel
-        if not of_answer or refusal_in(of_answer) is not None or channel is None:
+        of_answer, stream = of_point(command.checked, "answer"), self._agent.turn_stream
+        if not of_answer or refusal_in(of_answer) is not None:
             return None
-        if not channel.turn_stream.withholds(command.turn_id):
+        if stream is None or not stream.withholds(command.turn_id):
             return None
         return PassAnswer(turn_id=command.turn_id, at=command.at, checked=of_answer)
 
     def _tell_answer(self, command: PassAnswer) -> None:
         """Have the answer heard: what lets it pass is durable."""
-        so_far = None if self._channel is None else self._channel.turn_stream.publish(command.turn_id)
+        stream = self._agent.turn_stream
+        so_far = None if stream is None else stream.publish(command.turn_id)
         if so_far is not None:
-            self._finish(command.turn_id, so_far)
+            self._agent.finish(command.turn_id, so_far)
 
     def _finished(self, command: Finish) -> Finish:
         """Return the end of an answer of which nothing is withheld any more; one that is refused says nothing."""
-        so_far, stream = command.so_far, None if self._channel is None else self._channel.turn_stream
+        so_far, stream = command.so_far, self._agent.turn_stream
         if refusal_in(of_point(command.checked, "answer")) is not None:
             if stream is not None and stream.withholds(command.turn_id):
                 so_far = stream.close(command.turn_id)
@@ -649,172 +506,6 @@ class SessionActor(EventSourcedActor[Session, SessionCommand, SessionEvent]):
         if so_far.stop_reason is None or so_far.message_id == passed or is_blank(so_far.content):
             return so_far
         return msgspec.structs.replace(so_far, stop_reason=None, stop_sequence=None, stop_details=None)
-
-    def _so_far(self, given: SoFar) -> SoFar:
-        turn = self.state.turn
-        if turn is None or self._channel is None:
-            return given
-        if self._published is not None and self._published[0] == turn.id:
-            return self._published[1]
-        return self._channel.turn_stream.close(turn.id)
-
-    def _connect(self, agent_id: str, environment: Environment) -> Failure | None:
-        """Give the agent the environment; return why that failed, if it did."""
-        guards = self._current_rules().guards
-        turn_stream = TurnStream(
-            self.context.stream,
-            self.context.system.append_in_round,
-            self._ports.now,
-            self._ports.new_id,
-            finish=self._finish,
-            report=self._report,
-            compress=self._compress,
-            # Guards may be asked before the answer's end is recorded.
-            append_last=self.context.system.append_with_next if guards is None else None,
-            hold=guards is not None and guards.hold,
-        )
-        channel = Channel(turn_stream, self._ports.request, self._ports.spawn)
-        self._environment, self._channel = environment, channel
-        self._ports.agent_lives(agent_id, self.context.id, lambda: turn_stream.responding)
-        try:
-            environment.receptor.connect(turn_stream)
-            environment.effector.connect(channel)
-        except Exception as error:
-            logger.exception("the environment of session %s could not be connected", self.context.id)
-            self._disconnect()
-            return Failure("environment_error", f"the environment could not be connected: {error!r}")
-        return None
-
-    def _disconnect(self) -> None:
-        for environment in (self._environment, self._made):
-            if environment is not None:
-                try:
-                    environment.dispose()
-                except Exception:
-                    logger.exception("the environment of session %s could not be disposed of", self.context.id)
-        self._environment = self._made = self._channel = None
-
-    def _go_live(self, agent_id: str) -> None:
-        made, self._made = self._made, None
-        failure, self._unmade = self._unmade, None
-        if made is not None:
-            failure = self._connect(agent_id, made)
-        if failure is not None:
-            self._end_agent(agent_id, failure)
-
-    def _change_environment(self) -> None:
-        """Give the live agent an environment of the image that the session is on now, in the place of its own."""
-        agent = self.state.agent
-        self._disconnect()
-        if agent is None:
-            return
-        try:
-            failure = self._connect(agent.id, self._ports.make_environment(self.state, agent.id))
-        except Exception as error:
-            logger.exception("agent %s cannot go on: no environment could be made for it", agent.id)
-            failure = Failure("environment_error", f"no environment could be made: {error!r}")
-        if failure is not None:
-            self._end_agent(agent.id, failure)
-
-    def _end_agent(self, agent_id: str, failure: Failure) -> None:
-        so_far = SoFar(failure=failure, untold=True)
-        stop = Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far)
-        self._tell_me(stop)
-
-    def _answer_handover(self, turn_id: str, call_id: str, to: Handover) -> None:
-        """Answer a call that asks for a hand-over; nothing outside takes part in that."""
-        asked = None
-        try:
-            asked = HandoverRequested(to.image, self._ports.newest_revision(to.image), to.history, call_id)
-            result = f"{to.image} takes over when this turn ends, and answers what comes then."
-        except ReenactError as error:
-            result = f"There is no hand-over to {to.image}: {error}"
-        at = self._ports.now()
-        report = Report(turn_id=turn_id, call_id=call_id, result=result, is_error=asked is None, at=at, handover=asked)
-        self._tell_me(report)
-
-    def _let_in(
-        self,
-        context: Context,
-        started: heard_events.TurnStarted | heard_events.StepStarted,
-        *,
-        responding: bool = False,
-    ) -> None:
-        channel, turn = self._channel, self.state.turn
-        if channel is None or turn is None or turn.id != started.turn_id:
-            return
-        self._published = None
-        channel.said = for_model(self.state)
-        channel.too_long = self._is_too_long()
-        channel.wanted = output_of(turn, self._current_rules())
-        channel.turn_stream.open(turn.id, flat(context), responding=responding)
-        if isinstance(started, heard_events.TurnStarted) and channel.wants(heard_events.UserMessage.event_type):
-            self._pass_on(context, heard_events.UserMessage(message=announcing.question_of(turn, channel.said[-1])))
-        self._pass_on(context, started)
-
-    def _enter(self, turn_id: str, context: Context) -> None:
-        if self._channel is not None:
-            self._channel.turn_stream.enter(turn_id, flat(context))
-
-    def _is_too_long(self) -> bool:
-        limit = self._current_rules().compress_at
-        return self.state.summarise or (limit is not None and self.state.context_tokens > limit)
-
-    def _current_rules(self) -> Rules:
-        if self._rules is None:
-            rules = self._ports.rules(self.state)
-            self._rules = rules, msgspec.structs.replace(rules, runs_tools=False)
-        return self._rules[self._channel is not None and not self._channel.runs_tools]
-
-    def _with_rules(self, command: SessionCommand) -> SessionCommand:
-        rules = self._current_rules()
-        match command:
-            case Receive() | Compress():
-                return msgspec.structs.replace(command, rules=rules)
-            case Finish() if command.so_far.stop_reason != TOOL_USE and self.state.round is None:
-                return msgspec.structs.replace(command, rules=rules)
-            case Run():
-                turn_id, results_id = self._ports.new_id("trn"), self._ports.new_id("msg")
-                return msgspec.structs.replace(command, rules=rules, turn_id=turn_id, results_id=results_id)
-            case _:
-                return msgspec.structs.replace(command, rules=rules, results_id=self._ports.new_id("msg"))
-
-    def _pass_on(self, context: Context, data: EventData) -> None:
-        channel = self._channel
-        if channel is not None and channel.wants(data.event_type):
-            entry = Entry(data.event_type, self._ports.now(), data)
-            channel.hear(enveloped(entry, context, self._ports.new_id("evt")))
-
-    def _tell_me(self, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
-        """Send the session a command; call `then` when it has been dealt with, in whatever way."""
-        if then is None:
-            self._me.tell(command, here_and_now=True)
-        else:
-            self._me.ask_future(command).add_done_callback(lambda _: then())
-
-    def _finish(self, turn_id: str, so_far: SoFar) -> None:
-        self._tell_me(Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
-
-    def _report(self, turn_id: str, told: heard_events.ToolResult) -> None:
-        report = Report(
-            turn_id=turn_id,
-            call_id=told.id or "",
-            result=told.result,
-            is_error=told.is_error,
-            at=self._ports.now(),
-        )
-        self._tell_me(report)
-
-    def _compress(self, turn_id: str, told: heard_events.ContextCompressed, then: Callable[[], None]) -> None:
-        compress = Compress(
-            turn_id=turn_id,
-            summary=told.summary,
-            kept=told.kept,
-            usage=told.usage,
-            model=told.model,
-            at=self._ports.now(),
-        )
-        self._tell_me(compress, then)
 
     def _answer(self, command: SessionCommand, events: tuple[SessionEvent, ...], after: Session, at: int) -> Reply:
         match command:

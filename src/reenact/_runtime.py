@@ -23,12 +23,14 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.vault import Vault
 from reenact.actors.kernel.timetable import microseconds
 from reenact.actors.runtime import LocalRuntime, Settings
-from reenact.actors.session.actor import Recovery, SessionActor
+from reenact.actors.session.actor import SessionActor
+from reenact.actors.session.ports import Recovery
 from reenact.domain.errors import ConfigurationError, LogUnusableError
 from reenact.domain.history.stored import STORED
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
 from reenact.domain.policy.judge import Policies
+from reenact.domain.resolving import resolve_types
 from reenact.projections.read_model.opening import check_place, open_read_model
 from reenact.projections.runner import Runner
 from reenact.projections.views.projections import Projections
@@ -391,3 +393,6 @@ def _factory(llm: LLMConfig | None, provider: LLMProvider | None) -> Environment
 
         return ClaudeEnvironmentFactory(llm)
     return None
+
+
+resolve_types()

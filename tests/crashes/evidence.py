@@ -12,7 +12,7 @@ import pytest
 
 from reenact import Runtime, SessionNotFoundError, ToolResultBlock
 from reenact.actors.journal.verify import verify
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.domain.loop.events import ToolResult, ToolStarted
 from reenact.events import DeltasCompacted
 from reenact.testing import CrashReport

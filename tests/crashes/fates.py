@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.testing import Crash, CrashReport, CrashTest
 from tests.crashes.evidence import examine, left
 from tests.crashes.workloads import live, recover

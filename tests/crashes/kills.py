@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.testing import Crash, CrashPoint, CrashTest
 from tests.crashes.fates import RECOVERIES, Fate, suffer
 from tests.crashes.workloads import WORKLOADS

@@ -10,7 +10,7 @@ import pytest
 
 from reenact import Audit, Runtime
 from reenact.actors.journal.verify import verify
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.testing import Crash, CrashPoint, CrashTest, Reporter
 from tests.crashes.fates import RECOVERIES
 from tests.crashes.test_matrix import AROUND_A_COMMIT, THOROUGH

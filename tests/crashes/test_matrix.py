@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.testing import Crash, CrashPoint, CrashTest
 from tests.crashes.evidence import examine, left
 from tests.crashes.fates import RECOVERIES

@@ -12,7 +12,7 @@ import msgspec
 
 from reenact import Runtime
 from reenact.actors.journal.stored import StoredJournal
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.domain.session.state import SessionBranched, SessionCreated
 from reenact.events import Envelope
 from reenact.testing import Reporter, wait_until

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 from reenact import Image, KeyRing, Runtime, tool
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.feed.retention import Retention
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.domain.messages import Said, ToolResultBlock
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.rules import Policy

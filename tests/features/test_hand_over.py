@@ -13,7 +13,7 @@ from pytest_bdd import given, parsers, scenarios, then, when
 
 from reenact import Audit, Image, ImageNotFoundError, Runtime, Said, SessionInfo, ToolResultBlock, handover_tool, tool
 from reenact.actors.environment.api import LLMDriver, OnEvent
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.events import MessageStop, TextDelta, ToolCall
 from reenact.testing import wait_until
 from tests.logs import copy_log, log_at

@@ -14,7 +14,7 @@ from pytest_bdd import given, parsers, scenarios, then, when
 
 from reenact import Runtime, ToolResultBlock
 from reenact.actors.journal.verify import verify
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.testing import Crash, CrashPoint, CrashReport, CrashTest
 from tests.crashes.evidence import UNKNOWN, Left, Promises, left
 from tests.crashes.workloads import live, recover, settle

@@ -8,7 +8,7 @@ from __future__ import annotations
 from threading import Event
 
 from reenact import Image, ReenactError, Runtime
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.events import Envelope
 from reenact.testing import MockEnvironmentFactory, Reporter
 from tests.runtime.witness import plain

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact import Image, Runtime
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.domain.messages import Said
 from reenact.testing import MockEvent
 from tests.domain.stream.grammar import Heard

@@ -26,7 +26,7 @@ from reenact import (
     ToolResultBlock,
     tool,
 )
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.domain.session.state import Session
 from reenact.domain.stream.events import STREAM
 from reenact.testing import MockEnvironmentFactory, MockEvent, wait_until

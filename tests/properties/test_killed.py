@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from reenact import Runtime
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.testing import CrashReport, CrashTest, MockEnvironmentFactory
 from tests.domain.stream.grammar import Heard
 from tests.examples import chance_of

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from reenact import CallNotPendingError, Runtime
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.domain.messages import Said, ToolResultBlock, ToolUseBlock
 from reenact.domain.session.people import PendingCall
 from reenact.domain.session.state import Session

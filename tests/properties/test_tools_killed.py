@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from reenact import Runtime, ToolResultBlock
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.domain.loop.events import ToolStarted
 from reenact.testing import CrashTest
 from tests.examples import chance_of

@@ -17,7 +17,7 @@ from typing import Any
 from reenact import Image, Runtime
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.tool import tool
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.domain.messages import Said, ToolResultBlock
 from reenact.testing import MockEnvironmentFactory, MockEvent, Reporter
 

@@ -18,6 +18,7 @@ from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.values import is_mapping
 from reenact.domain.marks import parts_of
 from reenact.domain.plain import Json, JsonDict
+from reenact.domain.resolving import resolve
 from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_property_name
 
 
@@ -94,6 +95,7 @@ class Parameters:
             self.schema = schema_of(self._struct, texts, defaults, _model_schema)
         except (TypeError, NameError) as error:
             raise _unsupported(tool, types, error) from error
+        resolve(self._struct)  # calls run on several threads
 
     def read(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Return the arguments as the function takes them; those that are not given are left to its defaults.

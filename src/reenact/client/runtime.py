@@ -40,6 +40,7 @@ from reenact.domain.operations.checks import checked
 from reenact.domain.operations.images import travelling
 from reenact.domain.operations.table import REQUESTS, ImageContent, Request, Response
 from reenact.domain.plain import is_mapping, is_sayable, seconds_of
+from reenact.domain.resolving import resolve_types
 from reenact.domain.stream.events import Envelope
 
 
@@ -342,3 +343,6 @@ def _seconds(heartbeat: object) -> float:
     if isinstance(heartbeat, int | float) and not isinstance(heartbeat, bool) and 0 < heartbeat < math.inf:
         return heartbeat
     raise ConfigurationError(f"heartbeat is a number of seconds above 0, not {heartbeat!r}")
+
+
+resolve_types()

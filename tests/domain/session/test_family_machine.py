@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 from msgspec.structs import replace
 
-from reenact.actors.session.actor import timers
+from reenact.actors.session.timers import timers
 from reenact.domain.children import MAX_DEPTH, Budget, ChildEnded, ChildStarted, OfferedAgent
 from reenact.domain.errors import ReenactError
 from reenact.domain.loop.events import ToolResult

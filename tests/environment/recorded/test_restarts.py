@@ -14,7 +14,7 @@ import pytest
 from reenact import EnvironmentFactory, Image, Runtime, tool
 from reenact.actors.environment.recorded.file import read
 from reenact.actors.environment.recorded.format import Exchange
-from reenact.actors.session.actor import Recovery
+from reenact.actors.session.ports import Recovery
 from reenact.testing import CrashTest, RecordedEnvironment, wait_until
 from tests.environment.recorded.child import record_on
 from tests.environment.recorded.conftest import Open

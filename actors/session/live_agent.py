@@ -1,0 +1,257 @@
+"""The agent that is live in a session: its environment, what that hears, and where it says its answers."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from reenact.actors.envelopes import enveloped, flat
+from reenact.actors.environment.api import ChecksTools, Environment
+from reenact.actors.journal.api import Entry
+from reenact.actors.kernel import ActorContext
+from reenact.actors.session.ports import Ports
+from reenact.actors.session.turn_stream import Channel, TurnStream
+from reenact.domain.errors import ReenactError
+from reenact.domain.loop.rules import Rules
+from reenact.domain.session import announce as announcing
+from reenact.domain.session.agent import Failure, HandoverRequested, SoFar
+from reenact.domain.session.commands import Compress, Finish, Report, SessionCommand, Stop
+from reenact.domain.session.state import Session, for_model
+from reenact.domain.session.turns import output_of
+from reenact.domain.stream import events as heard_events
+from reenact.domain.stream.events import Context, EventData
+from reenact.domain.tools import Handover
+
+_logger = logging.getLogger("reenact.session")
+
+
+class LiveAgent:
+    """What the session's actor, and nobody else, has of its agent. What the environment says comes back as commands."""
+
+    def __init__(self, context: ActorContext, ports: Ports) -> None:
+        self._context = context
+        self._ports = ports
+        self._me = context.me
+        self._environment: Environment | None = None
+        self._made: Environment | None = None
+        self._unmade: Failure | None = None
+        self._channel: Channel | None = None
+        self._rules: tuple[Rules, Rules] | None = None
+        self.published: tuple[str, SoFar] | None = None
+        """A turn, and its answer from before a crash."""
+
+    @property
+    def turn_stream(self) -> TurnStream | None:
+        """Where its answers are published; None without an environment."""
+        return None if self._channel is None else self._channel.turn_stream
+
+    def rules(self, session: Session) -> Rules:
+        """Return what holds for the loop of the session's agent."""
+        if self._rules is None:
+            rules = self._ports.rules(session)
+            self._rules = rules, msgspec.structs.replace(rules, runs_tools=False)
+        return self._rules[self._channel is not None and not self._channel.runs_tools]
+
+    def prepare(self, session: Session, agent_id: str) -> None:
+        """Make an environment for an agent that is about to start, unless there is one; raises what that raises."""
+        if self._made is None:
+            self._made = self._ports.make_environment(session, agent_id)
+
+    def prepare_child(self, session: Session, agent_id: str) -> None:
+        """Do so for a child; if there is none to be had, its turn will say so."""
+        try:
+            self.prepare(session, agent_id)
+        except Exception as error:
+            _logger.exception("agent %s cannot start: no environment could be made for it", agent_id)
+            self._unmade = Failure("environment_error", f"no environment could be made: {error}")
+
+    def start(self, session: Session, agent_id: str) -> None:
+        """Connect the environment that was made for the agent, which has started; if that fails, it stops."""
+        made, self._made = self._made, None
+        failure, self._unmade = self._unmade, None
+        if made is not None:
+            failure = self._connect(session, agent_id, made)
+        if failure is not None:
+            self._stop(agent_id, failure)
+
+    def revive(self, session: Session, agent_id: str) -> bool:
+        """Give an agent that the log says is live an environment again; False if there is none to be had."""
+        try:
+            environment = self._ports.make_environment(session, agent_id)
+        except Exception:
+            _logger.exception("agent %s cannot go on: no environment could be made for it", agent_id)
+            return False
+        if self._connect(session, agent_id, environment) is not None:
+            return False
+        if session.turn is not None:  # results of its calls may come in before the next answer does
+            self.enter(session.turn.id, announcing.of_turn(session))
+        return True
+
+    def switch(self, session: Session) -> None:
+        """Give the agent an environment of the image that the session is on now, in the place of its own."""
+        self._rules = None
+        self.disconnect()
+        if session.agent is None:
+            return
+        agent_id = session.agent.id
+        try:
+            failure = self._connect(session, agent_id, self._ports.make_environment(session, agent_id))
+        except Exception as error:
+            _logger.exception("agent %s cannot go on: no environment could be made for it", agent_id)
+            failure = Failure("environment_error", f"no environment could be made: {error!r}")
+        if failure is not None:
+            self._stop(agent_id, failure)
+
+    def disconnect(self) -> None:
+        """Dispose of the environment. Idempotent."""
+        for environment in (self._environment, self._made):
+            if environment is not None:
+                try:
+                    environment.dispose()
+                except Exception:
+                    _logger.exception("the environment of session %s could not be disposed of", self._context.id)
+        self._environment = self._made = self._channel = None
+
+    def check_tool(self, session: Session, call_id: str) -> None:
+        """Raise `ToolUnavailableError` if an approval would be used up by a call that cannot run."""
+        call = None if session.round is None else session.round.call(call_id)
+        environment: object = self._environment
+        if call is None or call.stage != "waiting" or call.question is not None:  # a question is no approval
+            return
+        if any(agent.name == call.name for agent in self.rules(session).agents):  # no function is behind it
+            return
+        if isinstance(environment, ChecksTools):
+            environment.check_tool(call.name)
+
+    def so_far(self, session: Session, given: SoFar) -> SoFar:
+        """Return what has come in of the answer that is to end now, and let nothing more of it come in."""
+        turn = session.turn
+        if turn is None or self._channel is None:
+            return given
+        if self.published is not None and self.published[0] == turn.id:
+            return self.published[1]
+        return self._channel.turn_stream.close(turn.id)
+
+    def ask(
+        self,
+        session: Session,
+        context: Context,
+        started: heard_events.TurnStarted | heard_events.StepStarted,
+        *,
+        responding: bool = False,
+    ) -> None:
+        """Let the environment answer a turn, or a step of it, that has started."""
+        channel, turn = self._channel, session.turn
+        if channel is None or turn is None or turn.id != started.turn_id:
+            return
+        self.published = None
+        rules = self.rules(session)
+        channel.said = for_model(session)
+        channel.too_long = session.summarise or (
+            rules.compress_at is not None and session.context_tokens > rules.compress_at
+        )
+        channel.wanted = output_of(turn, rules)
+        channel.turn_stream.open(turn.id, flat(context), responding=responding)
+        if isinstance(started, heard_events.TurnStarted) and channel.wants(heard_events.UserMessage.event_type):
+            self.tell(context, heard_events.UserMessage(message=announcing.question_of(turn, channel.said[-1])))
+        self.tell(context, started)
+
+    def enter(self, turn_id: str, context: Context) -> None:
+        """Let results of the turn's calls come in; it is not the model's turn yet."""
+        if self._channel is not None:
+            self._channel.turn_stream.enter(turn_id, flat(context))
+
+    def run_tool(self, session: Session, context: Context, started: heard_events.ToolStarted) -> None:
+        """Let the environment run a call; a call that asks for a hand-over is answered here."""
+        handover = self.rules(session).handovers.get(started.name)
+        if handover is not None:
+            self._answer_handover(context.turn_id or "", started.id, handover)
+            return
+        if self._channel is not None:
+            self._channel.said = for_model(session)
+            self._channel.turn_stream.expect(started.id)
+        self.tell(context, started)
+
+    def tell(self, context: Context, data: EventData) -> None:
+        """Let the environment hear an event, if it wants to."""
+        channel = self._channel
+        if channel is not None and channel.wants(data.event_type):
+            entry = Entry(data.event_type, self._ports.now(), data)
+            channel.hear(enveloped(entry, context, self._ports.new_id("evt")))
+
+    def finish(self, turn_id: str, so_far: SoFar) -> None:
+        """Have the session record that the answer has ended."""
+        self._tell_session(Finish(turn_id=turn_id, so_far=so_far, at=self._ports.now()))
+
+    def _connect(self, session: Session, agent_id: str, environment: Environment) -> Failure | None:
+        """Give the agent the environment; return why that failed, if it did."""
+        guards = self.rules(session).guards
+        turn_stream = TurnStream(
+            self._context.stream,
+            self._context.system.append_in_round,
+            self._ports.now,
+            self._ports.new_id,
+            finish=self.finish,
+            report=self._report,
+            compress=self._compress,
+            # Guards may be asked before the answer's end is recorded.
+            append_last=self._context.system.append_with_next if guards is None else None,
+            hold=guards is not None and guards.hold,
+        )
+        channel = Channel(turn_stream, self._ports.request, self._ports.spawn)
+        self._environment, self._channel = environment, channel
+        self._ports.agent_lives(agent_id, self._context.id, lambda: turn_stream.responding)
+        try:
+            environment.receptor.connect(turn_stream)
+            environment.effector.connect(channel)
+        except Exception as error:
+            _logger.exception("the environment of session %s could not be connected", self._context.id)
+            self.disconnect()
+            return Failure("environment_error", f"the environment could not be connected: {error!r}")
+        return None
+
+    def _stop(self, agent_id: str, failure: Failure) -> None:
+        so_far = SoFar(failure=failure, untold=True)
+        self._tell_session(Stop(agent_id=agent_id, reason="crash", at=self._ports.now(), so_far=so_far))
+
+    def _answer_handover(self, turn_id: str, call_id: str, to: Handover) -> None:
+        """Answer a call that asks for a hand-over; nothing outside takes part in that."""
+        asked = None
+        try:
+            asked = HandoverRequested(to.image, self._ports.newest_revision(to.image), to.history, call_id)
+            result = f"{to.image} takes over when this turn ends, and answers what comes then."
+        except ReenactError as error:
+            result = f"There is no hand-over to {to.image}: {error}"
+        at = self._ports.now()
+        report = Report(turn_id=turn_id, call_id=call_id, result=result, is_error=asked is None, at=at, handover=asked)
+        self._tell_session(report)
+
+    def _report(self, turn_id: str, told: heard_events.ToolResult) -> None:
+        report = Report(
+            turn_id=turn_id,
+            call_id=told.id or "",
+            result=told.result,
+            is_error=told.is_error,
+            at=self._ports.now(),
+        )
+        self._tell_session(report)
+
+    def _compress(self, turn_id: str, told: heard_events.ContextCompressed, then: Callable[[], None]) -> None:
+        compress = Compress(
+            turn_id=turn_id,
+            summary=told.summary,
+            kept=told.kept,
+            usage=told.usage,
+            model=told.model,
+            at=self._ports.now(),
+        )
+        self._tell_session(compress, then)
+
+    def _tell_session(self, command: SessionCommand, then: Callable[[], None] | None = None) -> None:
+        """Send the session a command; call `then` when it has been dealt with, in whatever way."""
+        if then is None:
+            self._me.tell(command, here_and_now=True)
+        else:
+            self._me.ask_future(command).add_done_callback(lambda _: then())

@@ -1,0 +1,111 @@
+"""What a session needs of the runtime that it lives in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from reenact.actors.environment.api import Environment
+from reenact.actors.journal.api import Journal
+from reenact.actors.journal.lock import StreamLocks
+from reenact.domain.guards import GuardChecked
+from reenact.domain.loop.rules import Rules
+from reenact.domain.operations.table import Response
+from reenact.domain.session.commands import SessionCommand
+from reenact.domain.session.guarding import Question
+from reenact.domain.session.state import Session
+from reenact.domain.stream.events import Envelope
+
+Recovery: TypeAlias = Literal["close", "resume"]
+
+
+class Nodes(Protocol):
+    """Where sessions are when the log has several nodes."""
+
+    def may_start(self, stream: str) -> bool:
+        """Return whether the session is to be on this node."""
+        ...
+
+    def epoch_of(self, stream: str) -> int | None:
+        """Return the epoch that the session is to be written in; None if it is not this node's."""
+        ...
+
+    def was_found(self, stream: str) -> bool:
+        """Return whether a crash has left the session behind before this node began."""
+        ...
+
+
+class Ports(Protocol):
+    """What a session needs of the runtime it lives in."""
+
+    recovery: Recovery
+    journal: Journal
+    locks: StreamLocks | None
+    """Which sessions are this process's, if others write the log, too."""
+    nodes: Nodes | None
+    """Which sessions are on this node, if the log has several."""
+
+    def now(self) -> int:
+        """Return the time in microseconds since 1970-01-01 UTC."""
+        ...
+
+    def new_id(self, prefix: str, /) -> str:
+        """Return a new id."""
+        ...
+
+    def make_environment(self, session: Session, agent_id: str) -> Environment:
+        """Return a new environment for the agent, not yet connected."""
+        ...
+
+    def rules(self, session: Session) -> Rules:
+        """Return what holds for the loop of the session's agent, in an environment that runs tools."""
+        ...
+
+    def ask_guards(
+        self,
+        asked: Sequence[Question],
+        then: Callable[[tuple[GuardChecked, ...]], None],
+        fail: Callable[[Exception], None],
+    ) -> None:
+        """Ask guards, on other threads, and tell what they have said; or `fail` if nobody will."""
+        ...
+
+    def newest_revision(self, image_id: str) -> int:
+        """Return the newest revision of the image, or raise `ImageNotFoundError`."""
+        ...
+
+    def tell_kin(self, session_id: str, command: SessionCommand, back_to: str = "") -> None:
+        """Send a command to a session of the same family, again while the log fails; its reply goes to `back_to`."""
+        ...
+
+    def mark_of(self, session_id: str, version: int) -> tuple[int, int, str]:
+        """Return the version, the last cursor of the session's feed, and the digest of the record of its event."""
+        ...
+
+    def request(self, type: str, data: Mapping[str, object], timeout: float) -> Envelope[Response]:  # noqa: A002
+        """Carry out a request of the command protocol."""
+        ...
+
+    def spawn(self, work: Coroutine[object, object, None]) -> object:
+        """Run the coroutine on the outside loop."""
+        ...
+
+    def agent_lives(self, agent_id: str, session_id: str, responding: Callable[[], str | None]) -> None:
+        """Take note that the agent is live; `responding` tells the turn in which its answer's text has begun."""
+        ...
+
+    def agent_is_known(self, agent_id: str) -> bool:
+        """Return whether the agent was started by this runtime and has not been stopped since."""
+        ...
+
+    def log_fails(self, session_id: str, error: Exception) -> None:
+        """Take note that the session could not be recorded; wake it up again after a while."""
+        ...
+
+    def log_works(self, session_id: str) -> None:
+        """Take note that the session was recorded."""
+        ...
+
+    def agent_ends(self, agent_id: str) -> None:
+        """Take note that the agent is live no more."""
+        ...

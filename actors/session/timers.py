@@ -1,0 +1,29 @@
+"""What a session waits for, by the clock."""
+
+from __future__ import annotations
+
+from reenact.actors.kernel import Timer
+from reenact.domain.session import child_turns as family
+from reenact.domain.session.commands import FireSchedule, GiveUpChildren, SessionCommand
+from reenact.domain.session.state import Session
+from reenact.domain.session.turns import BUDGET
+
+
+def timers(session: Session) -> tuple[Timer[SessionCommand], ...]:
+    """Return what a session waits for: messages that are to come, and what `_of_family` says."""
+    waits = _of_family(session)
+    if not session.schedules:
+        return waits
+    to_come: tuple[Timer[SessionCommand], ...] = tuple(
+        Timer(one.due, FireSchedule(schedule_id=one.id, due=one.due)) for one in session.schedules
+    )
+    return (*waits, *to_come)
+
+
+def _of_family(session: Session) -> tuple[Timer[SessionCommand], ...]:
+    """Return the end of children that were interrupted, or of the budget's seconds."""
+    if session.interrupted is not None:
+        until = session.interrupted.at + family.patience(session)
+        return (Timer(until, GiveUpChildren(at=until)),)
+    deadline = None if session.budget is None else family.deadline(session)
+    return () if deadline is None else (Timer(deadline, family.interrupting(BUDGET, deadline)),)
