@@ -1,7 +1,7 @@
-# Two commands are all it takes: `make run` opens the chat, `make test` runs every test.
+# Two commands are all it takes: `make run` opens the chat, `make test` runs the tests.
 #
 #   make run          set up what the chat needs and open it; ARGS='-p "Hello"' is passed on
-#   make test         every test; ARGS=tests/house runs a part; COVER=1 tries all cases, measures what they cover
+#   make test         the tests, in minutes; ARGS=tests/house runs a part; COVER=1 all of them, and what they cover
 #   make postgresql   the tests of the runtime with their logs on PostgreSQL; POSTGRESQL_BIN has another version's programs
 #   make soak         random histories, crashes and kills for 10 minutes; SOAK=60 takes an hour, SEED=7 repeats a round
 #   make check        format, lint, types, layers, dependencies, packaging; the types of clients/js, where tsc is
@@ -21,8 +21,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 ARGS ?=
 # The Python to make the virtual environment of, if it is not to be chosen.
 PYTHON ?=
-# One more than there are processors: a good part of the tests waits for programs and connections.
-WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
+# Two more than there are processors: a good part of the tests waits for programs and connections.
+WORKERS ?= $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 2)')
 ALL = --numprocesses $(WORKERS) --dist worksteal
 JOBS ?= 2
 LINKS := $(addprefix src/reenact/,actors domain projections inspector/static/reenact.js)
@@ -51,7 +51,7 @@ run: $(VENV)/ready-to-run
 
 # `pytest`, not `python -m pytest`: that would put the root on sys.path, and with it a second `actors` and `domain`.
 test: $(VENV)/ready-to-develop
-	$(if $(COVER),HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci}) $(BIN)/pytest $(or $(ARGS),$(ALL)) $(if $(COVER),--cov --cov-report=)
+	$(if $(COVER),HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci}) $(BIN)/pytest $(or $(ARGS),$(ALL) $(if $(COVER),,--some -rfE)) $(if $(COVER),--cov --cov-report=)
 ifneq ($(COVER),)
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='domain/*'

@@ -11,14 +11,14 @@ import threading
 import time
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack
-from itertools import count
+from itertools import count, groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pykka
 import pytest
 
-from tests.examples import load_profile
+from tests.examples import SHORT, load_profile, needs, some
 from tests.journal.server import DATABASE, Server, running_server
 from tests.started.programs import WHERE, Programs, shared_programs, starting_programs
 
@@ -112,6 +112,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="WHERE",
         help="where the tests have their logs: sqlite, postgresql (a server is started), or postgresql://…, a server's",
     )
+    parser.addoption(
+        "--some",
+        action="store_true",
+        help="try every fourth of a test's many cases, and leave out what needs a database's server, a browser or Node",
+    )
 
 
 @pytest.hookimpl(wrapper=True)
@@ -122,6 +127,8 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
     """
     running = ExitStack()
     session.config.add_cleanup(running.close)
+    if session.config.getoption("some"):
+        os.environ[SHORT] = "1"
     if WHERE not in os.environ:
         running.enter_context(starting_programs())
     where = session.config.getoption("log")
@@ -139,8 +146,12 @@ def pytest_unconfigure() -> None:
         shared_programs().close()
 
 
-REPEATING = ("tests/crashes/", "tests/properties/", "tests/reliability/")
-"""Where tests do, at each point of a crash and in any order, what others do once: it is those that cover the code."""
+REPEATING = (
+    *("tests/crashes/", "tests/properties/", "tests/reliability/", "tests/cli/failures/test_table.py"),
+    *("tests/cli/render/test_hostile.py", "tests/cli/commands/test_hostile.py", "tests/inspector/test_hostile.py"),
+    *("tests/inspector/test_sizes.py", "tests/terminal/matching/test_difference.py::test_requirement_4_6"),
+)
+"""Where tests do at each point of a crash, in any order or to much, what others do once: it is those that cover it."""
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -153,8 +164,17 @@ LONGEST = ("tests/nodes/test_conversations.py", "tests/deploy/test_rolling.py")
 """Where one test takes a processor for long: begun first, it does not go on alone when all else is done."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+MANY = 8
+"""So many cases are many."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes the longest; on a server, leave out what is about files."""
+    if config.getoption("some"):
+        cases = [list(same) for _, same in groupby(items, lambda item: item.nodeid.partition("[")[0])]
+        chosen = {item for same in cases for item in (some(same) if len(same) >= MANY else same)}
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = [item for item in items if item in chosen]
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))
     if DATABASE in os.environ:
         for item in items:
@@ -221,6 +241,7 @@ def chromium() -> Iterator[Chromium]:
     """The browser of this process; a test that wants it is skipped where Chromium is not installed."""
     from tests.browsers import CHROMIUM, running_chromium  # noqa: PLC0415 - not imported for tests that use no browser
 
+    needs("a browser")
     if CHROMIUM is None:
         pytest.skip("there is no Chromium: Debian and Ubuntu have it in the package `chromium`")
     with running_chromium(CHROMIUM) as chromium:

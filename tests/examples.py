@@ -16,6 +16,9 @@ ALL: Final = 60
 SOME: Final = ALL // 5
 """Likewise in the profiles `quick`, which is for seeing soon whether a change is right, and `ci`."""
 
+SHORT: Final = "TESTS_SHORT"
+"""A variable of the environment that is there while `pytest --some` runs."""
+
 settings.register_profile(
     "ci",
     derandomize=True,
@@ -56,6 +59,12 @@ def some(cases: Sequence[T]) -> Sequence[T]:
 def takes_long() -> pytest.MarkDecorator:
     """Mark what is left out in the profile `quick`: others say in less time what it says of much."""
     return pytest.mark.skipif(not tries_all(), reason="it takes long: `make soak` and `make test COVER=1` run it")
+
+
+def needs(what: str) -> None:
+    """Leave the test out if `pytest --some` runs it: what it needs takes long to start, or to answer."""
+    if SHORT in os.environ:
+        pytest.skip(f"it needs {what}: `make test COVER=1` has that")
 
 
 def tries_all() -> bool:

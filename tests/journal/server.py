@@ -16,6 +16,8 @@ from unittest import mock
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from tests.examples import needs
+
 BINARIES = "POSTGRESQL_BIN"
 """The variable with the directory of a server's programs that is to be used in the place of the wheel's."""
 
@@ -131,6 +133,7 @@ rm -rf "$1"
 @contextmanager
 def running_server(runtime: Path, settings: str = QUICK) -> Generator[Server]:
     """Run a server for a while; `runtime` is a private directory for locks, the same for all who run one at once."""
+    needs("a database's server")
     # Not below pytest's directories: the server runs as another user when we are root, who must get there.
     directory = tempfile.mkdtemp(prefix="reenact-pg-")
     with subprocess.Popen(
