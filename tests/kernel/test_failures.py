@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sqlite3
 import subprocess
@@ -614,7 +613,6 @@ def ring(log: Path, bells: str, *arguments: str) -> tuple[int, list[str]]:
         text=True,
         timeout=60,
         check=False,
-        env={**os.environ, "COVERAGE_PROCESS_START": ""},
     )
     assert process.stderr == ""
     return process.returncode, process.stdout.splitlines()

@@ -19,7 +19,7 @@ from tests.journal.server import Server
 from tests.kernel.ledger import eventually
 from tests.server.talk import PATIENCE
 
-_INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+_INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR")
 _SAYS = "listening on "
 
 

@@ -49,7 +49,7 @@ SLOW = (
     "truststore",
 )
 """What takes the longest to import, and does nothing else."""
-INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR", "COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG")
+INHERITED = ("PATH", "LANG", "LC_ALL", "TMPDIR")
 WHERE = "TESTS_PROGRAMS"
 """The variable with the address of the process that starts them, while there is one."""
 PATIENCE = 60.0
