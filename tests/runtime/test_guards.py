@@ -33,7 +33,7 @@ from reenact.domain.loop.events import ToolStarted
 from reenact.domain.messages import instant
 from reenact.domain.session.agent import AnswerRecorded, MessageAccepted, TurnCompleted
 from reenact.server import Server
-from reenact.testing import ManualClock, MockEnvironmentFactory, MockEvent
+from reenact.testing import ManualClock, MockEnvironmentFactory, MockEvent, wait_until
 from tests.logs import copy_log
 from tests.runtime.conftest import Open
 from tests.runtime.gated import BLANK, BREAKING_OFF, STOP, text
@@ -645,6 +645,7 @@ def test_an_answer_that_had_passed_and_was_told_before_a_crash_is_not_asked_abou
     agent = on(runtime, Guards(call=("keeper",), answer=("answers",), hold=True))
     turn = runtime.agents.receive(agent, "How is it in Rome?")
     keeper.wait("call")
+    wait_until(lambda: "message_stop" in told(runtime), what="the answer to be told")
     crashed = copy_log(log, "crashed")
     runtime.close()
     keeper.say()
