@@ -17,7 +17,7 @@ from reenact.domain.session.state import SessionForgotten
 from reenact.projections.cipher import Cipher, decrypted
 from reenact.projections.errors import ReadModelError
 from reenact.projections.generations import NAME, Generations, is_postgres, misfit
-from reenact.projections.log import Log
+from reenact.projections.log import Log, Row
 from reenact.projections.read_model.opening import tables_beside
 from reenact.projections.read_model.projection import Projection
 from reenact.projections.read_model.rows import Value
@@ -112,10 +112,9 @@ class LiveTables:
         return {(kind, name): "".join(sql.split()) for kind, name, sql in rows if not name.startswith("sqlite_")}
 
     def _make_anew(self, log: Log, moved: Moved | None) -> None:
-        projection = Projection(log, _Passing(self._anew))
+        projection = Projection(_Beginning(log, self.position), _Passing(self._anew))
         try:
-            while projection.position < self.position:
-                projection.advance(min(projection.batch, self.position - projection.position))
+            while projection.advance():
                 if moved is not None:
                     moved(projection.position, self.position)
         finally:
@@ -217,6 +216,26 @@ def _opened(path: Path, anew: Path) -> sqlite3.Connection | None:
         else:
             return connection
     raise ReadModelError(f"the projections in {path} are replaced again and again; try later")
+
+
+class _Beginning:
+    """A log up to a position."""
+
+    def __init__(self, log: Log, end: int) -> None:
+        self._log = log
+        self._end = end
+
+    def read_all(self, *, after: int, limit: int) -> Sequence[Row]:
+        """Do as `Log.read_all`."""
+        return [row for row in self._log.read_all(after=after, limit=limit) if row.position <= self._end]
+
+    def read(self, stream: str, *, after: int = 0) -> Sequence[Row]:
+        """Do as `Log.read`."""
+        return self._log.read(stream, after=after)
+
+    def head(self) -> int:
+        """Do as `Log.head`."""
+        return self._end
 
 
 class _Passing(SqliteStore):
