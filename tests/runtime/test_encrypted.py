@@ -373,6 +373,25 @@ def test_the_asyncio_twin_has_keys_and_forgets(log: str, ring: KeyRing) -> None:
 # --- What happens to a log in the course of time ----------------------------------------------------------------------
 
 
+@pytest.mark.sqlite_only("files are put back")
+def test_tables_that_are_behind_agree_with_the_log_up_to_where_they_are(
+    keyed: Open, log: str, ring: KeyRing, tmp_path: Path
+) -> None:
+    with keyed() as runtime:
+        furnish(runtime, "s", "forgotten")
+        for session_id in ("s", "forgotten"):
+            runtime.ask("One", session=session_id)
+        runtime.sessions.forget("forgotten", by="ada")
+    kept = {path: path.read_bytes() for path in tmp_path.iterdir() if ".projections" in path.name}
+    with keyed() as runtime:
+        runtime.ask("Two", session="s")
+    for path, content in kept.items():
+        path.write_bytes(content)
+
+    assert kept
+    assert verify_log(log, keys=ring).read_model == "agrees"
+
+
 def test_compaction_and_retention_write_nothing_in_plain(keyed: Open, log: str) -> None:
     clock = ManualClock()
     mock = MockEnvironmentFactory("long-stream", delays=False)
