@@ -59,7 +59,7 @@ endif
 
 # One server for all workers, which is started for them; a log is a schema, which goes with the test's directory.
 postgresql: $(VENV)/ready-to-develop
-	$(BIN)/pytest --log=postgresql $(or $(ARGS),$(ALL) $(ON_POSTGRESQL))
+	$(BIN)/pytest --log=postgresql $(or $(ARGS),$(ALL) --some $(ON_POSTGRESQL))
 
 soak: $(VENV)/ready-to-develop
 	$(BIN)/python scripts/soak.py --minutes $(SOAK) --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -115,7 +115,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--some",
         action="store_true",
-        help="try every fourth of a test's many cases, and leave out what needs a database's server, a browser or Node",
+        help="try every fourth of a test's many cases; in SQLite, leave out what needs a database, a browser or Node",
     )
 
 
@@ -127,7 +127,7 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
     """
     running = ExitStack()
     session.config.add_cleanup(running.close)
-    if session.config.getoption("some"):
+    if session.config.getoption("some") and session.config.getoption("log") == "sqlite":
         os.environ[SHORT] = "1"
     if WHERE not in os.environ:
         running.enter_context(starting_programs())
