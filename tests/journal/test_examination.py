@@ -44,9 +44,10 @@ def peak(evidence: Evidence, kept: Path) -> int:
 def test_memory_does_not_grow_with_the_log(tmp_path: Path, streams: int, events: int) -> None:
     small = write(tmp_path / "small.db", max(1, streams // 10), events if streams > 1 else events // 10)
     large = write(tmp_path / "large.db", streams, events)
-    peaks: list[int] = []
-    for path in (small, small, large):  # the first time, what is imported and compiled comes to it
-        with evidence_of(path) as evidence:
-            peaks.append(peak(evidence, tmp_path / "kept"))
 
-    assert peaks[2] < peaks[1] + 64 * KILOBYTE
+    def least(path: Path) -> int:
+        """Return what it needs: once in a while what is imported, or what other threads do, comes to it."""
+        with evidence_of(path) as evidence:
+            return min(peak(evidence, tmp_path / "kept") for _ in range(3))
+
+    assert least(large) < least(small) + 64 * KILOBYTE
