@@ -22,6 +22,7 @@ from reenact.actors.journal.opening import private_directory
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.vault import Vault
 from reenact.actors.kernel.timetable import microseconds
+from reenact.actors.resolving import resolve_types
 from reenact.actors.runtime import LocalRuntime, Settings
 from reenact.actors.session.actor import SessionActor
 from reenact.actors.session.ports import Recovery
@@ -30,7 +31,6 @@ from reenact.domain.history.stored import STORED
 from reenact.domain.image import Image
 from reenact.domain.loop.ledger import Price
 from reenact.domain.policy.judge import Policies
-from reenact.domain.resolving import resolve_types
 from reenact.projections.read_model.opening import check_place, open_read_model
 from reenact.projections.runner import Runner
 from reenact.projections.views.projections import Projections

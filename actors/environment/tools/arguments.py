@@ -14,11 +14,11 @@ from typing import Annotated, Protocol, TypeAlias, TypedDict, TypeGuard, get_arg
 
 import msgspec
 
+from reenact.actors.resolving import resolve
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.values import is_mapping
 from reenact.domain.marks import parts_of
 from reenact.domain.plain import Json, JsonDict
-from reenact.domain.resolving import resolve
 from reenact.domain.tools import InvalidArgumentsError, is_array, is_json, is_property_name
 
 

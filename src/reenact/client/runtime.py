@@ -17,6 +17,7 @@ from reenact.actors.feed.family import FamilyStream, cursors_of
 from reenact.actors.feed.handlers import Handler, check_handler, check_session, check_type
 from reenact.actors.feed.observable import Observable
 from reenact.actors.kernel.at_exit import AtExit
+from reenact.actors.resolving import resolve_types
 from reenact.client.asking import Answer, Asked, read_envelope
 from reenact.client.dialing import Dialer, Finder, Place, Reconnect, check_token, websocket_addresses
 from reenact.client.handlers import Handlers, RemoteListener
@@ -40,7 +41,6 @@ from reenact.domain.operations.checks import checked
 from reenact.domain.operations.images import travelling
 from reenact.domain.operations.table import REQUESTS, ImageContent, Request, Response
 from reenact.domain.plain import is_mapping, is_sayable, seconds_of
-from reenact.domain.resolving import resolve_types
 from reenact.domain.stream.events import Envelope
 
 
