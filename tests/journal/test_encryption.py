@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -404,6 +406,29 @@ def test_what_the_library_s_cipher_encrypts_is_decrypted_and_the_other_way_round
 
 
 # --- Key rings --------------------------------------------------------------------------------------------------------
+
+
+_FORKING = """
+import os, sys
+from reenact.actors.journal.key_ring import cipher_of
+cipher = cipher_of(bytes(32))
+def draw(count):
+    for _ in range(count):
+        sys.stdout.buffer.write(cipher.encrypt(b"")[:12])
+    sys.stdout.flush()
+draw(2000)
+child = os.fork()
+draw(300)
+if child:
+    os.waitpid(child, 0)
+"""
+
+
+def test_no_nonce_is_used_twice_not_even_by_a_child_process() -> None:
+    drawn = subprocess.run([sys.executable, "-c", _FORKING], check=True, capture_output=True).stdout
+    nonces = [drawn[at : at + 12] for at in range(0, len(drawn), 12)]
+    assert len(nonces) == 2600
+    assert len(set(nonces)) == 2600
 
 
 def test_a_ring_wraps_with_its_newest_key_and_unwraps_with_all(tmp_path: Path) -> None:
