@@ -57,7 +57,7 @@ def output_of(kind: object) -> Output[object]:
         return Output(spec, _as_it_is)
     try:
         return _of_type(kind)
-    except TypeError as error:  # it has no hash, so it is no type
+    except TypeError as error:  # it has no hash, so it is not a type
         raise ConfigurationError(f"output is a type, a JSON Schema or an OutputSpec, not {kind!r:.200}") from error
 
 
@@ -68,7 +68,7 @@ def spec_of(output: OutputType | None) -> OutputSpec | None:
 
 def with_spec(image: Image) -> Image:
     """Return the image with its output as a spec, which is what can be stored of it."""
-    output = getattr(image, "output", None)  # what is no image is refused elsewhere
+    output = getattr(image, "output", None)  # what is not an image is refused elsewhere
     return image if output is None else msgspec.structs.replace(image, output=spec_of(output))
 
 

@@ -64,7 +64,7 @@ def asks_inside(cast: Cast, times: int) -> float:
 
 
 def asks_from_outside(cast: Cast, times: int) -> float:
-    """Return how many times a second a thread that is no actor's asks one."""
+    """Return how many times a second a thread that is not an actor's asks one."""
     echo = cast.echo()
     begun = time.perf_counter()
     must(sum(echo.ask(1, block=True) for _ in range(times)) == times, "every ask was answered")

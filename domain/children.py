@@ -43,7 +43,7 @@ class Budget(FrozenByName, omit_defaults=True):
     seconds: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no budget."""
+        """Refuse what is not a budget."""
         for name in ("steps", "tokens"):
             count: object = getattr(self, name)
             if count is not None and not (type(count) is int and count >= 1):

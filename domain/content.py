@@ -52,7 +52,7 @@ def check_content(content: object) -> tuple[Block, ...]:
 
 
 def plain_content(content: object) -> object:
-    """Return content with its blocks as plain mappings, as they travel; what is no block stays for others to refuse."""
+    """Return content with its blocks as plain mappings, as they travel; anything else stays for others to refuse."""
     if isinstance(content, str) or not is_sequence(content):
         return content
     return [
@@ -98,7 +98,7 @@ def _block(where: str, given: object, kinds: tuple[str, ...]) -> JsonDict:
         given = msgspec.to_builtins(given)
     if not is_mapping(given):
         hint = f'; as a block it is {{"type": "text", "text": {given!r:.40}}}' if isinstance(given, str) else ""
-        raise InvalidInputError(f"{where} is no content block, but {type(given).__name__}{hint}")
+        raise InvalidInputError(f"{where} is not a content block, but {type(given).__name__}{hint}")
     fields: JsonDict = plain_object(where, given)
     kind = fields.get("type")
     if not isinstance(kind, str) or kind not in kinds:

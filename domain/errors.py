@@ -329,7 +329,7 @@ class reading:  # noqa: N801 - reads as the function that it is used as
 
 
 class CheckpointError(InvalidInputError):
-    """What a log is to be held to is no checkpoint, is damaged, or is that of another log."""
+    """What a log is to be held to is not a checkpoint, is damaged, or is that of another log."""
 
     code = "checkpoint_unusable"
 

@@ -28,7 +28,7 @@ def digest_of(kind: str, request: msgspec.Struct) -> bytes:
     """Return what two requests have in common if, and only if, they ask for the same.
 
     Their ids, `request_id`, do not count. A field that has its default does not count either, so that one which is
-    added in a later version changes no digest. What is no plain data, such as a function, counts by its name.
+    added in a later version changes no digest. What is not plain data, such as a function, counts by its name.
 
     Raises:
         InvalidInputError: what is asked for can be compared with nothing.

@@ -321,7 +321,7 @@ def _spec(who: str, tool: object) -> ToolSpec:
     spec = tool if isinstance(tool, ToolSpec) else getattr(tool, "spec", None)
     if not isinstance(spec, ToolSpec):
         raise ConfigurationError(
-            f"{who}: {tool!r} is no tool; give a function, what `@tool` made of one, or a mapping with a `type`"
+            f"{who}: {tool!r} is not a tool; give a function, what `@tool` made of one, or a mapping with a `type`"
         )
     return check_spec(spec)
 

@@ -60,7 +60,7 @@ def plain(where: str, value: object, depth: int = DEEPEST) -> Json:
         case _ if is_sequence(value):
             return [plain(f"{where}[{index}]", one, depth - 1) for index, one in enumerate(value)]
         case _:
-            raise InvalidInputError(f"{where} is a {type(value).__name__}, which is no JSON value")
+            raise InvalidInputError(f"{where} is a {type(value).__name__}, which is not a JSON value")
 
 
 def plain_object(where: str, value: Mapping[object, object], depth: int = DEEPEST) -> JsonDict:
@@ -128,7 +128,7 @@ def seconds_of(timeout: object) -> float | None:
     """Return a time to wait in seconds, None for ever.
 
     Raises:
-        InvalidInputError: it is no number.
+        InvalidInputError: it is not a number.
     """
     if timeout is None:
         return None

@@ -326,7 +326,7 @@ def _faults_of_server(server: MCPServer) -> Iterator[str]:
     if server.url is None and server.headers:
         yield "`headers` belong to a `url`"
     if server.url is not None and not _URL.fullmatch(server.url):
-        yield "its `url` is no http:// or https:// address"
+        yield "its `url` is not an http:// or https:// address"
     for name, value in server.headers.items():
         if not _HEADER.fullmatch(name) or not value.isprintable() or not value.isascii():
             yield f"the header {name!r} cannot be sent: headers are printable ASCII, on one line"

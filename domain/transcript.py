@@ -86,7 +86,7 @@ def _plain_text(content: str | tuple[JsonObject, ...]) -> str:
 
 
 def _opaque(said: Said, data: JsonObject) -> Iterator[str]:
-    """Tell what the API's own tools were asked and found; what is sealed or is no content stays out."""
+    """Tell what the API's own tools were asked and found; what is sealed or is not content stays out."""
     kind = str(data.get("type"))
     if kind.endswith("_tool_use"):
         yield f"[{said.role} calls {data.get('name')}] {_short(_json(data.get('input')))}"

@@ -78,7 +78,7 @@ Feature: Recordings
         | user      | Three                                   |
         | assistant | You said: One, Two, Three (answered: 2) |
 
-    Scenario: What is no recording is refused
-      Given a file that is no recording
+    Scenario: What is not a recording is refused
+      Given a file that is not a recording
       When I open it as a recording
       Then it should be refused as no recording

@@ -346,7 +346,7 @@ class Agents(_Facade):
             CallNotPendingError: no such call waits for approval: it was decided already, say.
             StaleApprovalError: the call, or the policies, are not those that the digest stands for.
             ToolUnavailableError: the function behind the tool is not there; the call goes on waiting.
-            InvalidInputError: calls of several sessions have this id, or the arguments are no JSON object.
+            InvalidInputError: calls of several sessions have this id, or the arguments are not a JSON object.
             SessionNotFoundError: there is no such session.
             AgentNotFoundError: no live agent has this id.
             ConfigurationError: the runtime has no environment for agents.
@@ -382,7 +382,7 @@ class Agents(_Facade):
 
         Raises:
             CallNotPendingError: no such call waits for a person.
-            InvalidInputError: calls of several sessions have this id, or the reason is no text.
+            InvalidInputError: calls of several sessions have this id, or the reason is not text.
             SessionNotFoundError: there is no such session.
             AgentNotFoundError: no live agent has this id.
             ConfigurationError: the runtime has no environment for agents.
@@ -411,7 +411,7 @@ class Agents(_Facade):
         Raises:
             CallNotPendingError: no such call asks a question.
             InvalidAnswerError: the question does not take this answer.
-            InvalidInputError: calls of several sessions have this id, or the answer is no JSON value.
+            InvalidInputError: calls of several sessions have this id, or the answer is not a JSON value.
             SessionNotFoundError: there is no such session.
             AgentNotFoundError: no live agent has this id.
             ConfigurationError: the runtime has no environment for agents.
@@ -510,7 +510,7 @@ class Agents(_Facade):
         if isinstance(call, str):
             return call, session_id
         if not isinstance(call, PendingCall):
-            raise InvalidInputError(f"a call is named by its id, or is a PendingCall; it is no {type(call).__name__}")
+            raise InvalidInputError(f"give the id of a call, or a PendingCall, not {type(call).__name__}")
         if agent_id is not None:
             agent = self.get(agent_id)
             where = None if agent is None else agent.session_id
@@ -550,7 +550,7 @@ class Events(Observable[Registration]):
 
         Raises:
             SessionNotFoundError: no session has this id, or had it. One that was deleted can be followed to its end.
-            InvalidInputError: `after` is no cursor of the session; the client id is blank, or no text.
+            InvalidInputError: `after` is not a cursor of the session; the client id is blank, or no text.
             StorageError: the log cannot be read.
             RuntimeClosedError: the runtime is closed.
         """

@@ -41,7 +41,7 @@ class SystemBusProducer(Protocol):
         A mapping has `type` and `data`. What is said for a turn that is over is dropped; False is returned then.
 
         Raises:
-            UnknownEventTypeError: the type is no stream event.
+            UnknownEventTypeError: the type is not a stream event.
             InvalidInputError: the data does not fit the type.
         """
         ...

@@ -86,7 +86,7 @@ def guard(
     seconds; one that does not answer in time refuses, and so does one that raises.
 
     Raises:
-        ConfigurationError: it is no function, or the name or the timeout cannot be one.
+        ConfigurationError: it is not a function, or the name or the timeout cannot be one.
     """
     if function is None:
         return lambda function: _made(function, name, timeout)
@@ -107,7 +107,7 @@ class GuardRegistry:
         """Take guards, and functions, which are known by their names.
 
         Raises:
-            ConfigurationError: one is no guard, or two have the same name.
+            ConfigurationError: one is not a guard, or two have the same name.
         """
         given: object = guards
         if not is_sequence(given):

@@ -102,7 +102,7 @@ class Consumer:
         """Record that all up to this cursor is dealt with, unless it is already; returns when that is durable.
 
         Raises:
-            InvalidInputError: it is no cursor, or that of an event that was not handed out.
+            InvalidInputError: it is not a cursor, or that of an event that was not handed out.
             StorageError: the log cannot be written.
             RuntimeClosedError: it is closed.
         """

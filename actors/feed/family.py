@@ -272,7 +272,7 @@ def cursors_of(session_id: str, after: object) -> dict[str, int]:
     """Return the cursors of the sessions to follow: that of the session at the top, or those of several by their ids.
 
     Raises:
-        InvalidInputError: one of them is no cursor, or the session is not among them.
+        InvalidInputError: one of them is not a cursor, or the session is not among them.
     """
     if not is_mapping(after):
         return {session_id: check_cursor("`after`", after)}

@@ -108,7 +108,7 @@ class Feed(Awaited):
 
         Raises:
             SessionNotFoundError: there is no such session, and never was.
-            InvalidInputError: `after` is no cursor of it; the client id is blank, or no text.
+            InvalidInputError: `after` is not a cursor of it; the client id is blank, or no text.
             StorageError: the log cannot be read.
             RuntimeClosedError: the runtime is closed.
         """

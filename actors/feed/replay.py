@@ -108,7 +108,7 @@ def opened(rows: Iterable[FeedRow], after: int) -> Iterator[Envelope]:
     """Yield the events of rows that follow each other; the first holds what comes behind the cursor.
 
     Raises:
-        LogUnusableError: a row is missing, or holds what is no event.
+        LogUnusableError: a row is missing, or holds what is not an event.
     """
     of: Segment | None = None
     context = Context()

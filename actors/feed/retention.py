@@ -29,7 +29,7 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     `every`: how often that is looked after.
 
     Raises:
-        ConfigurationError: a time is no `timedelta`, or below zero; `every` is zero.
+        ConfigurationError: a time is not a `timedelta`, or below zero; `every` is zero.
     """
 
     deltas: timedelta | None = timedelta(hours=48)
@@ -48,7 +48,7 @@ def retention_of(given: object) -> Retention:
     """Return what is kept for how long; None says nothing of its own.
 
     Raises:
-        ConfigurationError: it is no `Retention`.
+        ConfigurationError: it is not a `Retention`.
     """
     if given is None:
         return Retention()

@@ -94,7 +94,7 @@ class CheckpointFile:
         """Read it once, to see that it is one.
 
         Raises:
-            CheckpointError: the file cannot be read, is no checkpoint, or is damaged.
+            CheckpointError: the file cannot be read, is not a checkpoint, or is damaged.
         """
         self._path = path
         self.summary = self._check()
@@ -128,7 +128,7 @@ class CheckpointFile:
         with closing(self._read()) as read:
             _, head = next(read, (b"", None))
             if not isinstance(head, _Head):
-                raise CheckpointError(f"{self._path} is no checkpoint; name a file that `checkpoint` has written")
+                raise CheckpointError(f"{self._path} is not a checkpoint; name a file that `checkpoint` has written")
             if head.format != FORMAT:
                 raise CheckpointError(f"{self._path} has format {head.format}, not {FORMAT}; upgrade to read it")
             lines.take(head)
@@ -168,7 +168,7 @@ class CheckpointFile:
         return End(line.name, line.version, line.cursor, digest, places, line.sealed_to, sealed)
 
     def _damaged(self) -> CheckpointError:
-        return CheckpointError(f"{self._path} is no checkpoint, or was changed since it was made; take a copy of it")
+        return CheckpointError(f"{self._path} is not a checkpoint, or was changed since it was made; take a copy of it")
 
 
 class _Lines:

@@ -182,7 +182,9 @@ class EventCodec:
         """
         stream, version, position, topic, state, cause = cells
         if not (type(stream) is str and type(version) is int and (cause is None or type(cause) is bytes)):
-            message = f"the row at position {position!r} is no event (stream {stream!r:.100}, version {version!r:.100})"
+            message = (
+                f"the row at position {position!r} is not an event (stream {stream!r:.100}, version {version!r:.100})"
+            )
             raise LogUnusableError(f"{message}; verify the log, and restore a copy of it")
         try:
             recorded_at, event = self.decode(topic, state)
@@ -323,7 +325,7 @@ class EventCodec:
 def _is_packed(state: bytes) -> bool:
     try:
         msgspec.msgpack.decode(state, type=tuple[int, object])
-    except (ValueError, RecursionError):  # also of text that is no UTF-8
+    except (ValueError, RecursionError):  # also of text that is not UTF-8
         return False
     return True
 

@@ -23,7 +23,7 @@ class _Last(NamedTuple):
 class EpochOrder:
     """Takes rows in as they pass, in any order; what it keeps grows with the number of epochs alone.
 
-    Rows of epoch 0 say nothing: whoever wrote them was no node, or took them in from another log.
+    Rows of epoch 0 say nothing: whoever wrote them was not a node, or took them in from another log.
     """
 
     def __init__(self, shards: int) -> None:

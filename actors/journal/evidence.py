@@ -240,7 +240,7 @@ class EvidenceLog:
 @contextmanager
 def sqlite_evidence(connection: sqlite3.Connection) -> Generator[Evidence]:
     """Read what the connection sees from now on until this ends, and nothing of what is written meanwhile."""
-    text_factory, connection.text_factory = connection.text_factory, bytearray  # told from bytes, which are no text
+    text_factory, connection.text_factory = connection.text_factory, bytearray  # told from bytes, which are not text
     connection.execute("BEGIN")
     try:
         structure = structure_of(connection)

@@ -305,4 +305,4 @@ class _Groups:
             if type(key) is self._text and isinstance(key, bytes | bytearray):
                 self.name, self._rows = bytes(key), rows
                 return
-            self.findings.append(Finding(self._kind, text_of(key), 0, "its name is no text"))
+            self.findings.append(Finding(self._kind, text_of(key), 0, "its name is not text"))

@@ -52,7 +52,7 @@ class MsgspecMapper(Mapper[TAggregateID]):
         """Encode the event.
 
         Raises:
-            TypeError: it is no `JournalEvent`, or has no stored form.
+            TypeError: it is not a `JournalEvent`, or has no stored form.
         """
         originator_id, originator_version = domain_event.originator_id, domain_event.originator_version
         if not isinstance(domain_event, JournalEvent):

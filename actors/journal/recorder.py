@@ -312,7 +312,7 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         named: object = resolve_topic(topic)
         if isinstance(named, type) and issubclass(named, default):
             return named
-        message = f"{key} names {topic}, which is no subclass of {default.__qualname__}"
+        message = f"{key} names {topic}, which is not a subclass of {default.__qualname__}"
         raise OSError(message)
 
 

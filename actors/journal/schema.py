@@ -111,7 +111,7 @@ def check_file(path: str) -> None:
     """Look at the file without SQLite: a file that is missing or empty passes, as a log that is still to begin.
 
     Raises:
-        LogUnusableError: it is no SQLite database, or shorter than it says it is.
+        LogUnusableError: it is not an SQLite database, or shorter than it says it is.
         OSError: it cannot be read.
     """
     try:

@@ -176,7 +176,7 @@ class StoredFeeds:
         what = f"{self.name}: row {first_cursor!r} of the feed of {topic!r}"
         with reading(what):
             if type(first_cursor) is not int:
-                raise TypeError("its cursor is no number")
+                raise TypeError("its cursor is not a number")
             feed, events = self._codec.opened(feed), None if events is None else self._codec.opened_events(events)
             part = unpack_feed(feed, topic, events)
             derived = self._codec.derived(part, topic, recorded_at, events or b"", what) if part.version else ()

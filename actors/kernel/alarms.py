@@ -44,7 +44,7 @@ class Timer(msgspec.Struct, Generic[Command], frozen=True):
         """Refuse a time that the log cannot hold, such as a `datetime`, or seconds with a fraction.
 
         Raises:
-            TypeError: it is no integer of 64 bits.
+            TypeError: it is not an integer of 64 bits.
         """
         if not _is_time(self.at):
             raise TypeError(f"the time of a timer is an int, microseconds since 1970-01-01 UTC, and not {self.at!r}")

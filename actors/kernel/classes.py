@@ -38,7 +38,9 @@ class ActorClasses:
     def register(self, actor_class: type, factory: Callable[[ActorContext], object] | None) -> bool:
         """Make a class known, and return whether it was not; see `ActorSystem.register`."""
         if not _is_event_sourced(actor_class):
-            raise TypeError(f"{actor_class.__name__} is no EventSourcedActor; ActorSystem.start() starts other actors")
+            raise TypeError(
+                f"{actor_class.__name__} is not an EventSourcedActor; ActorSystem.start() starts other actors"
+            )
         if factory is not None or actor_class not in self._factories:
             self._factories[actor_class] = factory or actor_class
         if actor_class in self.profiles:

@@ -166,7 +166,7 @@ class Surroundings(Protocol):
         ...
 
     def _make(self, key: Key, context: ActorContext) -> Callable[[], None]:
-        """Make a new incarnation, and return what begins it; or raise `ShardMovedError`, as is no failure."""
+        """Make a new incarnation, and return what begins it; or raise `ShardMovedError`, as is not a failure."""
         ...
 
     def _has_children(self, parent: Key) -> bool:

@@ -297,7 +297,7 @@ def _can_be_stored(name: object, kind: object) -> bool:
 
 
 def _state_type(actor_class: type) -> object:
-    """Return what the class names as its State, if that is more than a variable or `Any`; a union is no type."""
+    """Return what the class names as its State, if that is more than a variable or `Any`; a union is not a type."""
     for base in actor_class.__mro__:
         for named in vars(base).get("__orig_bases__", ()):
             if Declared in getattr(get_origin(named), "__bases__", ()):  # it is EventSourcedActor

@@ -82,7 +82,7 @@ class ActorsInspection:
         is_first = True
         for recorded in chain.from_iterable(row.events for row in rows):
             if type(recorded.event) not in profile.events:
-                problem = f"{type(recorded.event).__name__} is no event of {profile.name}"
+                problem = f"{type(recorded.event).__name__} is not an event of {profile.name}"
                 yield "stream", recorded.version, problem, recorded.position
                 return
             try:

@@ -32,7 +32,7 @@ class EventLoopActor(PooledActor):
     def _turn(self, envelope: Envelope | None) -> None:
         if envelope is None:
             super()._turn(None)
-        else:  # whoever asks has found it idle, but is no event loop
+        else:  # whoever asks has found it idle, but is not an event loop
             self._mailbox.admit(envelope)
             self._mailbox.again()
 

@@ -164,7 +164,7 @@ class PooledActor(pykka.Actor):
     """An actor that occupies a thread only while it handles a message.
 
     It behaves as a `pykka.ThreadingActor` does, if it is started with `start`. Started on a pool or by a system, it is
-    not in pykka's registry, and what is no `Exception` (`SystemExit`, for instance) stops this actor and no other.
+    not in pykka's registry, and what is not an `Exception` (`SystemExit`, for instance) stops this actor and no other.
 
     Either way it has no thread of its own, and may run on the thread of whoever asks it: what belongs
     to a thread, like a `sqlite3` connection, a `threading.local`, a re-entrant lock or an `asyncio` loop, does not
@@ -514,7 +514,7 @@ class Keeper:
         finally:
             _succession.predecessor = None
         if not isinstance(actor, PooledActor):
-            raise TypeError(f"{actor} cannot take the place of {failed}; it is no pooled actor")
+            raise TypeError(f"{actor} cannot take the place of {failed}; it is not a pooled actor")
         return actor
 
 

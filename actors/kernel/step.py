@@ -76,7 +76,7 @@ def events_of(actor: Declared[State, Command, Event], command: Command) -> tuple
     """Return what the actor decides on the command.
 
     Raises:
-        TypeError: it is no sequence of events, or one of them has no name.
+        TypeError: it is not a sequence of events, or one of them has no name.
         Exception: what `decide` raises.
     """
     decided = actor.decide(actor.state, command)

@@ -187,7 +187,7 @@ class AgentRuntime:
         the cancellation of the task.
 
         Raises:
-            InvalidStateError: `state` is no `AgentState`.
+            InvalidStateError: `state` is not an `AgentState`.
         """
         step = Step(_checked(state), state.step_count + 1, self._now(state))
         try:

@@ -118,7 +118,7 @@ class LiveAgent:
         """Raise `ToolUnavailableError` if an approval would be used up by a call that cannot run."""
         call = None if session.round is None else session.round.call(call_id)
         environment: object = self._environment
-        if call is None or call.stage != "waiting" or call.question is not None:  # a question is no approval
+        if call is None or call.stage != "waiting" or call.question is not None:  # a question is not an approval
             return
         if any(agent.name == call.name for agent in self.rules(session).agents):  # no function is behind it
             return

@@ -831,7 +831,7 @@ class Link {
 
   #tell() {
     const { failure, onFailure } = this;
-    queueMicrotask(() => onFailure(failure)); // what it throws is no failure of ours
+    queueMicrotask(() => onFailure(failure)); // what it throws is not a failure of ours
   }
 
   /** See that the server is there: pages hear nothing of its pings. */
@@ -905,10 +905,10 @@ function websocketAddress(given) {
   try {
     url = new URL(given, globalThis.location?.href);
   } catch {
-    throw wrong(given, "it is no URL");
+    throw wrong(given, "it is not a URL");
   }
   if (!/^(http|ws)s?:$/.test(url.protocol)) throw wrong(given, `its scheme is ${url.protocol}`);
-  if (url.username || url.password) throw wrong(url.host, "a user or a password is no part of it; give `token`");
+  if (url.username || url.password) throw wrong(url.host, "a user or a password is not part of it; give `token`");
   if (url.search || url.hash) throw wrong(url.host, "it ends with its path");
   const path = url.pathname.replace(/\/+$/, "").replace(/\/ws$/, "");
   return `${url.protocol.replace("http", "ws")}//${url.host}${path}/ws`;
@@ -916,7 +916,7 @@ function websocketAddress(given) {
 
 /** @param {unknown} given @param {string} why */
 function wrong(given, why) {
-  return new ReenactError("invalid_configuration", `${given} is no address of a server: ${why}`);
+  return new ReenactError("invalid_configuration", `${given} is not an address of a server: ${why}`);
 }
 
 /** @param {string} message */

@@ -340,7 +340,7 @@ def read_cause(cause: bytes) -> StoredCommand:
         name, fields = _decode(cause)
         if name in FORMS:
             return StoredCommand(name, _form(name).decode(fields))
-    except (ValueError, RecursionError) as error:  # also of text that is no UTF-8
+    except (ValueError, RecursionError) as error:  # also of text that is not UTF-8
         raise LogUnusableError(f"a command cannot be decoded ({error}); verify the log") from error
     raise LogTooNewError(f"the log holds a command of the unknown form {name!r}; upgrade to read it")
 

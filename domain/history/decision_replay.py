@@ -134,7 +134,7 @@ def of_session(command: AnyCommand) -> SessionCommand:
     """
     match command:
         case CreateContainer() | RegisterImage():
-            raise LogUnusableError(f"{type(command).__name__} is no command of a session")
+            raise LogUnusableError(f"{type(command).__name__} is not a command of a session")
         case Approve() if is_marked(command.digest):  # a digest that was taken out is no other one
             return msgspec.structs.replace(command, digest=None)
         case _:

@@ -89,7 +89,7 @@ def chosen(question: Question, value: object) -> Json:
 
 
 def _texts(value: object) -> Sequence[str]:
-    """Return the texts, or none at all if one of them is empty, or is no text."""
+    """Return the texts, or none at all if one of them is empty, or is not text."""
     try:
         texts = msgspec.convert(value, list[str])
     except msgspec.ValidationError:

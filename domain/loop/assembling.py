@@ -47,7 +47,7 @@ class Assembly:
         these are pieces, whose arguments are joined. Counts in `usage` replace those of the same name.
 
         Raises:
-            InvalidChunkError: it is no mapping, or holds under one of these names what cannot stand there.
+            InvalidChunkError: it is not a mapping, or holds under one of these names what cannot stand there.
         """
         if not is_mapping(chunk) and not hasattr(chunk, "model_dump"):
             raise InvalidChunkError(f"a model yields mappings with `content` or `tool_calls`, not {chunk!r}")

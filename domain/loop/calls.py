@@ -117,7 +117,7 @@ def _decoded(arguments: object, name: str) -> Frozen:
         try:
             value = json.loads(arguments, parse_constant=_refuse_constant) if arguments else {}
         except (ValueError, RecursionError) as broken:
-            raise InvalidToolCallError(f"{what} are no JSON: {broken}") from None
+            raise InvalidToolCallError(f"{what} are not JSON: {broken}") from None
     if not is_mapping(value):
         raise InvalidToolCallError(f"{what} are an object of JSON, not {value!r}")
     try:
@@ -131,7 +131,7 @@ def _as_json(arguments: object) -> str:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 Content: TypeAlias = str | tuple[JsonObject, ...]

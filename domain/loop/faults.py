@@ -36,7 +36,7 @@ class ExecutorNotFoundError(ReenactError, LookupError):
 
 
 class InvalidInstructionError(InvalidInputError):
-    """What a runner returned is no instruction."""
+    """What a runner returned is not an instruction."""
 
     code = "invalid_instruction"
 
@@ -48,7 +48,7 @@ class InvalidToolCallError(InvalidInputError):
 
 
 class InvalidChunkError(InvalidInputError):
-    """What a model yielded is no chunk of an answer."""
+    """What a model yielded is not a chunk of an answer."""
 
     code = "invalid_chunk"
 

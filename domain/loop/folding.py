@@ -324,7 +324,7 @@ def context_given(value: object) -> AgentContext:
     """Return the context that a mapping with a `phase` stands for, or raise `InvalidInputError`."""
     if isinstance(value, AgentContext):
         return value
-    return converted(frozen_object(value, what="a context"), AgentContext, "this is no context")
+    return converted(frozen_object(value, what="a context"), AgentContext, "this is not a context")
 
 
 def with_final_state(events: list[LoopEvent], state: AgentState) -> list[LoopEvent]:

@@ -29,7 +29,7 @@ class Price(msgspec.Struct, frozen=True):
     `cache_write` and `cache_read` default to what the Messages API charges: 1.25 and 0.1 of an input token.
 
     Raises:
-        ConfigurationError: one of them is no amount of 0 or more.
+        ConfigurationError: one of them is not an amount of 0 or more.
     """
 
     input: float
@@ -154,7 +154,7 @@ def tokens_in_context(usage: Mapping[str, object]) -> int:
 
 
 def sum_of(usage: Mapping[str, object], more: Mapping[str, object]) -> dict[str, int]:
-    """Return the sums of the token counts; what is no count is left out."""
+    """Return the sums of the token counts; what is not a count is left out."""
     total = {name: _count(usage, name) for name in usage if _count(usage, name)}
     for name in more:
         count = _count(more, name)

@@ -318,7 +318,7 @@ def from_json(text: str | bytes) -> AgentState | LoopEvent | FrozenList[LoopEven
     try:
         value: object = json.loads(text)
     except (ValueError, TypeError, RecursionError) as broken:
-        raise InvalidInputError(f"this is no JSON: {broken}") from None
+        raise InvalidInputError(f"this is not JSON: {broken}") from None
     if is_list(value):
         return FrozenList(event_from(each) for each in value)
     is_state = is_mapping(value) and {"session_id", "status"} <= value.keys()
@@ -356,7 +356,7 @@ def sealed(event: LoopEvent) -> LoopEvent:
     """Return the event with all JSON in it such that it cannot be changed.
 
     Raises:
-        InvalidInputError: something in it is no JSON.
+        InvalidInputError: something in it is not JSON.
     """
     if isinstance(event, Done) and is_mapping(event.final_state):
         event = msgspec.structs.replace(event, final_state=state_from(event.final_state))
@@ -372,7 +372,7 @@ def difference(expected: AgentState, actual: AgentState) -> Frozen | None:
     """Return by which changes the expected state becomes the actual one, or None if it is that already.
 
     Raises:
-        InvalidInputError: a field of the actual one holds what is no JSON.
+        InvalidInputError: a field of the actual one holds what is not JSON.
     """
     changed = {name: _built_in(actual, name) for name in _COMPARED if getattr(expected, name) != getattr(actual, name)}
     if expected.messages != actual.messages:
@@ -411,13 +411,13 @@ def _converted(value: object, kind: object, what: str) -> object:
     try:
         return msgspec.convert(value, kind, dec_hook=_custom)
     except msgspec.ValidationError as broken:
-        raise InvalidInputError(f"this is no {what} of a conversation: {broken}") from None
+        raise InvalidInputError(f"this is not the {what} of a conversation: {broken}") from None
 
 
 def _plain(value: object) -> object:
     if is_growing(value, object):
         return list(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def _custom(kind: object, value: object) -> object:
@@ -434,7 +434,7 @@ def _custom(kind: object, value: object) -> object:
 def _expected(value: object, kind: type[_Kind]) -> _Kind:
     if isinstance(value, kind):
         return value
-    raise InvalidInputError(f"this is no {kind.__name__}, but a {type(value).__name__}")
+    raise InvalidInputError(f"this is not of type {kind.__name__}, but {type(value).__name__}")
 
 
 def _built_in(state: AgentState, name: str) -> object:

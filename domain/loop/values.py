@@ -205,13 +205,13 @@ def frozen(value: object, *, what: str = "the value", finite: bool = False) -> J
     dataclasses and the like become what they are in JSON.
 
     Raises:
-        InvalidInputError: it is no JSON value, is not valid Unicode, holds an integer of more than `MOST_BITS`,
+        InvalidInputError: it is not a JSON value, is not valid Unicode, holds an integer of more than `MOST_BITS`,
             or is nested deeper than `DEEPEST`.
     """
     try:
         return _frozen(value, 0, _built_in, finite=finite)
     except (ValueError, TypeError, RecursionError) as broken:
-        raise InvalidInputError(f"{what} is no JSON value: {broken}") from None
+        raise InvalidInputError(f"{what} is not a JSON value: {broken}") from None
 
 
 def portrayed(value: object) -> Json:
@@ -267,7 +267,7 @@ def _frozen(value: object, depth: int, other: Callable[[object], object], *, fin
             return int(value)
         case float():
             if finite and not math.isfinite(value):
-                raise ValueError(f"it holds {value}, which is no number of JSON")
+                raise ValueError(f"it holds {value}, which is not a JSON number")
             return float(value) if math.isfinite(value) else None
         case _ if depth >= DEEPEST:
             raise ValueError(f"it is nested deeper than {DEEPEST}")
@@ -308,4 +308,4 @@ def _name(name: object) -> str:
         case None | bool() | int() | float():
             return compact(name)
         case _:
-            raise TypeError(f"{name!r} is no name of a member")
+            raise TypeError(f"{name!r} is not a name of a member")

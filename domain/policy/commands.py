@@ -66,8 +66,8 @@ class CommandPattern:
         well_formed = all(stages) and all(words) and not any("\\" in stage[0] for stage in stages)
         if len(pattern) > MAX_PATTERN or len(stages) > MAX_STAGES or not well_formed:
             raise ConfigurationError(
-                f"{pattern[:80]!r} is no command pattern: give a program and its words, like 'git push *', of at most "
-                f"{MAX_PATTERN:,} characters and with at most {MAX_STAGES - 1} '|'; the program has no backslash"
+                f"{pattern[:80]!r} is not a command pattern: give a program and its words, like 'git push *', of at "
+                f"most {MAX_PATTERN:,} characters and with at most {MAX_STAGES - 1} '|'; the program has no backslash"
             )
         self._stages = tuple(_Stage(stage) for stage in stages)
         self._names = tuple(stage.names for stage in self._stages if stage.names)
@@ -116,7 +116,7 @@ def _script_of(value: object) -> Script | Found:
     words = [one for one in value if isinstance(one, str)] if is_sequence(value) else []
     if is_sequence(value) and words and len(words) == len(value):
         return read_arguments(words) if sum(map(len, words)) <= MAX_TEXT else TOO_LONG
-    return unknown("it is no command: neither a text, nor a list of texts")
+    return unknown("it is not a command: neither a text, nor a list of texts")
 
 
 class _Stage:

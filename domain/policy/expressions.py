@@ -92,7 +92,7 @@ class Expression:
         try:
             re.compile(pattern)
         except (re.error, RecursionError, OverflowError, Warning) as error:
-            raise ConfigurationError(f"{pattern[:80]!r} is no regular expression: {error}") from None
+            raise ConfigurationError(f"{pattern[:80]!r} is not a regular expression: {error}") from None
         self._nodes: list[Node] = [Node(None, ())]
         self._piece = _Reader(pattern).read()
         self._start = self._build(self._piece, _END)

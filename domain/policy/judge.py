@@ -58,7 +58,7 @@ class Policies(msgspec.Struct, frozen=True, dict=True, omit_defaults=True):
         """The digest of all that the policies say, the same in every process.
 
         Raises:
-            InvalidInputError: they hold what is no JSON value; `policies_of` refuses that.
+            InvalidInputError: they hold what is not a JSON value; `policies_of` refuses that.
         """
         try:
             told: object = msgspec.to_builtins([self.tools, self.allow, self.deny])
@@ -127,7 +127,7 @@ class Judge:
     def verdict(self, name: str, arguments: object, asked: Collection[str], sight: Sight) -> Verdict:
         """Return what becomes of a call."""
         if not _is_object(arguments):
-            return Verdict("deny", f"its arguments are no object but {type(arguments).__name__}")
+            return Verdict("deny", f"its arguments are not an object but {type(arguments).__name__}")
         if denied := self._denied.reason(name, arguments, sight):
             return Verdict("deny", denied)
         try:

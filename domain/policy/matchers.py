@@ -81,7 +81,7 @@ class Command(msgspec.Struct, frozen=True, tag="command"):
 
 Matcher: TypeAlias = Exact | Prefix | Glob | Regex | Path | Command
 Wanted: TypeAlias = Matcher | str | int | float | bool | list[Json] | None
-"""A matcher, or a JSON value that is no object and must be equal."""
+"""A matcher, or a JSON value that is not an object and must be equal."""
 
 MATCHERS = (Exact, Prefix, Glob, Regex, Path, Command)
 
@@ -104,7 +104,7 @@ def ready(wanted: object, *, surely: bool = False) -> Test:
     If only what `surely` matches, in part at least, is of interest, much of what nobody can tell is found not to match.
 
     Raises:
-        ConfigurationError: it is no matcher and no JSON value, or its pattern cannot be read.
+        ConfigurationError: it is not a matcher and no JSON value, or its pattern cannot be read.
     """
     match wanted:
         case Exact(value):
@@ -127,7 +127,9 @@ def ready(wanted: object, *, surely: bool = False) -> Test:
             return _equal_to(wanted)
         case _:
             ways = ", ".join(f"{one.__name__.lower()}(…)" for one in MATCHERS)
-            raise ConfigurationError(f"{wanted!r:.80} is no matcher: give {ways}, or a JSON value other than an object")
+            raise ConfigurationError(
+                f"{wanted!r:.80} is not a matcher: give {ways}, or a JSON value other than an object"
+            )
 
 
 def equality(wanted: object, value: object) -> Match:
@@ -148,7 +150,7 @@ def check_json(value: object) -> None:
     try:
         json.dumps(value, allow_nan=False)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ConfigurationError(f"{value!r:.80} is no JSON value: {error}") from None
+        raise ConfigurationError(f"{value!r:.80} is not a JSON value: {error}") from None
 
 
 def _equal_to(wanted: object) -> Test:
@@ -169,7 +171,7 @@ def _given(test: Test) -> Test:
 def _text(test: Callable[[str], bool], takes: Callable[[str], bool] = lambda _: True) -> Test:
     def judge(value: object, _: Sight) -> Found:
         if not isinstance(value, str):
-            return unknown("it is no text")
+            return unknown("it is not text")
         if len(value) > MAX_TEXT:
             return TOO_LONG
         if not takes(value):

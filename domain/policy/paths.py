@@ -47,7 +47,7 @@ MAX_PATH = 4_096
 _ANYWHERE = "**"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _ADDRESS = re.compile(r"\s*[A-Za-z][A-Za-z0-9+.-]+:/")
-_NO_PATH = unknown("it is no path: neither a text, nor a list of texts")
+_NO_PATH = unknown("it is not a path: neither a text, nor a list of texts")
 
 
 class PathPattern:
@@ -61,7 +61,7 @@ class PathPattern:
 
     def __init__(self, pattern: str, cwd: str | None = None, *, surely: bool = False) -> None:
         if cwd is not None and (not is_absolute(cwd) or _CONTROL.search(cwd)):
-            raise ConfigurationError(f"cwd {cwd[:80]!r} is no absolute path")
+            raise ConfigurationError(f"cwd {cwd[:80]!r} is not an absolute path")
         self._cwd = cwd
         self._routes = tuple(_aim(one) for form in in_unicode(_checked(pattern)) for one in alternatives(form))
         self._surely = surely
@@ -81,7 +81,7 @@ class PathPattern:
         if len(path) > MAX_PATH:
             return unknown(f"it has more than {MAX_PATH:,} characters")
         if not path.strip() or _CONTROL.search(path) or _ADDRESS.match(path):
-            return unknown("it is no path: it is empty, an address, or has control characters in it")
+            return unknown("it is not a path: it is empty, an address, or has control characters in it")
         likely, unlikely = sight.places(path, self._cwd)
         aims = [aim for route in self._considered((*likely, *unlikely)) for aim in self._aims(route, sight)]
         if not aims:
@@ -190,7 +190,7 @@ def _split(pattern: str) -> tuple[str, tuple[str, ...]]:
 def _checked(pattern: str) -> str:
     if not pattern or len(pattern) > MAX_PATTERN or _CONTROL.search(pattern) or "\\" in pattern:
         raise ConfigurationError(
-            f"{pattern[:80]!r} is no path pattern: it has 1 to {MAX_PATTERN:,} characters, with slashes between its "
+            f"{pattern[:80]!r} is not a path pattern: it has 1 to {MAX_PATTERN:,} characters, with slashes between its "
             "names, without backslashes and control characters; [*] is a star"
         )
     return pattern

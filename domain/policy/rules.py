@@ -134,7 +134,7 @@ def tool_parts(pattern: object, place: str) -> tuple[Part, ...]:
     """Return what the name of a tool must be.
 
     Raises:
-        ConfigurationError: the pattern is no text, or cannot be read.
+        ConfigurationError: the pattern is not text, or cannot be read.
     """
     if not isinstance(pattern, str) or not pattern:
         raise ConfigurationError(f"{place}: tool is the name of a tool, with or without wildcards, not {pattern!r:.80}")
@@ -151,12 +151,12 @@ def digest(value: object) -> str:
     """Return the SHA-256 of a JSON value in hexadecimal; the order of keys is no matter, and `1`, `1.0`, `true` differ.
 
     Raises:
-        InvalidInputError: it is no JSON value, or is nested too deeply.
+        InvalidInputError: it is not a JSON value, or is nested too deeply.
     """
     try:
         told = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInputError(f"{type(value).__name__} has no digest, for it is no JSON value: {error}") from None
+        raise InvalidInputError(f"{type(value).__name__} has no digest, for it is not a JSON value: {error}") from None
     return hashlib.sha256(told.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -164,6 +164,6 @@ def call_digest(name: str, arguments: Mapping[str, object], revision: str = "") 
     """Return what is the same for the same call, under the same revision of the policies if one is given.
 
     Raises:
-        InvalidInputError: the arguments are no JSON object, or are nested too deeply.
+        InvalidInputError: the arguments are not a JSON object, or are nested too deeply.
     """
     return digest([name, dict(arguments), revision])

@@ -559,7 +559,7 @@ def outcome_of(outcome: Outcome, stop_reason: str) -> ChildOutcome:
 
 
 def _done(session: Session, outcome: ChildOutcome, stop_reason: str, failure: str = "") -> Session:
-    """Return the child with what came of its part, which ends once: turns that somebody else asks for are no part."""
+    """Return the child with what came of its part, which ends once: turns that somebody else asks for are not part."""
     if session.ended is not None and session.ended.outcome != "waiting":
         return session
     return msgspec.structs.replace(session, ended=Ended(outcome, stop_reason, len(session.conversation), failure))

@@ -175,7 +175,7 @@ class Answer:
         return (event,)
 
     def _called(self) -> tuple[StreamData, ...]:
-        """Return the call whose input came in pieces; none, if they are no JSON object."""
+        """Return the call whose input came in pieces; none, if they are not a JSON object."""
         call, self._call = self._call, None
         written, self._pieces = "".join(self._pieces), []
         try:

@@ -224,5 +224,5 @@ def _entries(stored: Iterable[_Stored], beside: bytes) -> Iterator[Entry]:
             raise msgspec.ValidationError(f"entries of type {type_!r} are not texts with their times")
         for time, text in zip(accumulate(times) if len(times) > 1 else repeat(times[0]), texts, strict=False):
             if not isinstance(text, str):
-                raise msgspec.ValidationError(f"an entry of type {type_!r} says {text!r}, which is no text")
+                raise msgspec.ValidationError(f"an entry of type {type_!r} says {text!r}, which is not text")
             yield Entry(type_, time, {"text": text})

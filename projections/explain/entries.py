@@ -311,7 +311,7 @@ def _says(text: str | None) -> Callable[[object], bool]:
     if not text:
         return lambda _event: True
     if not is_sayable(text):
-        return lambda _event: False  # nothing in a log is no Unicode
+        return lambda _event: False  # nothing in a log is not Unicode
     folded = text.casefold()
     # What a value holds is also in the event's JSON, which is quick to make: few events need be looked at closely.
     sought = msgspec.json.encode(folded).decode()[1:-1]

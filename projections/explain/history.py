@@ -104,7 +104,7 @@ def believe(session: Session, row: Row) -> Session:
     """Return the session as it is once the event of the row has happened.
 
     Raises:
-        LogUnusableError: it is no event of a session, or cannot have happened then.
+        LogUnusableError: it is not an event of a session, or cannot have happened then.
     """
     with reading(f"event {row.version} of {row.stream!r}"):
         return evolve(session, event_of(row))
@@ -114,7 +114,7 @@ def event_of(row: Row) -> SessionEvent:
     """Return the event of the row.
 
     Raises:
-        LogUnusableError: it is no event of a session.
+        LogUnusableError: it is not an event of a session.
     """
     if not is_of_session(row.event):
         message = f"event {row.version} of {row.stream!r} is a {type(row.event).__name__}, which no session has"

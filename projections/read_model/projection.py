@@ -155,7 +155,7 @@ class Readers:
                     self.follow()
             except UnicodeEncodeError:
                 break
-        return [], []  # nothing has an id that is no Unicode
+        return [], []  # nothing has an id that is not Unicode
 
     def turn_to(self, store: Store) -> None:
         """Answer from these tables from now on; a question that is being answered is answered from the others."""

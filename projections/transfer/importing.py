@@ -40,7 +40,7 @@ from reenact.projections.transfer.lines import (
 
 File: TypeAlias = BinaryIO | BufferedIOBase
 Item: TypeAlias = DataKey | Row | Timer
-_NO_EXPORT = "the file is no export; name one that `reenact export` has written"
+_NO_EXPORT = "the file is not an export; name one that `reenact export` has written"
 _ANOTHER = "the event there is another one"
 _CUT = "the file is cut off here; export again, or copy it again"
 
@@ -115,7 +115,7 @@ class ExportReader:
         try:
             line = decoded(text[:-1])
         except ValueError as error:
-            self._refuse(_NO_EXPORT if self._line == 1 else f"this is no line of an export ({error}); export again")
+            self._refuse(_NO_EXPORT if self._line == 1 else f"this is not a line of an export ({error}); export again")
         if isinstance(line, End) and line.digest != self._digest.hexdigest():
             self._refuse("what stands before this line was changed since the export; export again, or copy it again")
         self._digest.update(text)

@@ -87,7 +87,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         try:
             return _pack(_unmarked(self.value) if self.times else self.value)
         except (TypeError, OverflowError, RecursionError) as error:
-            raise ValueError(f"its content is no value of MessagePack: {error}") from None
+            raise ValueError(f"its content is not a value of MessagePack: {error}") from None
 
 
 class EventPart(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -195,7 +195,7 @@ def decoded(text: bytes) -> Line:
     """Return what a line says that has no end.
 
     Raises:
-        ValueError: it is no line of an export, or is spelled otherwise than by `encoded`: one line has one spelling.
+        ValueError: it is not a line of an export, or is spelled otherwise than by `encoded`: one line has one spelling.
     """
     try:
         line = _decode(text)

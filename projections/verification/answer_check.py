@@ -245,7 +245,7 @@ _encode = msgspec.msgpack.Encoder(enc_hook=repr).encode
 
 
 def same(one: object, other: object) -> bool:
-    """Return whether plain values are the same; what is no number is the same as itself."""
+    """Return whether plain values are the same; what is not a number is the same as itself."""
     return one == other or _encode(one) == _encode(other)
 
 

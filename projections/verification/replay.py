@@ -167,7 +167,7 @@ class _Plain(Follower):
             case Images(), RegisterImage():
                 return image.decide(self._state, command)
             case _:
-                raise LogUnusableError(f"{type(command).__name__} is no command of a stream {self._kind!r}")
+                raise LogUnusableError(f"{type(command).__name__} is not a command of a stream {self._kind!r}")
 
 
 class _OfSession(Follower):

@@ -60,7 +60,7 @@ def on(*events: type) -> Callable[[_F], _F]:
     `write` is a connection in a transaction that somebody else ends; `row` says where the event stands.
 
     Raises:
-        ProjectionMistakeError: something that is given is no class.
+        ProjectionMistakeError: something that is given is not a class.
     """
     given: Sequence[object] = list[object](events)
     wrong = [repr(one) for one in given if not isinstance(one, type)]
@@ -95,7 +95,7 @@ def check(projections: Sequence[object], storing: Storing | None) -> None:
         if isinstance(projection, type):
             raise ProjectionMistakeError(f"{projection.__name__} is a class; give an instance: {projection.__name__}()")
         if not isinstance(projection, Projection):
-            message = f"{projection!r} is no projection; its class must be one of Projection's subclasses"
+            message = f"{projection!r} is not a projection; its class must be one of Projection's subclasses"
             raise ProjectionMistakeError(message)
         for problem in _problems(projection, names, storing):
             raise ProjectionMistakeError(f"the projection {type(projection).__name__} {problem}")

@@ -291,7 +291,7 @@ def _connecting(url: str, patience: int) -> Callable[[], psycopg.Connection[Tupl
         conninfo_to_dict(url)
     except psycopg.ProgrammingError:
         # Raised without the driver's words, which may show a part of the password.
-        message = "this is no PostgreSQL URL: write postgresql://user:password@host:port/database?parameter=value"
+        message = "this is not a PostgreSQL URL: write postgresql://user:password@host:port/database?parameter=value"
         raise ConfigurationError(message) from None
     return partial(
         psycopg.connect,

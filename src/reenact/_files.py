@@ -39,7 +39,7 @@ class translated:  # noqa: N801 - reads as the function that it is used as
 def replacing(path: Path, hint: str = "; name another file") -> Generator[BinaryIO]:
     """Lend a file that takes the place of the one at `path` when all went well; only its owner can read it.
 
-    What is no regular file, such as a pipe or a device, is written to as it is.
+    What is not a regular file, such as a pipe or a device, is written to as it is.
 
     Raises:
         ConfigurationError: the path is that of a directory, or cannot be written.
@@ -47,7 +47,9 @@ def replacing(path: Path, hint: str = "; name another file") -> Generator[Binary
     """
     if path.is_dir():
         raise ConfigurationError(f"{path} is a directory; name a file in it")
-    if path.exists() and not path.is_file():  # not as it is resolved: the name of a pipe behind /dev/stdout is no path
+    if (
+        path.exists() and not path.is_file()
+    ):  # not as it is resolved: the name of a pipe behind /dev/stdout is not a path
         with translated(str(path), hint), path.open("wb") as file:
             yield file
         return

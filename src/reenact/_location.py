@@ -203,7 +203,7 @@ class LogDatabase(LogLocation):
         return False
 
     def owner(self) -> Path | None:
-        """Return None: it is no file."""
+        """Return None: it is not a file."""
         return None
 
 

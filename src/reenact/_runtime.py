@@ -130,7 +130,7 @@ class Runtime(LocalRuntime):
             LogLockedError: another runtime, here or in another process, is writing the log.
             LogTooNewError: a newer version of Reenact has written it.
             LogUnreachableError, LogAccessError: the database server cannot be reached, or lets nobody in.
-            LogUnusableError: it is no log, is that of other actors, is damaged, or cannot be opened here.
+            LogUnusableError: it is not a log, is that of other actors, is damaged, or cannot be opened here.
             StorageFullError: there is no space to begin the log.
             ConfigurationError: the settings contradict each other, or the URL is of a kind that is not supported.
             MissingExtraError: the extra `postgresql` is not installed.
@@ -239,7 +239,7 @@ class Runtime(LocalRuntime):
 
         Raises:
             AuthenticationError: the server does not know the token.
-            ProtocolError: what answers there speaks another version of the protocol, or is no server of this kind.
+            ProtocolError: what answers there speaks another version of the protocol, or is not a server of this kind.
             ServerUnreachableError: nothing has answered in time, or with a redirect, which is not followed.
             ConfigurationError: no server can be at that address.
             MissingExtraError: the extra `client`, or for Ray the extra `ray`, is not installed.

@@ -87,7 +87,7 @@ def export_log(
         RedactionError: the policy names what there is not, or would take out what has to stay.
         SessionNotFoundError: a session is not in the log.
         LogTooNewError: a newer version of Reenact has written the log.
-        LogUnusableError: it is no log, or is not as it was written.
+        LogUnusableError: it is not a log, or is not as it was written.
         StorageFullError: there is no space for the file.
         StorageError: the log cannot be read.
     """
@@ -145,7 +145,7 @@ def import_log(
         HistoryDiffersError: the log has other events in the same places.
         LogLockedError: somebody is writing the log.
         LogTooNewError: a newer version of Reenact has written it.
-        LogUnusableError: it is no log, is that of others, or is not as it was written.
+        LogUnusableError: it is not a log, is that of others, or is not as it was written.
         StorageFullError: there is no space; free some and import again, to go on.
         ConfigurationError: the log or the file cannot be what is named.
     """

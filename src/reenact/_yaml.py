@@ -16,7 +16,7 @@ MOST_DIGITS = 1_000
 _DEEPEST = 100
 
 Path: TypeAlias = tuple[str | int, ...]
-"""The keys and indices that lead to a value; a key that is no text stands there as text."""
+"""The keys and indices that lead to a value; a key that is not text stands there as text."""
 Place: TypeAlias = tuple[int, int]
 """Line and column, counted from 1."""
 
@@ -36,7 +36,7 @@ _NO_NUMBER = re.compile(r"\.(?:nan|NaN|NAN)")
 
 
 class InvalidYAMLError(InvalidInputError):
-    """The text is no YAML, or more than data; `line` and `column` say where, counted from 1, if that is known.
+    """The text is not YAML, or more than data; `line` and `column` say where, counted from 1, if that is known.
 
     What of the text is in the message, is written there with escapes for what is not seen.
     """
@@ -58,7 +58,7 @@ def read_yaml(text: str) -> object:
     text could mean an endless one.
 
     Raises:
-        InvalidYAMLError: it is no YAML, or has two documents, a key twice, an anchor or a tag, or is too large.
+        InvalidYAMLError: it is not YAML, or has two documents, a key twice, an anchor or a tag, or is too large.
     """
     return read_yaml_with_places(text)[0]
 
@@ -203,7 +203,7 @@ def _unicode(text: str) -> str:
     try:
         return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le")
     except UnicodeDecodeError:
-        raise ValueError("half of a surrogate pair is no character") from None
+        raise ValueError("half of a surrogate pair is not a character") from None
 
 
 def _said(error: Exception, text: str) -> InvalidYAMLError:
@@ -218,7 +218,7 @@ def _said(error: Exception, text: str) -> InvalidYAMLError:
             said = "a line `---` is to follow the lines that begin with `%`"
         return InvalidYAMLError(said.replace("'\\x00'", "the end"), *_place(mark))
     if isinstance(error, ValueError) and (beyond := _BEYOND_UNICODE.search(text)):
-        return InvalidYAMLError(f"the escape {beyond[0]} is no character", *_line_and_column(text, beyond.start()))
+        return InvalidYAMLError(f"the escape {beyond[0]} is not a character", *_line_and_column(text, beyond.start()))
     position: int | None = getattr(error, "position", None)
     if position is None:
         problem = " ".join(str(error).split()) or f"the parser has failed with {type(error).__name__}"

@@ -87,7 +87,7 @@ class Audit:
         Raises:
             ConfigurationError: it names no log, or what it needs is not installed.
             LogTooNewError: a newer version of Reenact has written it.
-            LogUnusableError: it is missing, or is no log, or is damaged.
+            LogUnusableError: it is missing, or is not a log, or is damaged.
             StorageError: it cannot be read now.
         """
         location = location_of(path, keys)

@@ -159,7 +159,7 @@ def test_what_does_not_begin_with_a_welcome_is_no_server_of_ours(
 
     line.say_raw(greeting)
 
-    with pytest.raises(ProtocolError, match="no Reenact server"):
+    with pytest.raises(ProtocolError, match="not a Reenact server"):
         connecting.result()
 
 
@@ -167,7 +167,7 @@ def test_what_does_not_begin_with_a_welcome_is_no_server_of_ours(
 def test_a_web_server_is_no_server_of_ours(scripted: Scripted, status: int) -> None:
     scripted.statuses = [status]
 
-    with pytest.raises(ProtocolError, match=f"no Reenact server: HTTP {status}"):
+    with pytest.raises(ProtocolError, match=f"not a Reenact server: HTTP {status}"):
         Runtime.connect(scripted.url)
 
 
@@ -182,7 +182,7 @@ def test_a_web_server_is_no_server_of_ours(scripted: Scripted, status: int) -> N
 def test_what_does_not_speak_as_a_websocket_does_is_no_server_of_ours(
     mute: Callable[[bytes | None], Mute], answer: bytes
 ) -> None:
-    with pytest.raises(ProtocolError, match="no Reenact server"):
+    with pytest.raises(ProtocolError, match="not a Reenact server"):
         Runtime.connect(mute(answer).url)
 
 
@@ -194,7 +194,7 @@ def test_who_sends_clients_on_is_no_server_of_ours(
     location = "" if target is None else f"Location: {target}\r\n"
     relay = mute(f"HTTP/1.1 {status} Elsewhere\r\n{location}Content-Length: 0\r\n\r\n".encode())
 
-    with pytest.raises(ServerUnreachableError, match=f"no Reenact server: HTTP {status} redirects clients"):
+    with pytest.raises(ServerUnreachableError, match=f"not a Reenact server: HTTP {status} redirects clients"):
         Runtime.connect(relay.url)
 
     assert relay.count == 1
@@ -277,7 +277,7 @@ def test_a_welcome_with_limits_that_cannot_be_is_none(
 
     scripted.ungreeted().greet(**limits)
 
-    with pytest.raises(ProtocolError, match="no Reenact server"):
+    with pytest.raises(ProtocolError, match="not a Reenact server"):
         connecting.result()
 
 

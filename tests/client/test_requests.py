@@ -244,7 +244,7 @@ def test_an_answer_to_another_question_is_a_mistake_of_the_server(talk: Talk, be
 
     line.answer(line.hear("request"), result=answer)
 
-    with pytest.raises(ProtocolError, match="no answer to it"):
+    with pytest.raises(ProtocolError, match="not an answer to it"):
         call.result()
 
 

@@ -113,7 +113,7 @@ def test_when_none_answers_all_are_named(nobody: str, scripted: Scripted, waits:
 def test_what_is_no_server_of_ours_is_said_at_once_when_no_other_answers(nobody: str, scripted: Scripted) -> None:
     scripted.statuses = [404]
 
-    with pytest.raises(ProtocolError, match="no Reenact server: HTTP 404"):
+    with pytest.raises(ProtocolError, match="not a Reenact server: HTTP 404"):
         Runtime.connect([scripted.url, nobody])
 
 

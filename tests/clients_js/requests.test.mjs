@@ -160,7 +160,7 @@ test("what is told of the failure may fail itself", async () => {
   assert.throws(told[0], { message: "mine: null" });
 });
 
-test("data that is no JSON is not sent", async () => {
+test("data that is not JSON is not sent", async () => {
   const server = await Scripted.connected();
   await assert.rejects(server.client.containers.create({ name: 7n }), TypeError);
   assert.deepEqual(server.sent, []);

@@ -1,4 +1,4 @@
-"""Hosts on a real Ray cluster, all of it on this machine. Ray is no part of a development install: it is too large."""
+"""Hosts on a real Ray cluster, all of it on this machine. Ray is not part of a development install: it is too large."""
 
 from __future__ import annotations
 

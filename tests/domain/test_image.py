@@ -22,7 +22,7 @@ NAN = float("nan")
     [
         ({"tools": 7}, "tools of image 'i' are a tuple"),
         ({"tools": "bash"}, "tools of image 'i' are a tuple"),
-        ({"tools": (7,)}, "7 is no tool"),
+        ({"tools": (7,)}, "7 is not a tool"),
         ({"tools": ({"name": "x"},)}, "JSON with a `type`"),
         ({"tools": ({"type": "x", "n": NAN},)}, "JSON with a `type`"),
         ({"tools": (SEARCH, ToolSpec(name="web_search"))}, "more than one tool named 'web_search'"),

@@ -145,7 +145,7 @@ def _given(event: StreamData) -> list[tuple[str, object]]:
 async def until(condition: Callable[[], object]) -> None:
     """Let the loop go on until the condition holds."""
     async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - what is waited for is no event of the test's
+        while not condition():  # noqa: ASYNC110 - what is waited for is not an event of the test's
             await asyncio.sleep(0)
 
 

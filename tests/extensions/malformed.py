@@ -76,11 +76,13 @@ FORBIDDEN = [
     front_matter("an escape that there is not", 'description: "a\\qb"', 2, "unknown escape character 'q'"),
     front_matter("an escape of no number", 'description: "\\xZZ"', 2, "expected escape sequence"),
     front_matter("an escape of half a character", 'description: "\\uD800"', 2, "surrogate"),
-    front_matter("an escape of no character", 'name: x\ndescription: "\\U00110000"', 3, "\\U00110000 is no character"),
+    front_matter(
+        "an escape of no character", 'name: x\ndescription: "\\U00110000"', 3, "\\U00110000 is not a character"
+    ),
     front_matter("a list", "- a\n- b", 2, "key: value"),
     front_matter("a list and a key", "- a\ndescription: d", 3, "block end"),
     front_matter("text", "just text", 2, "key: value"),
-    front_matter("keys that are no text", "1: a", 2, "key: value"),
+    front_matter("keys that are not text", "1: a", 2, "key: value"),
     front_matter("a key that is a list", "description: d\n? [a, b]\n: c", 3, "a key is to be"),
     front_matter("a key that is nothing", "description: d\n~: a", 2, "key: value"),
     front_matter("too much of it", f"description: {'a' * 8_000}", 1, "read at most"),
@@ -98,11 +100,11 @@ FORBIDDEN = [
     front_matter("a truth", "description: true", 2, "text, not true or false"),
     front_matter("blank", "description: '  '", 2, "is blank"),
     front_matter("too long", f"description: {'a' * 1_025}", 2, "1,024 are told at most"),
-    front_matter("a name with blanks", "description: d\nname: my thing", 3, "is no name"),
-    front_matter("a name of another folder", "description: d\nname: ../../etc/passwd", 3, "is no name"),
+    front_matter("a name with blanks", "description: d\nname: my thing", 3, "is not a name"),
+    front_matter("a name of another folder", "description: d\nname: ../../etc/passwd", 3, "is not a name"),
     front_matter("a name that is a number", "description: d\nname: 7", 3, "text, not a number"),
     front_matter("a name that is a list", "description: d\nname: [a]", 3, "text, not a list"),
-    front_matter("a name that is too long", f"description: d\nname: {'a' * 65}", 3, "is no name"),
+    front_matter("a name that is too long", f"description: d\nname: {'a' * 65}", 3, "is not a name"),
 ]
 """What is wrong with front matter, of skills, commands and agents alike."""
 
@@ -263,4 +265,4 @@ FILES: list[tuple[Callable[[Path], None], str]] = [
     (a_link_out_of_the_project, "it is a link that leads out of the project, and is not followed"),
     (a_link_to_a_device, "it is a link that leads out of the project, and is not followed"),
 ]
-"""What is no file that is read, and what is said of it."""
+"""What is not a file that is read, and what is said of it."""

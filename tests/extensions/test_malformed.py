@@ -1,4 +1,4 @@
-"""Files that are no extensions: each is told of with its line and skipped, and the rest is loaded."""
+"""Files that are not extensions: each is told of with its line and skipped, and the rest is loaded."""
 
 from __future__ import annotations
 
@@ -235,7 +235,7 @@ def test_a_name_that_is_no_utf_8_is_told_of(user: Written, project: Written) -> 
 
     problem = only_problem(user, project)
 
-    assert "is no name" in problem.message
+    assert "is not a name" in problem.message
     assert problem.path.endswith("b\ufffd.md")
 
 

@@ -123,7 +123,7 @@ def i_have_asked(story: Story, tape: Tape, question: str) -> None:
     i_ask(story, tape, f'"{question}"')
 
 
-@given("a file that is no recording")
+@given("a file that is not a recording")
 def a_file(tape: Tape) -> None:
     tape.path.write_text('{"format": "a shopping list", "version": 1}')
 

@@ -52,7 +52,7 @@ def test_the_last_row_of_each_epoch_that_does_not_end_in_time_is_named(written: 
 
 @pytest.fixture
 def log(server: Server) -> Log:
-    """A log that two nodes have written in turn: two streams of one shard, and rows of whoever is no node."""
+    """A log that two nodes have written in turn: two streams of one shard, and rows of whoever is not a node."""
     log = Log(server.new_log())
     with log.open() as journal:
         commit(journal, step("s1", 0, Added(1)))

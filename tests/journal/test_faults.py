@@ -1,4 +1,4 @@
-"""Files that are no logs, full disks, and processes that die: a typed error, and nothing acknowledged is lost."""
+"""Files that are not logs, full disks, and processes that die: a typed error, and nothing acknowledged is lost."""
 
 from __future__ import annotations
 

@@ -565,7 +565,7 @@ def test_the_writer_is_as_durable_as_it_was_asked_to_be(log: Log, synchronous: S
     assert seen == [(setting,)]
 
 
-# What is no log
+# What is not a log
 
 
 def test_the_schema_of_something_else_is_left_alone(server: Server, log: Log) -> None:

@@ -223,7 +223,7 @@ def test_a_setting_that_cannot_work_is_named(env: Environment, key: str, value: 
 def test_a_factory_makes_what_it_is_asked_for(env: Environment) -> None:
     factory = JournalFactory(env | {"APPLICATION_RECORDER_TOPIC": f"{__name__}:OurMapper", "SQLITE_SYNCHRONOUS": "OFF"})
     try:
-        with pytest.raises(OSError, match="no subclass of JournalApplicationRecorder"):
+        with pytest.raises(OSError, match="not a subclass of JournalApplicationRecorder"):
             factory.application_recorder()
         with pytest.raises(ValueError, match="no 'dreams'"):
             factory.aggregate_recorder("dreams")

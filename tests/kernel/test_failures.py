@@ -234,7 +234,7 @@ def test_hooks_that_only_hear_harm_nobody_whatever_they_raise(
     assert later.get(timeout=60) == 2
 
 
-# A hook quits: what is no Exception ends this incarnation, and no worker.
+# A hook quits: what is not an Exception ends this incarnation, and no worker.
 
 
 @pytest.mark.parametrize("hook", ["prepare", "decide", "announce"])

@@ -294,5 +294,5 @@ def test_a_forked_child_is_told_that_the_system_is_its_parents(tmp_path: Path) -
 
 
 def test_an_actor_without_a_log_has_no_identity(system: ActorSystem) -> None:
-    with pytest.raises(TypeError, match=r"PooledActor is no EventSourcedActor; ActorSystem\.start\(\) starts"):
+    with pytest.raises(TypeError, match=r"PooledActor is not an EventSourcedActor; ActorSystem\.start\(\) starts"):
         system.actor(PooledActor, "a")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

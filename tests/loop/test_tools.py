@@ -122,7 +122,7 @@ def test_one_failing_tool_of_a_batch_takes_nothing_from_its_siblings() -> None:
         ("e", False, True),
     ]
     assert [event.result for event in play.events[:3]] == ["ok", "it broke", "Tool not found: nowhere"]
-    assert play.events[3].result.startswith("what odd returned is no JSON value: ")
+    assert play.events[3].result.startswith("what odd returned is not a JSON value: ")
     assert play.answers[1] == '"it broke"'
     assert (play.state.status, play.result.next_context and play.result.next_context.phase) == (
         "running",
@@ -290,4 +290,4 @@ def test_a_result_that_json_does_not_have_is_a_failure_of_the_tool(result: objec
 
     (event,) = play.events
     assert event.type == "error"
-    assert "no number of JSON" in event.error.message
+    assert "not a JSON number" in event.error.message

@@ -47,7 +47,7 @@ class Splitter:
         return pieces
 
     def rest(self) -> list[Piece]:
-        """Return what is no complete piece, and will not become one."""
+        """Return what is not a complete piece, and will not become one."""
         kept, self._kept = self._kept, b""
         return [Piece(kept)] if kept else []
 

@@ -127,7 +127,7 @@ def test_an_unknown_scenario_is_refused_with_those_that_are_known() -> None:
     assert (refusal.value.name, "default" in refusal.value.known) == ("nonsense", True)
 
 
-# Files that are no logs, or no longer.
+# Files that are not logs, or no longer.
 
 
 @pytest.fixture

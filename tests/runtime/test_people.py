@@ -434,7 +434,7 @@ def test_what_does_not_wait_starts_no_agent(opened: Open, desk: Desk) -> None:
     [
         ([], "are a JSON object, not list"),
         ("to", "are a JSON object, not str"),
-        ({"to": object()}, r"arguments\.to is a object, which is no JSON value"),
+        ({"to": object()}, r"arguments\.to is a object, which is not a JSON value"),
         ({"to": [1, {2, 3}]}, r"arguments\.to\[1\] is a set"),
         ({"to": {1: 2}}, r"arguments\.to has the key 1"),
         ({"to": float("nan")}, r"arguments\.to is nan"),
@@ -467,7 +467,7 @@ def test_nonsense_is_refused_in_so_many_words(opened: Open, desk: Desk) -> None:
     refusals: list[tuple[Callable[[], object], type[Exception], str]] = [
         (lambda: agents.respond("t1", {1, 2}), InvalidInputError, "the answer is a set"),
         (lambda: agents.respond("t1", 7), InvalidAnswerError, "is answered with text, not 7"),
-        (lambda: agents.respond(7, "Red"), InvalidInputError, "named by its id, or is a PendingCall; it is no int"),
+        (lambda: agents.respond(7, "Red"), InvalidInputError, "give the id of a call, or a PendingCall, not int"),
         (lambda: agents.respond(call, "Red", session_id="other"), InvalidInputError, "told of session 's'"),
         (lambda: agents.respond("t1", "Red", session_id="other"), CallNotPendingError, "'t1'"),
         (lambda: agents.respond("t1", "Red", session_id="gone"), SessionNotFoundError, "'gone'"),

@@ -34,7 +34,7 @@ class Talk:
         self.connection.send(json.dumps({"type": type_, **fields}))
 
     def hear(self, type_: str | None = None) -> Json:
-        """Return the next frame that is no events, which has to be of that type."""
+        """Return the next frame that is not events, which has to be of that type."""
         frame = self._next()
         while frame["type"] == "events":
             self._gather(frame)

@@ -222,7 +222,7 @@ def test_what_cannot_be_told_or_kept_hides_no_failure(user: pytest.Pytester, mon
 @pytest.mark.parametrize(
     ("setting", "complaint"),
     [
-        ("terminal_command = a 'b", 'terminal_command: "a \'b" is no command line'),
+        ("terminal_command = a 'b", 'terminal_command: "a \'b" is not a command line'),
         ("terminal_command =", "terminal_command: '' names no program"),
         ("terminal_timeout = soon", "terminal_timeout ('soon')"),
         ("terminal_timeout = -1", "terminal_timeout ('-1')"),

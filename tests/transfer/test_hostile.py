@@ -279,7 +279,7 @@ def test_what_is_no_export_at_all_is_refused_at_once(tmp_path: Path, content: by
     why = refused(path)
 
     assert why.line == 1
-    assert "is no export" in str(why)
+    assert "is not an export" in str(why)
 
 
 @pytest.mark.parametrize(

@@ -139,7 +139,7 @@ def test_what_is_no_checkpoint_is_refused(log: Path, tmp_path: Path) -> None:
 
     with pytest.raises(CheckpointError, match="cannot be read"):
         verify_log(log, checkpoint=tmp_path / "missing")
-    with pytest.raises(CheckpointError, match="no checkpoint"):
+    with pytest.raises(CheckpointError, match="not a checkpoint"):
         verify_log(log, checkpoint=log)
     with pytest.raises(CheckpointError, match="upgrade"):
         verify_log(log, checkpoint=newer)

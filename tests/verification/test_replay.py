@@ -235,7 +235,7 @@ RUN = Run(session_id="s", agent_id="a", at=1)
     ("stream", "steps", "problem"),
     [
         ("container/c", [(ADDED, ADD), (ADDED, ADD)], "AlreadyExistsError"),
-        ("container/c", [(ADDED, REGISTER)], "RegisterImage is no command of a stream 'container'"),
+        ("container/c", [(ADDED, REGISTER)], "RegisterImage is not a command of a stream 'container'"),
         ("image/i", [(ImageRegistered("i", 2, Definition("i")), REGISTER)], "another revision of image-registered"),
         (
             "image/i",
@@ -252,8 +252,8 @@ RUN = Run(session_id="s", agent_id="a", at=1)
             [(CREATED, CREATE), (ADDED, ADD)],
             "event 2 of 'session/s' is a ContainerCreated, which no session has",
         ),
-        ("elsewhere", [(CREATED, CREATE)], "CreateSession is no command of a stream 'elsewhere'"),
-        ("elsewhere", [(ADDED, ADD)], "CreateContainer is no command of a stream 'elsewhere'"),
+        ("elsewhere", [(CREATED, CREATE)], "CreateSession is not a command of a stream 'elsewhere'"),
+        ("elsewhere", [(ADDED, ADD)], "CreateContainer is not a command of a stream 'elsewhere'"),
     ],
 )
 def test_what_no_code_of_ours_has_decided_is_a_finding(

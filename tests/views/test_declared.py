@@ -83,7 +83,7 @@ def test_a_class_in_place_of_an_instance_is_refused(tmp_path: Path) -> None:
 
 
 def test_something_else_in_place_of_a_projection_is_refused(tmp_path: Path) -> None:
-    assert "'fine' is no projection" in refusal("fine", place=tmp_path / "views")
+    assert "'fine' is not a projection" in refusal("fine", place=tmp_path / "views")
 
 
 def test_two_of_the_same_name_are_refused(tmp_path: Path) -> None:

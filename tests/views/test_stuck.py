@@ -76,7 +76,7 @@ class UnspeakableError(Exception):
 
 @pytest.fixture
 def quiet(caplog: pytest.LogCaptureFixture) -> None:
-    """What is no Unicode cannot be sent from one process of tests to another."""
+    """What is not Unicode cannot be sent from one process of tests to another."""
     caplog.set_level("CRITICAL", "reenact.projections")
 
 

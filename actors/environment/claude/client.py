@@ -46,7 +46,7 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
             variable says; the certificates that a variable names cannot be read.
     """
 
-    _kind = "Messages API"
+    _kind = "a Messages API"
 
     def __init__(self, config: LLMConfig) -> None:
         check_installed("anthropic", "Claude", "claude")

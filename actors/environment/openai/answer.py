@@ -24,7 +24,7 @@ from reenact.domain.plain import Json, JsonDict
 from reenact.domain.stream.events import InputJsonDelta
 
 UNREADABLE = "invalid_json"
-"""Under this name a tool is given arguments that are no JSON object: it refuses them, and the model reads why."""
+"""Under this name a tool is given arguments that are not a JSON object: it refuses them, and the model reads why."""
 _TYPES = {"server_error": "api_error", "insufficient_quota": "billing_error", "rate_limit_exceeded": "rate_limit_error"}
 """What OpenAI calls a failure in a field of the answer, and the Messages API by its status."""
 _NO_COUNT = 1 << 53
@@ -151,7 +151,7 @@ def json_object(data: bytes) -> JsonDict:
     except (ValueError, RecursionError) as broken:
         raise MalformedEventError(f"an event of the stream cannot be read: {broken}") from None
     if not is_json_object(value):
-        raise MalformedEventError(f"an event of the stream is no object: {value!r:.200}")
+        raise MalformedEventError(f"an event of the stream is not an object: {value!r:.200}")
     return value
 
 
@@ -170,7 +170,7 @@ def objects_in(value: JsonDict, name: str) -> list[JsonDict]:
 def usage_of(told: JsonDict) -> Usage:
     """Return what was used under the names of the Messages API, where tokens from the cache are counted apart.
 
-    Both APIs count them among those of the input, and differ in the names. What is no count is left out.
+    Both APIs count them among those of the input, and differ in the names. What is not a count is left out.
     """
     asked = _count(told, "prompt_tokens", "input_tokens")
     answered = _count(told, "completion_tokens", "output_tokens")

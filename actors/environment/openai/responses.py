@@ -155,7 +155,7 @@ class ResponsesReader:
         if error or response.get("status") in {"failed", "cancelled"}:
             raise fault_of(error or "the server gave up its answer")
         if not response:
-            raise Fault("api_error", f"the server answered with {event!r:.200}, which is no response", again=True)
+            raise Fault("api_error", f"the server answered with {event!r:.200}, which is not a response", again=True)
         self._telling.begin(response.get("model"))
         for place, item in enumerate(objects_in(response, "output")):
             places = {place, str(item.get("id")), None}

@@ -56,12 +56,12 @@ def read(path: str) -> tuple[Entry, ...]:
     """Return the entries of the recording, in the order in which they stand.
 
     Raises:
-        RecordingError: it cannot be read, is no recording, is one of another version, or is damaged.
+        RecordingError: it cannot be read, is not a recording, is one of another version, or is damaged.
     """
     try:
         found = os.stat(path)  # noqa: PTH116 - of a path that may be no file at all
         if not stat.S_ISREG(found.st_mode):
-            raise RecordingError(f"{path} is no file, so it is no recording")
+            raise RecordingError(f"{path} is not a file, so it is not a recording")
         if found.st_size > LARGEST:
             raise RecordingError(f"{path} has {found.st_size} bytes; a recording has at most {LARGEST}")
         data = Path(path).read_bytes()
@@ -74,7 +74,7 @@ def entries_in(path: str, data: bytes) -> tuple[Entry, ...]:
     """Return the entries of a recording of these bytes, in the order in which they stand.
 
     Raises:
-        RecordingError: it is no recording, is one of another version, or is damaged.
+        RecordingError: it is not a recording, is one of another version, or is damaged.
     """
     try:
         head = msgspec.json.decode(data, type=_Head)
@@ -93,7 +93,7 @@ def entries_in(path: str, data: bytes) -> tuple[Entry, ...]:
 
 def _check(path: str, head: _Head) -> None:
     if head.format != FORMAT:
-        raise RecordingError(f"{path} is no recording; its format is {head.format[:80]!r}, not {FORMAT!r}")
+        raise RecordingError(f"{path} is not a recording; its format is {head.format[:80]!r}, not {FORMAT!r}")
     if head.version != VERSION:
         raise RecordingError(f"the recording {path} is of version {head.version}; this Reenact reads version {VERSION}")
 
@@ -104,7 +104,7 @@ def _torn(path: str, data: bytes) -> tuple[Entry, ...]:
     try:
         _check(path, msgspec.json.decode(first + b"]}", type=_Head))
     except _UNREADABLE:
-        raise RecordingError(f"{path} is no recording: it does not begin as one") from None
+        raise RecordingError(f"{path} is not a recording: it does not begin as one") from None
     entries: list[Entry] = []
     for number, line in enumerate(lines):
         try:

@@ -63,7 +63,7 @@ class RecordingFactory:
     No API key and no header is written. The other environments do all they do without it.
 
     Raises:
-        RecordingError: there can be no file of this path; or it is to be continued, and is no recording.
+        RecordingError: there can be no file of this path; or it is to be continued, and is not a recording.
         ConfigurationError: this is nothing that could be recorded.
     """
 

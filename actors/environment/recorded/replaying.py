@@ -267,8 +267,8 @@ class ReplayFactory:
     their recorded results, unless `run_tools`.
 
     Raises:
-        RecordingError: the file cannot be read, is no recording, is of another version, or is damaged.
-        ConfigurationError: `delays` is no factor.
+        RecordingError: the file cannot be read, is not a recording, is of another version, or is damaged.
+        ConfigurationError: `delays` is not a factor.
     """
 
     def __init__(

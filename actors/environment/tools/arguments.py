@@ -185,7 +185,7 @@ def _model_schema(kind: object) -> JsonDict:
     """Return the JSON Schema of a pydantic model; what it defines stands in its `$defs`.
 
     Raises:
-        NotImplementedError: the type is no model.
+        NotImplementedError: the type is not a model.
     """
     if not _is_model(kind):
         raise NotImplementedError

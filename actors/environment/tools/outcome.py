@@ -113,7 +113,7 @@ def _as_json(result: object) -> Json:
 def _dumped(result: object) -> str:
     try:
         return _strictly(result)
-    except TypeError:  # keys that are no text, such as dates; msgspec knows more of them
+    except TypeError:  # keys that are not text, such as dates; msgspec knows more of them
         return _strictly(msgspec.to_builtins(result, builtin_types=_BYTES, str_keys=True, enc_hook=_inside))
 
 

@@ -95,7 +95,7 @@ def as_tool(one: object) -> AnyTool:
         one.check_bound()
         return one
     if not callable(one):
-        raise ConfigurationError(f"{one!r} is no tool; give a function, or what `@tool` made of one")
+        raise ConfigurationError(f"{one!r} is not a tool; give a function, or what `@tool` made of one")
     made: AnyTool = tool(one)
     return made
 

@@ -49,7 +49,7 @@ class Toolbox:
         """Take the tools.
 
         Raises:
-            ConfigurationError: one is no tool, or two have the same name.
+            ConfigurationError: one is not a tool, or two have the same name.
         """
         self._max_output = max_output
         self._local: dict[str, Runnable] = {}
@@ -219,7 +219,7 @@ class ToolRegistry:
         """Take the tools that all images may name.
 
         Raises:
-            ConfigurationError: one is no tool, or two have the same name.
+            ConfigurationError: one is not a tool, or two have the same name.
         """
         self._lock = threading.Lock()
         self._of_all: dict[str, AnyTool] = {}

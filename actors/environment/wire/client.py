@@ -59,7 +59,7 @@ class ApiClient(ABC, Generic[Sdk]):
             read.
     """
 
-    _kind = "API"
+    _kind = "an API"
 
     def __init__(self, *, url: str, key: str, timeout: float) -> None:
         check_way(url, os.environ)
@@ -91,7 +91,7 @@ class ApiClient(ABC, Generic[Sdk]):
                 if kind.startswith("application/json"):
                     reader.whole(await response.aread())
                 elif kind.startswith("text/html"):
-                    told = f"what answers at {shown(self._url)} is no {self._kind}: it sends a page for a browser"
+                    told = f"what answers at {shown(self._url)} is not {self._kind}: it sends a page for a browser"
                     raise Fault("api_error", told, again=True)
                 else:
                     await _read(response.aiter_bytes(), reader)

@@ -89,7 +89,7 @@ class _OpenBlock:
         return self.type in _TOLD and not self.citations
 
     def input(self) -> JsonDict | None:
-        """Return the input of a call, None if it is no JSON object; what deltas said replaces what stood there."""
+        """Return the input of a call, None if it is not a JSON object; what deltas said replaces what stood there."""
         try:
             written = "".join(self.json) or json.dumps(self.fields.get("input") or {})
             value: object = msgspec.json.decode(written)
@@ -392,7 +392,7 @@ def _merged(usage: Usage, news: Usage | None) -> Usage:
 
 
 def _sum(before: Usage, after: Usage) -> Usage:
-    """Return what two requests used together; what is no count is the later one's."""
+    """Return what two requests used together; what is not a count is the later one's."""
     total = {**before, **after}
     for name in before.keys() & after.keys():
         first, second = before[name], after[name]

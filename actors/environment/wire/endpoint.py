@@ -92,7 +92,7 @@ def _check_certificates(environ: Mapping[str, str]) -> None:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=path)
     except OSError as error:  # also that of `ssl`
-        why = "they are no certificates" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
+        why = "they are not certificates" if isinstance(error, ssl.SSLError) else error.strerror or str(error)
         raise ConfigurationError(f"the certificates in {path} cannot be read ({_CERTIFICATES}): {why}") from error
 
 

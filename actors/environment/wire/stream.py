@@ -212,7 +212,7 @@ def lenient_json(data: str | bytes) -> object:
     """Return the value of a JSON text, also of one with control characters in texts, lone surrogates or broken UTF-8.
 
     Raises:
-        ValueError: it is no JSON text all the same.
+        ValueError: it is not a JSON text all the same.
     """
     try:
         return msgspec.json.decode(data)
@@ -227,4 +227,4 @@ def _without_surrogates(value: object) -> str:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")

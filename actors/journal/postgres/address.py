@@ -49,8 +49,8 @@ def address_of(url: str) -> Address:
     if stated is None:
         # Raised here, and not where the driver's own words, which may show a part of the password, were its context.
         raise ConfigurationError(
-            "this is no PostgreSQL URL: write postgresql://user:password@host:port/database?parameter=value, with what"
-            " is special in user and password percent-encoded ('@' as %40, '/' as %2F, ':' as %3A, '?' as %3F)"
+            "this is not a PostgreSQL URL: write postgresql://user:password@host:port/database?parameter=value, with"
+            " special characters in user and password percent-encoded ('@' as %40, '/' as %2F, ':' as %3A, '?' as %3F)"
         )
     return Address(_name(stated, schema), schema, make_conninfo("", **stated))
 

@@ -79,7 +79,7 @@ def _file(name: str) -> Path | None:
             path = path.expanduser()
             if one and path.exists():
                 return path
-        except (OSError, ValueError, RuntimeError):  # it is no name that a file can have
+        except (OSError, ValueError, RuntimeError):  # it is not a name that a file can have
             continue
     return None
 

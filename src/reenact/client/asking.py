@@ -110,7 +110,7 @@ _NO_EVENT = "a malformed event"
 
 def read_frame(message: str | bytes) -> FromServer:
     """Return the frame, or raise `ProtocolError`."""
-    return _read(_FRAMES, message, "what is no frame of its own")
+    return _read(_FRAMES, message, "what is not a frame of its own")
 
 
 def read_head(event: msgspec.Raw) -> Head:

@@ -52,7 +52,7 @@ def websocket_address(url: object) -> str:
         ConfigurationError: no server can be there.
     """
     if not isinstance(url, str) or _UNFIT.search(url):
-        raise _wrong(url, "it is no text, or has blanks in it")
+        raise _wrong(url, "it is not text, or has blanks in it")
     try:
         parts = urlsplit(url)
         _ = parts.port
@@ -63,7 +63,7 @@ def websocket_address(url: object) -> str:
     if not parts.hostname:
         raise _wrong(url, "it names no host")
     if parts.username is not None or parts.password is not None:
-        raise _wrong(parts.hostname, "a user or a password is no part of it; give token=…")
+        raise _wrong(parts.hostname, "a user or a password is not part of it; give token=…")
     if parts.query or parts.fragment:
         raise _wrong(url, "it ends with its path")
     path = parts.path.rstrip("/")
@@ -107,7 +107,7 @@ def check_token(token: object) -> str | None:
 
 
 def _wrong(url: object, why: str) -> ConfigurationError:
-    return ConfigurationError(f"{url!r:.200} is no address of a server: {why}; one is http://host:port, or https")
+    return ConfigurationError(f"{url!r:.200} is not an address of a server: {why}; one is http://host:port, or https")
 
 
 _MOST_DOUBLINGS = 60
@@ -312,8 +312,8 @@ class Dialer:
             return AuthenticationError(f"{self.address} does not let this client in (HTTP {status}): check the token")
         if status in _ELSEWHERE:
             return ElsewhereError(
-                f"what answers at {self.address} is no Reenact server: HTTP {status} redirects clients, and redirects "
-                "are not followed; give the address of the server itself"
+                f"what answers at {self.address} is not a Reenact server: HTTP {status} redirects clients, and "
+                "redirects are not followed; give the address of the server itself"
             )
         if status >= _SERVER_FAILS or status in _BUSY:
             return self._unreachable(f"HTTP {status}")
@@ -323,11 +323,11 @@ class Dialer:
         return ServerUnreachableError(f"{self.address} cannot be reached: {str(why) or type(why).__name__}")
 
     def _unintelligible(self, why: object) -> UnintelligibleError:
-        return UnintelligibleError(f"what answers at {self.address} is no Reenact server: {why}")
+        return UnintelligibleError(f"what answers at {self.address} is not a Reenact server: {why}")
 
 
 def _summary(errors: Sequence[ReenactError]) -> ReenactError:
-    """Return what to raise when no server can be used: that one is no server of ours before that one is away."""
+    """Return what to raise when no server can be used: that one is not a server of ours before that one is away."""
     for error in errors:
         if isinstance(error, UnintelligibleError | ElsewhereError):
             return error

@@ -40,9 +40,9 @@ class RayHosts:
             parts = urlsplit(url)
             host, port = parts.hostname, parts.port or PORT
         except ValueError as error:
-            raise ConfigurationError(f"{url!r:.200} is no address of a Ray cluster: {error}") from None
+            raise ConfigurationError(f"{url!r:.200} is not an address of a Ray cluster: {error}") from None
         if not host or parts.username is not None or parts.query or parts.fragment:
-            raise ConfigurationError(f"{url!r:.200} is no address of a Ray cluster; one is ray://host:{PORT}")
+            raise ConfigurationError(f"{url!r:.200} is not an address of a Ray cluster; one is ray://host:{PORT}")
         name = check_name(parts.path.strip("/") or NAME)
         require_ray()
         return cls(f"[{host}]:{port}" if ":" in host else f"{host}:{port}", name)

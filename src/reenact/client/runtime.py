@@ -91,7 +91,7 @@ class RemoteEvents(Observable[RemoteListener]):
 
         Raises:
             SessionNotFoundError: no session has this id, or had it. One that was deleted can be followed to its end.
-            InvalidInputError: `after` is no cursor of the session; the client id is blank, no text, or missing.
+            InvalidInputError: `after` is not a cursor of the session; the client id is blank, no text, or missing.
             RequestTimeoutError: the server cannot be reached at present.
             RuntimeClosedError: the runtime is closed.
         """
@@ -237,7 +237,7 @@ def _read(request: Request[R], result: msgspec.Raw) -> R:
         read: R = msgspec.json.decode(result, type=request.result)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise ProtocolError(
-            f"the server answered a {request.event_type} with what is no answer to it: {error}"
+            f"the server answered a {request.event_type} with what is not an answer to it: {error}"
         ) from None
     return read
 

@@ -74,7 +74,7 @@ def names_in(folder: Path, within: Path | None) -> list[str]:
     """Return the names in the folder, sorted, without hidden ones; none if there is no such folder.
 
     Raises:
-        MalformedError: it is no folder, cannot be read, has too many entries, or a link leads out of `within`.
+        MalformedError: it is not a folder, cannot be read, has too many entries, or a link leads out of `within`.
     """
     try:
         with _looking(folder):

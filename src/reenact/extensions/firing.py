@@ -59,7 +59,7 @@ def verdict_of(event: str, ran: Ran) -> Verdict:
 
 
 def plain_context(event: str, ran: Ran) -> str:
-    """Return what the model is told of an output that is no JSON."""
+    """Return what the model is told of an output that is not JSON."""
     return ran.out.strip() if event in _WITH_CONTEXT else ""
 
 

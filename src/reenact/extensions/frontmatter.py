@@ -59,7 +59,7 @@ class Document:
         """Return the text of a field, None if there is none.
 
         Raises:
-            MalformedError: it is no text, or blank.
+            MalformedError: it is not text, or blank.
         """
         value = self._fields.get(key)
         if value is None:
@@ -104,11 +104,11 @@ class Document:
         """Return the `name`, or else that of the file.
 
         Raises:
-            MalformedError: it is no name.
+            MalformedError: it is not a name.
         """
         name = self.text("name")
         if not _NAME.fullmatch(name or otherwise):
-            what = f"{name or otherwise!r:.80} is no name: it has 1 to 64 of the letters a-z, A-Z, digits, - and _"
+            what = f"{name or otherwise!r:.80} is not a name: it has 1 to 64 of the letters a-z, A-Z, digits, - and _"
             raise MalformedError(what) if name is None else self._wrong("name", what)
         return name or otherwise
 
@@ -139,7 +139,7 @@ def read_document(text: str, allowance: Allowance) -> Document:
     """Return the file's body and front matter, which need not be there, as long as there is allowance for its YAML.
 
     Raises:
-        MalformedError: the front matter has no end, is too large, is no YAML that we read, or no mapping.
+        MalformedError: the front matter has no end, is too large, is not YAML that we read, or no mapping.
     """
     header, body = _taken_apart(text)
     if header is None:

@@ -258,7 +258,7 @@ class Inspector(Listener):
         With the `owner`, the runtime that writes the log, here or behind a server, people may act, in the name `by`.
 
         Raises:
-            ConfigurationError: the address is no loopback address, or none of this machine.
+            ConfigurationError: the address is not a loopback address, or none of this machine.
         """
         check_port(port)
         self.token = new_token()

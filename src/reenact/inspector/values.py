@@ -99,7 +99,7 @@ def room_for(lengths: Iterable[int], room: int = ROOM, least: int = LEAST) -> in
 def room_of(values: Sequence[Value], room: int = ROOM) -> int:
     """Return how many bytes a page has for each of the values, as `room_for` does.
 
-    Characters that are no ASCII, or must be written as escapes, take more than one; how many, the beginnings tell.
+    Characters that are not ASCII, or must be written as escapes, take more than one; how many, the beginnings tell.
     """
     beginnings = [text[:_SAMPLE] for value in values for _, text in value.pieces[:1]]
     written = sum(len(visible(text).encode()) for text in beginnings)

@@ -54,7 +54,7 @@ def frame_of(text: str | None) -> FromClient:
     try:
         return _FRAMES.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise NotAccepted(_id_of(text), INVALID, f"this is no frame of a client: {error}") from None
+        raise NotAccepted(_id_of(text), INVALID, f"this is not a frame of a client: {error}") from None
 
 
 def has_too_many_values(text: bytes) -> bool:

@@ -153,7 +153,7 @@ class Server(Listener):
             inspector: an application of `reenact.inspector`, which is served under `/inspect`; it has its own token.
 
         Raises:
-            ConfigurationError: the address is no loopback address and there is no token, it is none of this machine,
+            ConfigurationError: the address is not a loopback address and there is no token, it is none of this machine,
                 or a token or an origin cannot be one.
         """
         check_port(port)
@@ -240,7 +240,7 @@ def hosts_at(host: str, names: Collection[str]) -> Hosts:
     """Return what requests may call a server by that listens there; `names` come on top.
 
     Raises:
-        ConfigurationError: it is no address of this machine.
+        ConfigurationError: it is not an address of this machine.
     """
     return hosts_of(host, _resolved(host)[1], names)
 

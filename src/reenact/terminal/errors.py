@@ -23,7 +23,7 @@ class TerminalTestErrorType(StrEnum):
     FIXTURE_SETUP_FAILED = "FIXTURE_SETUP_FAILED"
     FIXTURE_TEARDOWN_FAILED = "FIXTURE_TEARDOWN_FAILED"
     SCRIPT_EXECUTION_ERROR = "SCRIPT_EXECUTION_ERROR"
-    """A step cannot be carried out: it is no step, or the terminal is not in a state for it."""
+    """A step cannot be carried out: it is not a step, or the terminal is not in a state for it."""
     INVALID_CONFIG = "INVALID_CONFIG"
 
 

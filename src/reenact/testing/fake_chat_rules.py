@@ -2,7 +2,7 @@
 
 Keys, the fields of a request and what excludes what among them, tools and schemas; and of the conversation, that each
 call is answered right behind it. What servers with the same dialect refuse besides is among them: arguments of calls
-that are no JSON object.
+that are not a JSON object.
 """
 
 from __future__ import annotations

@@ -425,7 +425,7 @@ class FaultyJournal:
         return self._faults.popleft()
 
     def _next_of_a_write(self) -> tuple[Exception | None, bool]:
-        """Return why a write that is no append fails, and whether there is a crash once it is written.
+        """Return why a write that is not an append fails, and whether there is a crash once it is written.
 
         Raises:
             CrashedError: it has crashed.

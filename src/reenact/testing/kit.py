@@ -178,7 +178,7 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
 
         Raises:
             ReplayError: something was wrong on the way.
-            Exception: what the actor itself has raised and is no refusal.
+            Exception: what the actor itself has raised and is not a refusal.
         """
         reply: object = None
         refusal: ReenactError | None = None

@@ -54,7 +54,7 @@ _METHODS = {
 }
 _GLOBAL_CHANCE: Final[object] = getattr(
     random.random, "__self__", None
-)  # a generator of one's own, with a seed, is no chance
+)  # a generator of one's own, with a seed, is not chance
 _UNSEEN = ("logging", "reenact.testing.witness")  # a log record bears the time, and nothing comes of it
 
 

@@ -15,7 +15,7 @@ Attributes: TypeAlias = dict[str, Value]
 Kind: TypeAlias = Literal["invoke_agent", "chat", "execute_tool", "wait"]
 
 LONGEST_NAME = 200
-"""Characters of a span's name, and of the attributes that are no content: a model may ask for a tool of any name."""
+"""Characters of a span's name, and of the attributes that are not content: a model may ask for a tool of any name."""
 
 
 class Context(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ _Told: TypeAlias = dict[str, Value | None]
 _Decision: TypeAlias = ToolApproved | ToolEdited | ToolRejected | HumanResponded
 _CRASH = "crash"
 _MOST = 1 << 40
-"""No answer has so many tokens; what says so is no count."""
+"""No answer has so many tokens; what says so is not a count."""
 _DECISIONS: Mapping[type, str] = {
     ToolApproved: "approved",
     ToolRejected: "rejected",

@@ -169,7 +169,7 @@ def test_of_two_calls_one_is_approved_and_one_rejected(chat: Chat, office: Offic
     terminal.send_line("Write to both")
     terminal.wait_for("1 of 2:")
     terminal.wait_for(QUESTION)
-    terminal.write("y\ry\r")  # what is typed too early is no answer to the second
+    terminal.write("y\ry\r")  # what is typed too early is not an answer to the second
     terminal.wait_for("2 of 2:")
     terminal.wait_for("bob@example.org")
     terminal.wait_for(QUESTION)

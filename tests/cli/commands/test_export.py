@@ -88,7 +88,7 @@ def test_secrets_do_not_leave(run: Run, talked: list[str], tmp_path: Path) -> No
         (("export", "here.db", "--db", "here.db"), "is the log, or a file that belongs to it"),
         (("export", ".", "--db", "here.db"), "is a directory"),
         (("import", "none.jsonl"), "No such file"),
-        (("import", "here.db", "--db", "there.db"), "line 1: the file is no export"),
+        (("import", "here.db", "--db", "there.db"), "line 1: the file is not an export"),
     ],
 )
 def test_what_cannot_be_done_is_said_and_leaves_nothing(

@@ -197,7 +197,7 @@ def test_a_projection_that_cannot_be_found_is_told(
 
 
 def test_tables_that_cannot_be_read_are_told_and_made_anew_by_whoever_writes(run: Run, log: Path) -> None:
-    Path(f"{log}.projections").write_bytes(b"These are no tables. " * 500)
+    Path(f"{log}.projections").write_bytes(b"These are not tables. " * 500)
 
     told = run("projections", "--db", str(log))
     rebuilt = run("rebuild", "--db", str(log))

@@ -152,7 +152,7 @@ def test_files_that_are_no_histories_of_ours_are_findings(run: Run, golden: Path
     assert outcome.code == 1
     assert "3 not as recorded" in outcome.out
     assert "cannot be decided at position 1, behind 0 steps: the log holds an event of the unknown type" in outcome.out
-    assert "broken.jsonl, line 1: the file is no export" in outcome.out
+    assert "broken.jsonl, line 1: the file is not an export" in outcome.out
     broken = [Path(one["source"]).name for one in found if one["divergence"] is not None]
     assert broken == ["broken.jsonl", "foreign.db", "foreign.db"]
 

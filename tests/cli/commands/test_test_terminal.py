@@ -156,7 +156,7 @@ def test_the_command_of_tests_that_name_none_may_be_given(run: Run, tmp_path: Pa
         (["good.yaml", "--retries", "-1"], "--retries"),
         (["good.yaml", "--filter", "bad"], "there is no test in these files with 'bad' in its name"),
         (["none.yaml"], "there is no test in these files"),
-        (["good.yaml", "--command", "'"], "--command: this is no command line: no closing quotation"),
+        (["good.yaml", "--command", "'"], "--command: this is not a command line: no closing quotation"),
         (["good.yaml", "--keep", "good.yaml/x"], "good.yaml/x: nothing can be kept there: Not a directory"),
         (["bad.yaml"], "bad.yaml: line 1: script[0].wait.wiat: unknown field"),
     ],

@@ -107,7 +107,7 @@ def test_what_is_no_checkpoint_is_a_wrong_argument(run: Run, talk: Path) -> None
     asked = run("verify", "--db", str(talk), "--checkpoint", str(talk))
 
     assert asked.code == 2
-    assert "is no checkpoint" in asked.err
+    assert "is not a checkpoint" in asked.err
 
 
 def test_there_is_nothing_to_verify_before_the_first_conversation(run: Run) -> None:

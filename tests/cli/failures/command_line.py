@@ -176,7 +176,7 @@ FILES = Section(
             says=error("--mcp-config none.json: it cannot be read (No such file or directory)"),
         ),
         Row(
-            what="`--mcp-config` that is no JSON",
+            what="`--mcp-config` that is not JSON",
             happens=names("--mcp-config", "mcp.json", "{"),
             code=2,
             type="invalid_configuration",
@@ -211,7 +211,7 @@ FILES = Section(
             says=error("--policy policy.json: it has more than 10,000,000 bytes, which are read at most"),
         ),
         Row(
-            what="`--policy` that is no policy",
+            what="`--policy` that is not a policy",
             happens=names("--policy", "policy.json", '{"deny": 1}'),
             code=2,
             type="invalid_configuration",
@@ -323,10 +323,10 @@ SETTINGS = Section(
             ),
             code=2,
             type="invalid_configuration",
-            says=error("the certificates in own.pem cannot be read (SSL_CERT_FILE): they are no certificates"),
+            says=error("the certificates in own.pem cannot be read (SSL_CERT_FILE): they are not certificates"),
         ),
         Row(
-            what="`settings.json` that is no JSON",
+            what="`settings.json` that is not JSON",
             happens=settings('{"model":\n'),
             code=2,
             type="invalid_configuration",

@@ -128,7 +128,7 @@ LOG = Section(
             happens=asks("--db", "postgresql://me:sec/ret@host/base"),
             code=2,
             type="invalid_configuration",
-            says=error("this is no PostgreSQL URL: write postgresql://user:password@host:port/database?…"),
+            says=error("this is not a PostgreSQL URL: write postgresql://user:password@host:port/database?…"),
         ),
         Row(
             what="a log in PostgreSQL, where no server is",
@@ -138,7 +138,7 @@ LOG = Section(
             says=error("postgresql://me@127.0.0.1:1/base cannot be reached (…); check the URL and the server, …"),
         ),
         Row(
-            what="a file that is no database",
+            what="a file that is not a database",
             happens=lambda stage: Call(
                 arguments=("-p", "x", "--db", stage.file("list.txt", "a shopping list\n" * 999))
             ),

@@ -132,7 +132,9 @@ NETWORK = Section(
             happens=instead(http(200, "text/html", PAGE)),
             code=4,
             type="api_error",
-            says=error("what answers at http://127.0.0.1:… is no Messages API: it sends a page for a browser", _LATER),
+            says=error(
+                "what answers at http://127.0.0.1:… is not a Messages API: it sends a page for a browser", _LATER
+            ),
             asked=True,
         ),
         Row(
@@ -148,7 +150,7 @@ NETWORK = Section(
             asked=True,
         ),
         Row(
-            what="JSON that is no message",
+            what="JSON that is not a message",
             happens=instead(http(200, "application/json", '{"type": "result", "success": true}')),
             code=4,
             type="api_error",
@@ -156,7 +158,7 @@ NETWORK = Section(
             asked=True,
         ),
         Row(
-            what="an event that is no JSON",
+            what="an event that is not JSON",
             happens=instead(http(200, "text/event-stream", "event: message_start\ndata: {success\n\n")),
             code=4,
             type="api_error",

@@ -55,7 +55,7 @@ def plain(output: str) -> str:
 
 
 def styles(output: str) -> list[tuple[str, ANSIStyle]]:
-    """Return each character that is no blank, and its style."""
+    """Return each character that is not a blank, and its style."""
     texts = [token for token in ANSIParser().parse(output) if token.type == "text"]
     return [(character, token.style) for token in texts for character in token.content if not character.isspace()]
 

@@ -1,4 +1,4 @@
-"""What Markdown looks like on a terminal, and what is no Markdown."""
+"""What Markdown looks like on a terminal, and what is not Markdown."""
 
 from __future__ import annotations
 

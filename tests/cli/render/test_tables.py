@@ -67,7 +67,7 @@ def test_no_cell_is_lost_at_any_width(numbers: list[list[int]], width: int) -> N
         "| a | b |",
         "| a | b |\n| c | d |",
         "| a | b |\n|---|\n| c | d |",
-        "|x| is no table",
+        "|x| is not a table",
         "a | b\n--|--\nc | d",
         "| a |\n|---|".replace("a", "| ".join("abcdefghijklmnopqrst")),
     ],

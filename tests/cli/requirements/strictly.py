@@ -11,7 +11,7 @@ Json: TypeAlias = dict[str, Any]
 def lines_of_json(printed: str) -> list[Json]:
     """Return the objects of the lines, taking for the end of one what any reader may take for it.
 
-    What is no JSON, no object, or has a key twice is refused.
+    What is not JSON, no object, or has a key twice is refused.
 
     Raises:
         ValueError: a line is not what it should be.

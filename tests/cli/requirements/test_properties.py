@@ -245,7 +245,7 @@ def test_property_19_ci_mode_detection(run: Run, tmp_path: Path, variables: dict
         nobody: Outcome = run("--db", log, **variables)
         failed: Outcome = run("-p", "Hello", "--db", log, MOCK_SCENARIO="error", **variables)
 
-    assert nobody.code == (2 if detected else 0), "nothing is waited for in a build, and silence is no success"
+    assert nobody.code == (2 if detected else 0), "nothing is waited for in a build, and silence is not success"
     assert failed.code == 4
     logged = [_level(line) for line in failed.err.splitlines()]
     assert logged == (["info", "error"] if detected else [None] * 3), "words: two messages, and what may help"

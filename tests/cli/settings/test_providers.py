@@ -71,8 +71,8 @@ def test_a_class_a_function_or_an_object_is_a_provider(module: str, name: str) -
         ("homemade:Needy", "homemade:Needy: TypeError: Needy.__init__() missing 1 required positional argument"),
         ("homemade:Failing", "__init__.py, line 11: OSError: nobody is at home"),
         ("homemade:leave", "SystemExit: 3"),
-        ("homemade:Nameless", "it is no provider"),
-        ("homemade:number", "it is no provider"),
+        ("homemade:Nameless", "it is not a provider"),
+        ("homemade:number", "it is not a provider"),
     ],
 )
 def test_what_is_no_provider_is_refused_with_its_place(place: str, why: str) -> None:

@@ -15,7 +15,7 @@ from tests.docs.site.navigation import COMMANDS, FROM_ROOT, FRONT, REFERENCE, SE
 
 DOCS = ROOT / "docs"
 FILES = "files"
-"""Where files of the checkout are that pages link to and that are no pages: programs, schemas, pictures."""
+"""Where files of the checkout are that pages link to and that are not pages: programs, schemas, pictures."""
 _LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)#\s]+)((?:#[^)\s]*)?)(?=\))")
 _FENCE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
 
@@ -46,7 +46,7 @@ def source(name: str) -> Path:
 
 
 def made(name: str) -> bool:
-    """Return whether the page is made from the code, and is no file of the checkout."""
+    """Return whether the page is made from the code, and is not a file of the checkout."""
     return name == COMMANDS or name.startswith(f"{REFERENCE}/")
 
 
@@ -60,7 +60,7 @@ def linked(page: str, on_site: Callable[[str], str]) -> str:
 
 
 def files(name: str) -> Iterator[tuple[Path, str]]:
-    """Yield the files that a page links to and that are no pages, and where they are on the site."""
+    """Yield the files that a page links to and that are not pages, and where they are on the site."""
     if made(name):
         return
     path = source(name)

@@ -286,7 +286,7 @@ ADD = cause_of(CreateContainer(container_id="c", name=None), [])
         (msgspec.msgpack.encode(["receive:1", {"content": 7}]), "a command cannot be decoded"),
         (msgspec.msgpack.encode(["receive:1", {"another": 7}]), "a command cannot be decoded"),
         (msgspec.msgpack.encode(["receive:1", {}]), "nothing says the agent_id of the command 'receive:1'"),
-        (ADD, "CreateContainer is no command of a session"),
+        (ADD, "CreateContainer is not a command of a session"),
     ],
 )
 def test_a_step_without_a_command_that_can_be_decided_is_no_traceback(cause: bytes | None, problem: str) -> None:

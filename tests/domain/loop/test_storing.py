@@ -67,7 +67,7 @@ def test_an_exception_is_not_stored() -> None:
 def test_only_states_and_events_are_written(value: Any) -> None:  # noqa: ANN401
     with pytest.raises(InvalidInputError, match="only a state or events can be written as JSON"):
         to_json(value)
-    with pytest.raises(TypeError, match="object is no JSON"):
+    with pytest.raises(TypeError, match="object is not JSON"):
         built_in(object())
 
 
@@ -91,14 +91,14 @@ def test_only_states_and_events_are_written(value: Any) -> None:  # noqa: ANN401
     ],
 )
 def test_what_was_not_written_so_is_refused(text: str | bytes) -> None:
-    with pytest.raises(InvalidInputError, match="this is no "):
+    with pytest.raises(InvalidInputError, match="this is not "):
         from_json(text)
 
 
 def test_a_state_is_no_event_and_an_event_no_state() -> None:
-    with pytest.raises(InvalidInputError, match="this is no AgentState, but a Done"):
+    with pytest.raises(InvalidInputError, match="this is not of type AgentState, but Done"):
         state_from_json(to_json(DONE))
-    with pytest.raises(InvalidInputError, match="this is no LoopEvent, but a AgentState"):
+    with pytest.raises(InvalidInputError, match="this is not of type LoopEvent, but AgentState"):
         event_from_json(to_json(STATE))
 
 

@@ -119,7 +119,7 @@ def nested(depth: int) -> Any:  # noqa: ANN401
 
 @pytest.mark.parametrize("value", [object(), {"a": object()}, {(1,): 1}, "\ud800", {"\ud800": 1}, nested(DEEPEST + 1)])
 def test_what_is_no_json_is_refused_and_can_be_named(value: object) -> None:
-    with pytest.raises(InvalidInputError, match="the result is no JSON value: "):
+    with pytest.raises(InvalidInputError, match="the result is not a JSON value: "):
         frozen(value, what="the result")
     compact(portrayed(value))
 

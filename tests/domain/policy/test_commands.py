@@ -514,7 +514,7 @@ def test_what_is_not_known_is_explained() -> None:
     assert found("rm", "echo 'a").why == "it cannot be read as shell commands: a quote is not closed"
     assert found("rm", "$X a").why == "a part of it is not known before it runs"
     assert found("rm", "$X 'a").why == "it cannot be read as shell commands: a quote is not closed"
-    assert found("rm", 5).why == "it is no command: neither a text, nor a list of texts"
+    assert found("rm", 5).why == "it is not a command: neither a text, nor a list of texts"
 
 
 @pytest.mark.parametrize("value", [5, {}, [], ["ls", 5], ["ls", None], True])
@@ -564,7 +564,7 @@ def test_a_shell_within_a_shell_is_read_to_a_depth() -> None:
 
 @pytest.mark.parametrize("pattern", ["", "  ", "| sh", "curl |", "curl | | sh", "a | b | c | d", r"a\b c", "a" * 2_001])
 def test_what_is_no_pattern_is_refused(pattern: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no command pattern: give a program and its words"):
+    with pytest.raises(ConfigurationError, match="is not a command pattern: give a program and its words"):
         ready(command(pattern))
 
 

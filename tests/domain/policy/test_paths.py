@@ -279,7 +279,7 @@ def test_a_pattern_that_cannot_be_read_is_refused(pattern: str, why: str) -> Non
 
 @pytest.mark.parametrize("cwd", ["srv", "", "~", "/srv\0"])
 def test_a_directory_that_is_not_absolute_is_refused(cwd: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no absolute path"):
+    with pytest.raises(ConfigurationError, match="is not an absolute path"):
         ready(path("src/**", cwd=cwd))
 
 

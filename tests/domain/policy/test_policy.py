@@ -265,7 +265,7 @@ def test_a_call_whose_arguments_are_no_object_is_denied(arguments: Unchecked) ->
     verdict = judge(Policies(), "write", arguments)
 
     assert verdict.decision == "deny"
-    assert "no object" in verdict.reason
+    assert "not an object" in verdict.reason
 
 
 @pytest.mark.parametrize(

@@ -234,7 +234,7 @@ REFUSED: list[tuple[Any, str]] = [
     ),
     (
         {"t": {"rules": [{"when": {"a": regex("(")}, "mode": "deny"}]}},
-        "policies.t.rules[0].when.a: '(' is no regular expression",
+        "policies.t.rules[0].when.a: '(' is not a regular expression",
     ),
     (
         {"t": {"rules": [{"when": {"a": {"type": "regexp"}}, "mode": "deny"}]}},
@@ -257,13 +257,13 @@ REFUSED: list[tuple[Any, str]] = [
     ({"t": {"rules": [{"when": {"a": {5: 5}}, "mode": "deny"}]}}, "policies.t.rules[0].when.a has the key 5"),
     (
         {"t": {"rules": [{"when": {"a": object}, "mode": "deny"}]}},
-        "policies.t.rules[0].when.a: <class 'object'> is no matcher: give exact(",
+        "policies.t.rules[0].when.a: <class 'object'> is not a matcher: give exact(",
     ),
     (
         {"t": {"rules": [{"when": {"a": float("nan")}, "mode": "deny"}]}},
-        "policies.t.rules[0].when.a: nan is no JSON value",
+        "policies.t.rules[0].when.a: nan is not a JSON value",
     ),
-    ({"t": {"rules": [{"when": {"a": made(exact, {1: {2}})}, "mode": "deny"}]}}, "is no JSON value"),
+    ({"t": {"rules": [{"when": {"a": made(exact, {1: {2}})}, "mode": "deny"}]}}, "is not a JSON value"),
     ({"allow": "bash"}, "policies.allow is a list of entries, not 'bash'"),
     (
         {"allow": [5]},
@@ -274,7 +274,7 @@ REFUSED: list[tuple[Any, str]] = [
     ({"deny": ["[z-a]"]}, "policies.deny[0]: the wildcards of '[z-a]' cannot be read"),
     ({"deny": [{}]}, "policies.deny[0] has no tool"),
     ({"deny": [{"tool": 5}]}, "policies.deny[0].tool: tool is the name of a tool"),
-    ({"deny": [{"tool": "a", "when": {"c": command("")}}]}, "policies.deny[0].when.c: '' is no command pattern"),
+    ({"deny": [{"tool": "a", "when": {"c": command("")}}]}, "policies.deny[0].when.c: '' is not a command pattern"),
     ({"deny": [{"tool": "a", "reason": 5}]}, "policies.deny[0].reason is text, not 5"),
     ({"deny": [{"tool": "a", "advisory": 1}]}, "policies.deny[0].advisory is true or false, not 1"),
     ({"deny": ["a", Entry(5)]}, "policies.deny[1].tool: tool is the name of a tool"),  # type: ignore[arg-type] # pyright: ignore[reportArgumentType] - that is what is broken

@@ -262,7 +262,7 @@ class FamilyMachine(RuleBasedStateMachine):
         self.tell(Finish(turn_id=turn.id, so_far=so_far, at=self.now), id_)
 
     def return_from(self, id_: str, call_id: str) -> None:
-        """Have a tool that is no agent return."""
+        """Have a tool that is not an agent return."""
         self.wake(id_)
         turn = self.awake[id_].turn
         if turn is not None:
@@ -278,7 +278,7 @@ class FamilyMachine(RuleBasedStateMachine):
             self.tell(Reject(call_id=call_id, turn_id=turn_id, at=self.now, resume=call_id[-1] != "3"), id_)
 
     def calls_at(self, stage: str) -> Iterator[tuple[str, str]]:
-        """Yield the calls at the stage that are no child sessions."""
+        """Yield the calls at the stage that are not child sessions."""
         for id_ in self.logs:
             session = self.awake.get(id_) or self.state(id_)
             for call in () if session.round is None else session.round.calls:

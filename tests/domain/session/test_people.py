@@ -57,7 +57,7 @@ def test_a_tuple_is_a_list() -> None:
         ("\ud800", "it is not valid Unicode"),
         ({"\ud800": 1}, "it has the key '.ud800', which is not text"),
         ({"a": {1: 2}}, r"it\.a has the key 1, which is not text"),
-        ({"a": [b"x"]}, r"it\.a\[0\] is a bytes, which is no JSON value"),
+        ({"a": [b"x"]}, r"it\.a\[0\] is a bytes, which is not a JSON value"),
         ("x" * (10 * 1024 * 1024), "it has 10485762 bytes as JSON; at most 10485760"),
     ],
 )

@@ -107,7 +107,7 @@ def test_a_recording_torn_off_anywhere_holds_what_was_whole_or_is_refused(
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
         if length < ends[1] - 1:
-            with pytest.raises(RecordingError, match="no recording"):
+            with pytest.raises(RecordingError, match="not a recording"):
                 read(str(path))
         else:
             entries = read(str(path))
@@ -153,10 +153,10 @@ def an_exchange(**fields: object) -> str:
 @pytest.mark.parametrize(
     ("content", "why"),
     [
-        ("", "no recording"),
-        ("null", "no recording"),
-        ("[]", "no recording"),
-        ('{"version":1}', "no recording"),
+        ("", "not a recording"),
+        ("null", "not a recording"),
+        ("[]", "not a recording"),
+        ('{"version":1}', "not a recording"),
         ('{"format":"other","version":1,"entries":[]}', "its format is 'other'"),
         ('{"format":"reenact-recording","version":2,"entries":[]}', "version 2; this Reenact reads version 1"),
         ('{"format":"reenact-recording","version":2,"entries":[\n{"new":', "version 2"),
@@ -184,11 +184,11 @@ def an_exchange(**fields: object) -> str:
         ),
         (f'{HEAD}{{"kind":"cut","number":9}}]}}', "entry 9 is cut"),
         (f"{HEAD}\n{{broken,\n{an_exchange()}\n]}}\n", "damaged in line 2"),
-        (f"{HEAD}{'[' * 100_000}", "no recording"),
+        (f"{HEAD}{'[' * 100_000}", "not a recording"),
         (f"{HEAD}\n{'[' * 100_000}\n{an_exchange()}", "damaged in line 2"),
         (f'{HEAD}\n{{"kind":"cut","number":{"9" * 5000}}}\n]}}\n', "entry|damaged"),
-        ("\ufeff" + HEAD + "]}", "no recording"),
-        (HEAD.replace("reenact", "\x00"), "no recording"),
+        ("\ufeff" + HEAD + "]}", "not a recording"),
+        (HEAD.replace("reenact", "\x00"), "not a recording"),
     ],
 )
 def test_what_is_no_recording_is_refused_and_says_why(path: Path, content: str, why: str) -> None:
@@ -220,7 +220,7 @@ def test_no_file_a_directory_a_pipe_and_a_giant_are_refused_at_once(path: Path) 
     os.truncate(giant, 1 << 40)
     os.mkfifo(pipe)
 
-    for where, why in ((path, "cannot be read"), (path.parent, "no file"), (pipe, "no file"), (giant, "at most")):
+    for where, why in ((path, "cannot be read"), (path.parent, "not a file"), (pipe, "not a file"), (giant, "at most")):
         with pytest.raises(RecordingError, match=why):
             RecordedEnvironment.replay(where)
     with pytest.raises(RecordingError, match="cannot be read"):

@@ -778,7 +778,7 @@ def test_what_a_server_says_besides_is_logged_for_those_who_look(caplog: pytest.
 
     messages = [record.getMessage() for record in caplog.records if record.name == "reenact.tools"]
     assert "MCP server 'rough' says: my token is …" in messages
-    assert "MCP server 'rough' sent what is no message: b'this is no JSON\\n'" in messages
+    assert "MCP server 'rough' sent what is not a message: b'this is not JSON\\n'" in messages
     assert HIDDEN not in caplog.text
 
 

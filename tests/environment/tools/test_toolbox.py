@@ -128,7 +128,7 @@ def test_a_method_without_its_instance_is_refused_at_once() -> None:
 
 
 def test_what_is_no_tool_is_refused() -> None:
-    with pytest.raises(ConfigurationError, match="'double' is no tool"):
+    with pytest.raises(ConfigurationError, match="'double' is not a tool"):
         Toolbox(["double"])  # type: ignore[list-item] # pyright: ignore[reportArgumentType] - a mistake
 
 

@@ -140,7 +140,7 @@ TABLE: dict[str, tuple[list[Json], list[Block], list[StreamData]]] = {
         [ToolUseBlock("t", "bash", {"a": 1})],
         [ToolCall(id="t", name="bash", input={"a": 1})],
     ),
-    "a call whose input is no JSON": (
+    "a call whose input is not JSON": (
         [
             opened(0, type="tool_use", id="t", name="bash", input={}),
             delta(0, "input_json_delta", partial_json='{"a":'),
@@ -149,7 +149,7 @@ TABLE: dict[str, tuple[list[Json], list[Block], list[StreamData]]] = {
         [],
         [InputJsonDelta(id="t", partial_json='{"a":')],
     ),
-    "a call whose input is no object": (
+    "a call whose input is not an object": (
         [
             opened(0, type="tool_use", id="t", name="bash", input={}),
             delta(0, "input_json_delta", partial_json="[1]"),

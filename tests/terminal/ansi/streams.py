@@ -29,7 +29,7 @@ wild = st.text(st.sampled_from(TELLING), max_size=60) | st.text(max_size=30)
 
 _C1 = _range("\x80", "\x9f")
 plain_texts = st.text(st.characters(exclude_characters="\x1b" + _C1, exclude_categories=()))
-"""Text of all that is no part of any sequence."""
+"""Text of all that is not part of any sequence."""
 
 
 _DONE_ANYWAY = "\0\x07\x08\t\n\r\x0e\x7f"

@@ -174,9 +174,7 @@ BROKEN: Final = {
     "does not exist": Broken(
         ("no-such-program",), [{"wait": "x"}], "error", Kind.PROCESS_START_FAILED, "there is no such command in PATH"
     ),
-    "is a directory": Broken(
-        ("/",), [{"wait": "x"}], "error", Kind.PROCESS_START_FAILED, "no file that may be executed"
-    ),
+    "is a directory": Broken(("/",), [{"wait": "x"}], "error", Kind.PROCESS_START_FAILED, "not executable"),
 }
 
 

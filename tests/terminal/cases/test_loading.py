@@ -228,7 +228,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path: Path, line: 
         ("{name: x, comand: y}", "comand: unknown field comand; expected one of category, cliArgs, command,"),
         ("{name: x, command: ''}", "command: the name of a program is missing"),
         ("{name: x, command: []}", "command: the name of a program is missing"),
-        ('{name: x, command: "\'a"}', "command: this is no command line: no closing quotation"),
+        ('{name: x, command: "\'a"}', "command: this is not a command line: no closing quotation"),
         ("{name: x, command: [ls, 5]}", "command[1]: expected text, got the number 5; in quotes it is text"),
         ("{name: x, cliArgs: -l}", "cliArgs: expected a list, got '-l'"),
         ("{name: x, category: unit}", "category: expected one of ci, error, extension, interactive, non-inter"),
@@ -244,7 +244,10 @@ def test_what_is_wrong_with_a_file_is_said_with_its_place(tmp_path: Path, line: 
         ("{name: x, size: {rows: 99999}}", "size: rows is 99999; a terminal has between 1 and 10,000"),
         ("{name: x, size: {width: 5}}", "size.width: unknown field width; expected one of cols, rows"),
         ("{name: x, script: {steps: [{send: 5}]}}", "script.steps[0].send: expected text, got the number 5"),
-        ("{name: x, script: [{wait: {regex: '['}}]}", "script[0].wait.regex: the pattern '[' is no regular expression"),
+        (
+            "{name: x, script: [{wait: {regex: '['}}]}",
+            "script[0].wait.regex: the pattern '[' is not a regular expression",
+        ),
         ("{name: x, fixture: {environment: {}}}", "fixture.environment: unknown field environment; expect"),
         ("{name: x, fixture: {config: {userConfig: {1: x}}}}", "userConfig.1: a name is to be text, not the number"),
         (

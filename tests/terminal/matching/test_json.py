@@ -125,9 +125,9 @@ def test_the_diff_is_of_the_values_however_they_were_written() -> None:
     [
         ("", "it is empty"),
         (" \r\n", "it is empty"),
-        ("NaN", "NaN is no JSON"),
-        ("[Infinity]", "Infinity is no JSON"),
-        ("-Infinity", "-Infinity is no JSON"),
+        ("NaN", "NaN is not JSON"),
+        ("[Infinity]", "Infinity is not JSON"),
+        ("-Infinity", "-Infinity is not JSON"),
         ('{"a": 1, "b": {"c": 1, "c": 1}}', 'an object has the name "c" twice'),
         ("1 2", "line 1, column 3: Extra data, at '2'"),
         ("{}\n$ ", "line 2, column 1: Extra data"),

@@ -379,7 +379,7 @@ def test_formats_are_asserted(name: str, right: str, wrong: str) -> None:
         ({"patternProperties": {"(": {}}}, "'(' is not a 'regex'"),
         (
             {"$schema": "http://json-schema.org/draft-04/schema#", "patternProperties": {"(": {}}},
-            "cannot be applied: the pattern '(' is no regular expression: missing )",
+            "cannot be applied: the pattern '(' is not a regular expression: missing )",
         ),
         ({"$ref": "#/nowhere"}, "the schema refers to '/nowhere', which is not in it"),
         ({"$ref": "#"}, "refers to itself without end"),

@@ -83,7 +83,7 @@ class Page(HTMLParser):
             self.wrong.append(f"</{tag}> closes nothing")
 
     def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.wrong.append(f"<{tag}/> is no HTML")
+        self.wrong.append(f"<{tag}/> is not HTML")
 
     def handle_comment(self, data: str) -> None:
         self.wrong.append(f"there is a comment: {data}")

@@ -29,7 +29,7 @@ def violations(document: str) -> list[str]:
     """Return in words which rules the document breaks.
 
     Raises:
-        ParseError: it is no XML.
+        ParseError: it is not XML.
     """
     root = ET.fromstring(document.encode())  # noqa: S314 - we wrote it ourselves
     return list(_of_root(root))

@@ -22,7 +22,7 @@ def read_back(text: str | bytes) -> Report:
 
 
 def no_number(text: str) -> NoReturn:
-    raise AssertionError(f"{text} is no JSON")
+    raise AssertionError(f"{text} is not JSON")
 
 
 def expecting(value: object) -> TestSuiteResult:

@@ -57,7 +57,7 @@ SHOWN = {
     "what nobody knows is not shown": ("a\x1b[>4;2mb\x1b[<uc\x1b[?12;25$pd\x1b[1 qe", ("abcde", "", "", ""), (0, 5)),
     "a sequence is cancelled": ("a\x1b[3\x18b", ("ab", "", "", ""), (0, 2)),
     "a control within a sequence is carried out": ("abc\x1b[\r2Cx", ("abx", "", "", ""), (0, 3)),
-    "what is no UTF-8 is replaced": ("a\udcff b", ("a\ufffd b", "", "", ""), (0, 4)),
+    "what is not UTF-8 is replaced": ("a\udcff b", ("a\ufffd b", "", "", ""), (0, 4)),
 }
 
 STYLES = {

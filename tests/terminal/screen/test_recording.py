@@ -175,7 +175,7 @@ def test_a_saved_recording_is_the_asciicast(tmp_path: Path) -> None:
 
 @given(chunks=st.lists(WRITTEN | st.text().map(str.encode), max_size=8), sizes=st.lists(st.integers(1, 30), max_size=8))
 def test_a_player_shows_the_same_screen(chunks: list[bytes], sizes: list[int]) -> None:
-    # Bytes that are no UTF-8 are replaced in the recording, so that players may show another number of U+FFFD.
+    # Bytes that are not UTF-8 are replaced in the recording, so that players may show another number of U+FFFD.
     valid = [chunk.decode(errors="ignore").encode() for chunk in chunks]
     made = recording(20, 5)
     with closing(Engine(20, 5)) as seen, closing(Engine(80, 24)) as played:

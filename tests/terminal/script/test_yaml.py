@@ -81,14 +81,14 @@ def test_not_a_number_is_one() -> None:
         ("1: a\n1.0: b", "line 2, column 1: the key '1.0' comes twice"),
         ("a: 1\n---\nb: 2", "line 2, column 1: another document begins here; one is read"),
         ("%YAML 1.1\n---\na: yes", "line 2, column 1: it says that it is of another version than YAML 1.2"),
-        ('a: "\\ud800"', "line 1, column 4: half of a surrogate pair is no character"),
+        ('a: "\\ud800"', "line 1, column 4: half of a surrogate pair is not a character"),
         ("a: 1e999", "line 1, column 4: the number is too large"),
         ("a: [1, 2", "line 1, column 9: "),
         ("a: b\n  c: d", "line 2, column 4: mapping values are not allowed here"),
         ("a: \x07", "line 1, column 4: the character U+0007 is not allowed in YAML"),
         ("[" * 200 + "]" * 200, "line 1, column 102: it is nested more than 100 deep"),
         ("x" * (LARGEST + 1), "it has 1,000,001 characters; 1,000,000 are read at most"),
-        ('"\\U00110000"', "line 1, column 2: the escape \\U00110000 is no character"),
+        ('"\\U00110000"', "line 1, column 2: the escape \\U00110000 is not a character"),
     ],
 )
 def test_what_is_more_or_less_than_data_is_refused_with_its_place(text: str, problem: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -40,6 +41,7 @@ def exists(pid: int) -> bool:
 
 def holdings() -> tuple[list[str], set[threading.Thread], set[int]]:
     """Return what this process has: open descriptors, threads, and children."""
+    gc.collect()  # what earlier tests have left is closed now, and not between two looks
     descriptors: list[str] = []
     for descriptor in Path("/proc/self/fd").iterdir():
         try:

@@ -43,7 +43,7 @@ def test_property_01_pty_session_lifecycle(
     is_told_something: bool,  # noqa: FBT001 - drawn
 ) -> None:
     """Property 01: PTY Session Lifecycle (requirements 1.1)."""
-    with TerminalEmulator("/bin/true") as first:  # what is imported only now is no part of it
+    with TerminalEmulator("/bin/true") as first:  # what is imported only now is not part of it
         first.wait_for_exit()
     before = holdings()
     terminal = TerminalEmulator(command, cols=cols, rows=rows)

@@ -40,12 +40,12 @@ def variables(terminal: TerminalEmulator) -> dict[str, str]:
         ("no-such-command", None, "there is no such command in PATH (/bin:/usr/bin)"),
         ("ls -l", None, "a command line is not split"),
         ("./missing", None, "there is no such file, seen from"),
-        ("plain", None, "no file that may be executed"),
-        (".", None, "no file that may be executed"),
+        ("plain", None, "not executable"),
+        (".", None, "not executable"),
         ("binary", None, "neither a program nor a script"),
         ("orphan", None, "the interpreter named in its first line does not exist"),
         ("/bin/cat", "missing", "missing' does not exist; create it"),
-        ("/bin/cat", "plain", "plain' is no directory"),
+        ("/bin/cat", "plain", "plain' is not a directory"),
     ],
 )
 def test_requirement_1_1_what_cannot_be_started_raises_in_the_parent(

@@ -156,7 +156,7 @@ class RemoteTool:
         """Let the server run it; that it cannot be reached is an outcome, too.
 
         Raises:
-            InvalidArgumentsError: the arguments are no JSON object. Whether they fit, the server says.
+            InvalidArgumentsError: the arguments are not a JSON object. Whether they fit, the server says.
         """
         if not is_json(arguments):
             raise InvalidArgumentsError(self.spec.name, ["its arguments must be a JSON object"])

@@ -126,7 +126,7 @@ class StdioTransport:
             return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
         except ValueError:
             if line.strip():
-                _log.debug("MCP server %r sent what is no message: %.200r", self._server.name, line)
+                _log.debug("MCP server %r sent what is not a message: %.200r", self._server.name, line)
             return None
 
     async def _listen(self, stderr: asyncio.StreamReader) -> None:

@@ -137,7 +137,7 @@ class Current:
         """Let this model answer from now on, in whatever session of this run; None is what each was created with.
 
         Raises:
-            InvalidInputError: that is no name.
+            InvalidInputError: that is not a name.
             ConfigurationError: what the session costs has a limit, and the model no price.
         """
         if model is not None:

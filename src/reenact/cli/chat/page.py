@@ -352,7 +352,7 @@ class _Tokens:
 
     @property
     def is_agent(self) -> bool:
-        """Whether it is no model: a person has asked an agent."""
+        """Whether it is not a model: a person has asked an agent."""
         return self.model.startswith("@")
 
     @property

@@ -41,7 +41,7 @@ def verify(options: VerifyOptions, console: Console) -> int:
     """Print what is wrong with the log; exit with 1 if anything is.
 
     Raises:
-        CheckpointError: what it is to be held to is no checkpoint of this log.
+        CheckpointError: what it is to be held to is not a checkpoint of this log.
         StorageError: it cannot be read to its end.
     """
     database = log_to_read(options.database, console)
@@ -161,7 +161,7 @@ def _of_file(file: Path, ring: KeyRing | None, look: _Look) -> Iterator[_Found]:
     try:
         with _opened(file, ring) as log:
             yield from ((name, one) for one in look(log))
-    except (ExportUnusableError, LogUnusableError) as error:  # whatever it is, it is no history of ours
+    except (ExportUnusableError, LogUnusableError) as error:  # whatever it is, it is not a history of ours
         parting = Parting(
             position=None, version=0, recorded=None, decided=None, field="", command=None, problem=str(error)
         )
@@ -236,7 +236,7 @@ def sides_of(what: Sequence[str]) -> tuple[_Side, _Side]:
     """Return the two sides that are meant by SESSION A B, or by LEFT[@A] RIGHT[@B].
 
     Raises:
-        BadParameter: they are not so many, or a position is no number.
+        BadParameter: they are not so many, or a position is not a number.
     """
     match what:
         case [session, before, after]:

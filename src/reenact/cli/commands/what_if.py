@@ -44,7 +44,7 @@ def supposed_by(options: ReplayOptions) -> Supposed | None:
     """Return what the options suppose, None if nothing.
 
     Raises:
-        ConfigurationError: the file cannot be read, or is no policy; or a price is none.
+        ConfigurationError: the file cannot be read, or is not a policy; or a price is none.
     """
     policies, of_images = (None, {}) if options.policy is None else read_policies_by_image(options.policy)
     instead = Instead(

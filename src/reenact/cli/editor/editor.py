@@ -120,7 +120,7 @@ def lines_editor(
 
 
 def read_question(editor: Editor) -> str:
-    """Have a text typed, and return exactly that; what has nothing but blanks is no text, and returned as empty.
+    """Have a text typed, and return exactly that; what has nothing but blanks is not text, and returned as empty.
 
     Raises:
         EOFError: the person leaves.
@@ -150,7 +150,7 @@ def read_line(editor: Editor, prompt: str, default: str = "") -> str:
 
 
 def forget_what_was_typed(editor: Editor) -> None:
-    """Drop what was typed before anything was asked: it is no answer."""
+    """Drop what was typed before anything was asked: it is not an answer."""
     forget(editor.typed if isinstance(editor, PlainEditor) else editor.input)
 
 

@@ -70,7 +70,7 @@ def is_hung_up() -> bool:
         termios.tcgetattr(sys.stdin.fileno())
     except termios.error as error:
         return error.args[0] in _GONE
-    except (OSError, ValueError):  # it is no file
+    except (OSError, ValueError):  # it is not a file
         return False
     return False
 
@@ -274,7 +274,7 @@ def _pause(typed: Vt100Input, until: float) -> float:
 
 
 class _Parser(Vt100Parser):
-    """Knows Enter with Shift or Ctrl from Enter alone, where the terminal does; what is no key does nothing."""
+    """Knows Enter with Shift or Ctrl from Enter alone, where the terminal does; what is not a key does nothing."""
 
     @property
     def is_in_paste(self) -> bool:

@@ -93,7 +93,7 @@ class AgentTools:
 
         Raises:
             ConfigurationError: it is none of its tools.
-            InvalidInputError: it would be told what is no text.
+            InvalidInputError: it would be told what is not text.
         """
         who, tool = f"@{agent.name} is not asked", next((one for one in session.agents if one.name == agent.name), None)
         if tool is None:

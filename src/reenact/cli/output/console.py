@@ -81,7 +81,7 @@ class Console:
         return self._err or sys.stderr or self._nowhere
 
     def screen(self, stream: TextIO) -> Screen:
-        """Return what shows texts in styles on the stream; without them where it is no terminal that knows any."""
+        """Return what shows texts in styles on the stream; without them where it is not a terminal that knows any."""
         from rich.console import Console as Screen  # noqa: PLC0415 - whoever asks for help need not wait for it
 
         plain = False if is_dumb(self.environ) else None
@@ -94,7 +94,7 @@ class Console:
 
     @property
     def terminal(self) -> TextIO | None:
-        """Where somebody sees what is no result; None if nobody does."""
+        """Where somebody sees what is not a result; None if nobody does."""
         return next((stream for stream in (self.err, self.out) if stream.isatty()), None)
 
     def input(self) -> io.BufferedIOBase | io.BytesIO:
@@ -198,7 +198,7 @@ class Console:
             raise OutputLostError(error.strerror or str(error)) from error
 
     def say(self, message: str) -> None:
-        """Tell people something that is no result."""
+        """Tell people something that is not a result."""
         logger.info("%s", self.without_key(message))
 
     def warn(self, message: str) -> None:

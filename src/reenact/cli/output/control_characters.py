@@ -10,7 +10,7 @@ from reenact.domain.legible import in_ascii
 
 _UNSEEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 _MARK = "\ufdd0"
-"""Stands for the backslash of an escape until that is written; it is no character, and no entity gives it."""
+"""Stands for the backslash of an escape until that is written; it is not a character, and no entity gives it."""
 _MASKS = re.compile(
     rf"[\u00ad\u061c\u180e\u200b\u202a-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f{_MARK}]"
 )

@@ -102,7 +102,7 @@ class Whole(_Formatter):
 
 
 class Tracebacks(RotatingFileHandler):
-    """Keeps what comes with a traceback, for the owner alone; a file that cannot be written is no failure of ours."""
+    """Keeps what comes with a traceback, for the owner alone; it goes on if the file cannot be written."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(

@@ -33,7 +33,7 @@ def takes(stream: TextIO, seconds: float | None) -> bool:
     """Return whether a piece can be written without waiting, now or within so many seconds; None is for ever."""
     try:
         descriptor = stream.fileno()
-    except (OSError, ValueError):  # it is no file, or closed, as who writes will learn
+    except (OSError, ValueError):  # it is not a file, or closed, as who writes will learn
         return True
     poll = select.poll()
     poll.register(descriptor, select.POLLOUT)
@@ -44,7 +44,7 @@ def gives(stream: TextIO, seconds: float) -> bool:
     """Return whether there is something to be read, or the end, within so many seconds."""
     try:
         return bool(select.select([stream.fileno()], [], [], seconds)[0])
-    except (OSError, ValueError):  # it is no file
+    except (OSError, ValueError):  # it is not a file
         return True
 
 

@@ -59,7 +59,7 @@ class LineStart:
     """What of that belongs to its quotes."""
     quotes: int = 0
     indent: int = 0
-    """Columns before the first mark or character that is no quote's; before a fence, those before that."""
+    """Columns before the first mark or character that is not a quote's; before a fence, those before that."""
     items: list[int] = field(default_factory=list[int])
     """The columns in which the content of each item begins that begins here."""
     level: int = 0
@@ -168,7 +168,7 @@ class _Reading:
         return start
 
     def _skip_blanks(self) -> int:
-        """Go to the next character that is no blank; return how many columns further it is."""
+        """Go to the next character that is not a blank; return how many columns further it is."""
         before = self._column
         while self._start.at < min(self._length, MOST) and self._line[self._start.at] in " \t":
             self._column += 1 if self._line[self._start.at] == " " else _TAB - self._column % _TAB

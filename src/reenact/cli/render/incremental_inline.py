@@ -25,7 +25,7 @@ _MOST = 2000
 _MOST_TRIES = 50
 """So often a piece is parsed to find out whether it is final; then the end of the line is waited for."""
 _MOST_TELLING = 300
-"""What has more marks than that is no prose."""
+"""What has more marks than that is not prose."""
 _CUTS = re.compile(rf"(?<=[^ \t])(?=[ \t])|(?<={BREAKABLE})(?={BREAKABLE})")
 """Where a piece may end: behind a word, or between two characters of a script without blanks."""
 _OPENING = re.compile(r"[`*_~\[<]")
@@ -108,7 +108,7 @@ class Inline:
         if not words:
             return
         if self._is_heading and not words.strip("#"):
-            self._hashes += piece  # which are no part of the heading if they are its end
+            self._hashes += piece  # which are not part of the heading if they are its end
             return
         if self._hashes:
             self._flow.put([(self._hashes, self._style)])
@@ -188,7 +188,7 @@ def markdown() -> MarkdownIt:
 
 
 def _address(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 - what the parser calls
-    """Take the rest of a URL as it is: an underscore in it is no emphasis."""
+    """Take the rest of a URL as it is: an underscore in it is not emphasis."""
     if state.src[state.pos] != ":" or not _SCHEME.search(state.src, max(0, state.pos - len("https")), state.pos):
         return False
     address = _ADDRESS.match(state.src, state.pos)

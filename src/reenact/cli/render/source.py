@@ -67,7 +67,7 @@ class _Context(Protocol):
 
 
 class Source:
-    """The lines of one block of source. A name that is no language's, or none, has no colours."""
+    """The lines of one block of source. A name that is not a language's, or none, has no colours."""
 
     _context: _Context | None = None
     _within: tuple[str, str] | None = None
@@ -176,7 +176,7 @@ def _style_of(kind: object) -> str:
 class Fence(Source):
     """Knows its lines: up to one that closes it, or one that is not in the same quotes.
 
-    What stands to the left of the opening fence is no part of the source. An item of a list does not end it: where a
+    What stands to the left of the opening fence is not part of the source. An item of a list does not end it: where a
     model indents source by less than its item, it still means it.
     """
 

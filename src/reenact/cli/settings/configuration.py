@@ -73,7 +73,7 @@ def read_policies(path: str) -> Policies:
     """Return the policies that a file holds in their plain form.
 
     Raises:
-        ConfigurationError: it cannot be read, or is no policy.
+        ConfigurationError: it cannot be read, or is not a policy.
     """
     return _policies(path, policies_of)
 

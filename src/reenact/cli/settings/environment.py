@@ -113,7 +113,7 @@ def state_directory(environ: Mapping[str, str]) -> Path:
 
 
 def home_directory(environ: Mapping[str, str]) -> Path:
-    """Return the user's home: `HOME`, or what the system has if that is no absolute path.
+    """Return the user's home: `HOME`, or what the system has if that is not an absolute path.
 
     A relative one would make another folder everybody's home, and what is in a project the user's own.
     """

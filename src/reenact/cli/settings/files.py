@@ -269,7 +269,7 @@ def _why_not(name: str) -> str:
 
 
 def _check_texts(value: object) -> None:
-    """Refuse a text that is no Unicode, or that no path and no name can be."""
+    """Refuse a text that is not Unicode, or that no path and no name can be."""
     if isinstance(value, str):
         if "\0" in value:
             raise ValueError("without a NUL")

@@ -15,7 +15,7 @@ def own_provider(place: str) -> LLMProvider:
     """Import the provider that `MODULE:NAME` names: an object, or what is called without arguments to make one.
 
     Raises:
-        ConfigurationError: it cannot be imported or made, or is no provider; the message names the place and the line.
+        ConfigurationError: it cannot be imported or made, or is not a provider; the message names file and line.
     """
     where, _, name = place.partition(":")
     who = f"--provider {place}"
@@ -26,7 +26,9 @@ def own_provider(place: str) -> LLMProvider:
     if callable(found) and (isinstance(found, type) or not isinstance(found, LLMProvider)):
         found = _attempt(who, where, found)
     if not isinstance(found, LLMProvider):
-        raise ConfigurationError(f"{who}: it is no provider, which has a `name`, and a `provide` that returns a driver")
+        raise ConfigurationError(
+            f"{who}: it is not a provider, which has a `name`, and a `provide` that returns a driver"
+        )
     return found
 
 

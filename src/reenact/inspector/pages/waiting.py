@@ -159,7 +159,7 @@ def _edited(form: Form, call: WaitingCall) -> JsonDict | None:
     try:
         written = _object(text)
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        raise InvalidInputError(f"the arguments are no JSON object: {error}; nothing was approved") from None
+        raise InvalidInputError(f"the arguments are not a JSON object: {error}; nothing was approved") from None
     return None if written == call.arguments else written
 
 

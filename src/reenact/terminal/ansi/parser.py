@@ -233,7 +233,7 @@ class ANSIParser:
     """Reads what a program wrote to its terminal: text, and the sequences of ECMA-48 and xterm in it.
 
     `reenact.terminal.ansi.grammar` says what a sequence is. All methods take any text, in time that grows with its
-    length, and raise `TerminalTestError` (`INVALID_CONFIG`) for what is no text.
+    length, and raise `TerminalTestError` (`INVALID_CONFIG`) for what is not text.
     """
 
     def strip(self, text: str) -> str:

@@ -158,7 +158,7 @@ def command_line(plain: Plain, here: Path) -> tuple[str, ...]:
         try:
             words = shlex.split(plain.value)
         except ValueError as error:
-            raise plain.wrong(f"this is no command line: {str(error).lower()}") from error
+            raise plain.wrong(f"this is not a command line: {str(error).lower()}") from error
     else:
         words = [item.text() for item in plain.items()]
     if not words or not words[0]:

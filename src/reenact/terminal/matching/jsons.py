@@ -138,7 +138,7 @@ def pretty(value: JSON) -> str:
 
 
 def _refuse(constant: str) -> NoReturn:
-    raise InvalidJSONError(f"{constant} is no JSON")
+    raise InvalidJSONError(f"{constant} is not JSON")
 
 
 def _members(pairs: list[tuple[str, object]]) -> dict[str, object]:

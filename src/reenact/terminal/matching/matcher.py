@@ -42,7 +42,7 @@ class AssertionMatcher:
     """Compares texts with what is expected of them.
 
     What is expected may be anything: if nothing can be like it, as with a bad pattern or a bad schema, the result is a
-    failed one, and its message says why. Only what is no text to compare, or no options, raises `TerminalTestError`
+    failed one, and its message says why. Only what is not text to compare, or no options, raises `TerminalTestError`
     (`INVALID_CONFIG`).
     """
 

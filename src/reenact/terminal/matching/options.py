@@ -14,7 +14,7 @@ for each run of white space and none at its ends. What a pattern says must then 
   are no lines any more: `[\n]` and a `^` of `MULTILINE` find none. In a verbose pattern only escapes are white space.
 
 A compiled pattern is treated alike: it is compiled again, from its text, with its own flags as well. Escape sequences
-in a pattern are never taken out: a pattern is no text of a terminal.
+in a pattern are never taken out: a pattern is not text of a terminal.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class UnusableError(ValueError):
 
 
 class BadPatternError(UnusableError):
-    """What was given is no regular expression."""
+    """What was given is not a regular expression."""
 
 
 class SlowSearchError(TimeoutError):
@@ -181,7 +181,7 @@ def regular(pattern: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def _no_pattern(pattern: str, error: Exception) -> str:
-    return f"the pattern {quoted(pattern)} is no regular expression: {escaped(str(error))}"
+    return f"the pattern {quoted(pattern)} is not a regular expression: {escaped(str(error))}"
 
 
 _QUANTIFIER = r"(?:[*+?]|\{[0-9]+(?:,[0-9]*)?\}|\{,[0-9]+\})[?+]?+"
@@ -210,7 +210,7 @@ def compiled(pattern: object, options: AssertionOptions) -> Finder:
     A search for one that is given as text ends in time; one that was compiled is the business of who has compiled it.
 
     Raises:
-        BadPatternError: it is no pattern, and why.
+        BadPatternError: it is not a pattern, and why.
     """
     text, flags = (pattern.pattern, pattern.flags & ~re.DEBUG) if is_pattern(pattern) else (pattern, 0)
     if not isinstance(text, str):

@@ -89,7 +89,7 @@ def violations(instance: JSON, schema: Schema) -> Iterator[Violation]:
     which is the end of the text alone; a search takes 10 seconds at most.
 
     Raises:
-        BadSchemaError: it is no valid schema, of an unknown draft, refers to what is not there, or never ends.
+        BadSchemaError: it is not a valid schema, of an unknown draft, refers to what is not there, or never ends.
     """
     try:
         for error in _checker(schema).iter_errors(instance):
@@ -108,7 +108,7 @@ def violations(instance: JSON, schema: Schema) -> Iterator[Violation]:
         raise
     except (BadPatternError, SlowSearchError) as error:
         raise BadSchemaError(f"the schema cannot be applied: {error}") from error
-    except Exception as error:  # whatever a schema does to a validator is no failure of ours
+    except Exception as error:  # whatever a schema does to a validator is not a failure of ours
         raise BadSchemaError(f"the schema cannot be applied: {type(error).__name__}: {_short(str(error))}") from error
 
 

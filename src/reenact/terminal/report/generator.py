@@ -26,7 +26,7 @@ from reenact.terminal.text import encodable
 def write_report(path: Path, text: str) -> None:
     """Write the text to the path, making the directories above it; what was there is replaced in one step.
 
-    What is no regular file, as a device or a pipe, is written to as it is.
+    What is not a regular file, as a device or a pipe, is written to as it is.
 
     Raises:
         TerminalTestError: `INVALID_CONFIG`: it cannot be written; the message names the path and says why.
@@ -78,7 +78,7 @@ class ReportOptions(msgspec.Struct, frozen=True, kw_only=True):
 class ReportGenerator:
     """Makes reports of what became of tests.
 
-    A duration or a start that is no number of seconds is refused with a `TerminalTestError` of type `INVALID_CONFIG`.
+    A duration or a start that is not a number of seconds raises a `TerminalTestError` of type `INVALID_CONFIG`.
     """
 
     def generate(self, results: Results, options: ReportOptions) -> str:

@@ -33,7 +33,7 @@ _PALETTE = _palette()
 
 
 def shown_color(color: str | None, default: str) -> str:
-    """Return `#rrggbb` for a colour of a style; the default for None, and for what is no colour."""
+    """Return `#rrggbb` for a colour of a style; the default for None, and for what is not a colour."""
     if color is None:
         return default
     if _RGB.fullmatch(color):

@@ -35,7 +35,7 @@ class Recording:
 
     It holds output and input as text: about the bytes of them, and 200 more for each event, of which there are 200,000
     at most. Any thread may add or read. A character whose bytes come in pieces is part of the event of its last one;
-    bytes that are no UTF-8 are U+FFFD.
+    bytes that are not UTF-8 are U+FFFD.
 
     Args:
         cols: columns at the start.

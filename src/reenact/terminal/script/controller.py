@@ -72,8 +72,8 @@ class InteractionController:
         result = InteractionController(terminal).execute(script_of([{"sendLine": "hello"}, {"wait": "hello"}]))
     ```
 
-    What the program does, or does not do, is no exception here: it is told in the results. After a failed assertion the
-    script goes on, so that all of them are judged; any other failure ends it.
+    Nothing that the program does raises an exception here: the results have it. After a failed assertion the script
+    goes on, so that all assertions are judged; any other failure ends it.
     """
 
     def __init__(self, terminal: TerminalEmulator, matcher: AssertionMatcher | None = None) -> None:

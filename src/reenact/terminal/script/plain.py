@@ -178,17 +178,17 @@ def read_file(path: Path) -> Plain:
     if (format_ := FORMATS.get(path.suffix.lower())) is None:
         raise whole.wrong(f"the name of the file is to end with {', '.join(FORMATS)}")
     try:
-        # What is no regular file may block, or never end.
+        # What is not a regular file may block, or never end.
         opened = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
         with os.fdopen(opened, "rb") as file:
             is_regular, content = stat.S_ISREG(os.fstat(opened).st_mode), file.read(_LARGEST_FILE + 1)
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise whole.wrong(f"this is no text in UTF-8: {error.reason} at byte {error.start}") from error
+        raise whole.wrong(f"this is not text in UTF-8: {error.reason} at byte {error.start}") from error
     except (OSError, ValueError) as error:  # a NUL in its name
         raise whole.wrong(str(getattr(error, "strerror", None) or error)) from error
     if not is_regular:
-        raise whole.wrong("this is no regular file")
+        raise whole.wrong("this is not a regular file")
     return read_text(text.replace("\r\n", "\n").replace("\r", "\n"), format_, path)
 
 
@@ -316,7 +316,7 @@ def data_of(plain: Plain) -> object:
 
 def _fits(info: inspect.Type, value: object) -> bool:
     _, kinds = _KINDS.get(type(info), _MAPPING)
-    if isinstance(value, bool):  # is no number
+    if isinstance(value, bool):  # is not a number
         return bool in kinds
     return isinstance(value, kinds) and not (isinstance(value, float) and not math.isfinite(value))
 

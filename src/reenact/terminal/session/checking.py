@@ -55,7 +55,7 @@ def directory(cwd: FilePath | None) -> Path | None:
     """Return the working directory, absolute, so that it stays the same until the start.
 
     Raises:
-        TerminalTestError: it is no path (`INVALID_CONFIG`).
+        TerminalTestError: it is not a path (`INVALID_CONFIG`).
     """
     if cwd is None:
         return None

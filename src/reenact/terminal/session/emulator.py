@@ -155,7 +155,7 @@ class Session:
         return self._transcript.dropped
 
     def get_output(self) -> str:
-        """Return what the program has written, escape sequences and all; bytes that are no UTF-8 are replaced."""
+        """Return what the program has written, escape sequences and all; bytes that are not UTF-8 are replaced."""
         return self._transcript.output()
 
     def get_output_bytes(self) -> bytes:

@@ -13,7 +13,7 @@ from reenact.terminal.screen.model import Modes
 
 
 class SpecialKey(StrEnum):
-    """Keys, and what is pressed together, that are no characters."""
+    """Keys, and what is pressed together, that are not characters."""
 
     ENTER = "enter"
     ESCAPE = "escape"
@@ -148,7 +148,7 @@ def encoded(text: str) -> bytes:
         return text.encode()
     except UnicodeEncodeError as error:
         raise _invalid(
-            f"{text[error.start]!r} at {error.start} is no character and cannot be sent as text; pass bytes"
+            f"{text[error.start]!r} at {error.start} is not a character and cannot be sent as text; pass bytes"
         ) from error
 
 

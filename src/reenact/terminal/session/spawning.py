@@ -241,7 +241,7 @@ def explained(argv: Sequence[str], env: Mapping[str, str], cwd: Path | None) -> 
         TerminalTestError: it cannot be started; the message says what to do about it (`PROCESS_START_FAILED`).
     """
     if cwd is not None and not cwd.is_dir():
-        what = "is no directory" if cwd.exists() else "does not exist"
+        what = "is not a directory" if cwd.exists() else "does not exist"
         raise not_started(
             f"{argv[0]!r} was not started: the working directory {str(cwd)!r} {what}; create it, or pass another `cwd`"
         )
@@ -330,7 +330,7 @@ def _why(
         case errno.ENOENT:
             return f"there is no such command in PATH ({env.get('PATH', os.defpath)}); install it, or pass its path"
         case errno.EACCES:
-            return "it is no file that may be executed; pass another, or set its mode (`chmod +x`)"
+            return "it is not executable; pass another program, or set its mode (`chmod +x`)"
         case errno.ENOEXEC:
             return "it is neither a program nor a script with a first line like `#!/bin/sh`; pass it to its interpreter"
         case errno.E2BIG:

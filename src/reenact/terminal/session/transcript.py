@@ -101,7 +101,7 @@ class Transcript:
             return self._raw.since(0)
 
     def output(self) -> str:
-        """Return what has arrived, as text: what is no UTF-8 is replaced, a character not yet complete is left out."""
+        """Return what has arrived, as text: what is not UTF-8 is replaced, a character not yet complete is left out."""
         with self.lock:
             return codecs.getincrementaldecoder("utf-8")("replace").decode(self._raw.since(0), final=self._complete)
 
@@ -150,7 +150,7 @@ def compiled(pattern: Pattern | Finder) -> Finder:
     r"""Return the pattern as a regular expression; the `\n` of a text or an `Expression` matches `\r\n`, `\r\r\n` too.
 
     Raises:
-        TerminalTestError: it is no pattern, or an empty text, which is everywhere (`INVALID_CONFIG`).
+        TerminalTestError: it is not a pattern, or an empty text, which is everywhere (`INVALID_CONFIG`).
     """
     if isinstance(pattern, str) and pattern:
         return re.compile("\r{0,2}\n".join(re.escape(line) for line in pattern.split("\n")))

@@ -53,7 +53,7 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any] | None:
             os._exit(3)
         case "garbage":
             say(method="notifications/message", params={"level": "info", "data": "hello"})
-            out("this is no JSON\n\n{}\n[]\n\x00\xff")
+            out("this is not JSON\n\n{}\n[]\n\x00\xff")
             return text("after the garbage")
         case "large":
             return text("x" * int(arguments["size"]))
