@@ -70,10 +70,11 @@ class SqliteJournal(StoredJournal):
         resolved = os.path.realpath(path)
         with ExitStack() as cleanup, translated(resolved):
             check_file(resolved)
-            only = codec if closed else None
             store = None
             if not read_only:
-                store = _open_store(resolved, synchronous, cleanup, only, shared=shared, encrypted=keys is not None)
+                store = _open_store(
+                    resolved, synchronous, cleanup, codec, closed=closed, shared=shared, encrypted=keys is not None
+                )
             reader = SqliteReader(resolved)
             cleanup.callback(reader.close)
             with reader.connection() as connection:
@@ -98,7 +99,14 @@ class SqliteJournal(StoredJournal):
 
 
 def _open_store(
-    path: str, synchronous: Synchronous, cleanup: ExitStack, only: EventCodec | None, *, shared: bool, encrypted: bool
+    path: str,
+    synchronous: Synchronous,
+    cleanup: ExitStack,
+    codec: EventCodec,
+    *,
+    closed: bool,
+    shared: bool,
+    encrypted: bool,
 ) -> SqliteStore:
     lock = WriterLock(path, shared=shared)
     cleanup.callback(lock.release)
@@ -107,8 +115,8 @@ def _open_store(
     connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT, isolation_level=None, check_same_thread=False)
     cleanup.callback(_close_connection, connection, path)
     is_log = check_format(connection, path)
-    if is_log and only is not None:
-        check_owner(connection.execute(FIRST_EVENTS).fetchall(), path, only)
+    if is_log:
+        check_owner(connection.execute(FIRST_EVENTS).fetchall(), path, codec, closed=closed)
     connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")  # of a file that is still to begin
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute(f"PRAGMA synchronous = {synchronous}")

@@ -21,6 +21,9 @@ from reenact.domain.errors import LogUnusableError, StorageError
 _ROW = "SELECT version, position, events, digest FROM steps WHERE stream = ?"
 _READ_LINK = f"{_ROW} AND version <= ? AND count > 0 ORDER BY version DESC LIMIT 1"
 _READ_LINK_AT = f"{_ROW} AND position <= ? AND count > 0 ORDER BY version DESC LIMIT 1"
+_RUNTIMES_FIRST = frozenset({"container-created", "image-registered"})
+"""Stored names of the events that the log of a `Runtime` begins with."""
+
 FIRST_EVENTS = "SELECT events FROM steps WHERE count > 0 ORDER BY number LIMIT 1"
 _READ_TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
 _SNAPSHOTS = "SELECT originator_id, originator_version, topic, state FROM stored_snapshots"
@@ -353,10 +356,13 @@ class StoredJournal(StoredFeeds):
         return found
 
 
-def check_owner(rows: Sequence[Cells], name: str, codec: EventCodec) -> None:
-    """Raise `LogUnusableError` if the events of a log's first row, as `FIRST_EVENTS` finds it, are of others."""
+def check_owner(rows: Sequence[Cells], name: str, codec: EventCodec, *, closed: bool) -> None:
+    """Raise `LogUnusableError` if the events of a log's first row, as `FIRST_EVENTS` finds it, are of others.
+
+    A codec that is not `closed` gets to know its types as actors start. A runtime's log takes no actors besides.
+    """
     topic = _first_topic(rows)
-    if topic is not None and not codec.knows(topic):
+    if topic is not None and not codec.knows(topic) and (closed or topic.partition(":")[0] in _RUNTIMES_FIRST):
         message = (
             f"{name} is the log of other actors: it begins with an event of type {topic!r}; open it with the program "
             "that wrote it, or choose another place"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from reenact import ActorSystem, Event, EventSourcedActor, LogUnusableError, Runtime
+from reenact import ActorSystem, Event, EventSourcedActor, Image, LogUnusableError, Runtime
+from reenact.testing import MockEnvironmentFactory
 from tests.logs import log_at
 
 
@@ -48,3 +50,26 @@ def test_the_log_of_other_actors_is_refused_and_stays_as_it_is(tmp_path: Path) -
 
     assert content_of(tmp_path) == before
     assert count(log, 1) == (Counted(1),)
+
+
+@pytest.mark.parametrize(
+    "begin",
+    [
+        lambda runtime: runtime.containers.create(container_id="home"),
+        lambda runtime: runtime.images.register(Image(id="chat")),
+        lambda runtime: runtime.ask("Hello"),
+    ],
+    ids=["container", "image", "ask"],
+)
+def test_other_actors_are_not_started_in_the_log_of_a_runtime(
+    tmp_path: Path, begin: Callable[[Runtime], object]
+) -> None:
+    log = log_at(tmp_path / "agents.db")
+    with Runtime.open(log, environment=MockEnvironmentFactory()) as runtime:
+        begin(runtime)
+
+    with pytest.raises(LogUnusableError, match="is the log of other actors"):
+        count(log, 4)
+
+    with Runtime.open(log, environment=MockEnvironmentFactory()) as runtime:
+        assert runtime.ask("Hello").text == "Hello from mock!"

@@ -153,8 +153,8 @@ class PostgresJournal(StoredJournal):
                 codec.vault = Vault(keys, reader.select, name=address.name, age=AGE)
                 if store is not None:
                     codec.vault.check(store.keep_key)
-            if closed and store is not None:
-                check_owner(reader.select(FIRST_EVENTS, ()), address.name, codec)
+            if store is not None:
+                check_owner(reader.select(FIRST_EVENTS, ()), address.name, codec, closed=closed)
             writer = None
             if store is not None:
                 writer = Writer(store, codec, listener=listener, fence=fence)
