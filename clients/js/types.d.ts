@@ -758,11 +758,7 @@ export interface MCPServer {
   timeout?: number | null;
 }
 
-/** One message of a conversation.
-
-    `partial` is true for an answer that an interrupt, an error or a crash cut short; `stop_reason` is then
-    `interrupted` or `error`, else the API's. `stop_sequence` is the stop sequence that ended the answer, and
-    `stop_details` says why the model refused. `turn_id` names the turn that the message asked for or answered. */
+/** One message of a conversation. `partial` is true for an answer that an interrupt, an error or a crash cut short; `stop_reason` is then `interrupted` or `error`, else the API's. `stop_sequence` is the stop sequence that ended the answer, and `stop_details` says why the model refused. `turn_id` names the turn that the message asked for or answered. */
 export interface Message {
   id: string;
   role: "assistant" | "user";
@@ -812,9 +808,7 @@ export interface MessageStop {
   stop_details?: StopDetails | null;
 }
 
-/** A block of a kind that Reenact does not interpret, kept as it came so that it can be sent back as it came.
-
-    One of type `container` stands at the end of an answer for which the API ran code, and names where. */
+/** A block of a kind that Reenact does not interpret, kept as it came so that it can be sent back as it came. One of type `container` stands at the end of an answer for which the API ran code, and names where. */
 export interface OpaqueBlock {
   type: "opaque";
   data: Record<string, unknown>;
@@ -855,9 +849,7 @@ export interface OutputSpec {
   retries?: number;
 }
 
-/** Whose child a session is: behind this version of the parent's events, for this call.
-
-    `root` is the session at the top of the family, which nobody has called, and `depth` how far this one is below it. */
+/** Whose child a session is: behind this version of the parent's events, for this call. `root` is the session at the top of the family, which nobody has called, and `depth` how far this one is below it. */
 export interface Parent {
   session_id: string;
   version: number;
@@ -866,13 +858,7 @@ export interface Parent {
   depth: number;
 }
 
-/** A call that waits for a person: to approve it, or to answer the question that it asks.
-
-    `arguments` are exactly those that it would run with, and `digest` stands for the call and for the policies under
-    which it waits: an approval with the digest does not hold for anything else. `reason` says why a person is asked.
-    `prompt`, `options` and `multi` are the question's. `agent_id` is None while the session has no live agent; who
-    decides about the call starts one. `since` is when the call began to wait. `path` leads to a child session: the
-    sessions above it, from the root on; it is empty if nobody has called the session. */
+/** A call that waits for a person: to approve it, or to answer the question that it asks. `arguments` are exactly those that it would run with, and `digest` stands for the call and for the policies under which it waits: an approval with the digest does not hold for anything else. `reason` says why a person is asked. `prompt`, `options` and `multi` are the question's. `agent_id` is None while the session has no live agent; who decides about the call starts one. `since` is when the call began to wait. `path` leads to a child session: the sessions above it, from the root on; it is empty if nobody has called the session. */
 export interface PendingCall {
   id: string;
   session_id: string;
@@ -982,10 +968,7 @@ export interface SessionGetRequest {
   session_id: string;
 }
 
-/** A session as callers see it, on its present image: the one it was created with, until it is handed over.
-
-    `origin` is where it branches off from another session, None if it has begun by itself. `parent` is the session
-    that has called it, None unless it is a child session. Of a session that was `forgotten` nothing else is known. */
+/** A session as callers see it, on its present image: the one it was created with, until it is handed over. `origin` is where it branches off from another session, None if it has begun by itself. `parent` is the session that has called it, None unless it is a child session. Of a session that was `forgotten` nothing else is known. */
 export interface SessionInfo {
   id: string;
   container_id: string;
@@ -1043,9 +1026,7 @@ export interface SessionUsageRequest {
   session_id: string;
 }
 
-/** What one model or tool was used for: how often, the sums of its token counts, its cost.
-
-    `unpriced` counts the uses whose cost is not known; `cost` is that of the others. */
+/** What one model or tool was used for: how often, the sums of its token counts, its cost. `unpriced` counts the uses whose cost is not known; `cost` is that of the others. */
 export interface Spent {
   calls?: number;
   usage?: Record<string, number>;
@@ -1143,13 +1124,7 @@ export interface ToolCall {
   input?: unknown;
 }
 
-/** A call of a tool that an answer asked for, and what has become of it.
-
-    `turn_id` and `message_id` name the turn and the answer that asked for it. `arguments` are those that it ran, or
-    will run, with; `original` are the model's own, where a person changed them. `reason` says why a person was asked,
-    `decision` what they did, and `decided_by` who they were, if that was said. `attempts` counts how often it was
-    started and `started_at` is the last of these times; `ended_at` is when it was answered, by the tool or by what kept
-    it from running (`ran` is then false). `cost` is in the currency of the prices, None if unknown. */
+/** A call of a tool that an answer asked for, and what has become of it. `turn_id` and `message_id` name the turn and the answer that asked for it. `arguments` are those that it ran, or will run, with; `original` are the model's own, where a person changed them. `reason` says why a person was asked, `decision` what they did, and `decided_by` who they were, if that was said. `attempts` counts how often it was started and `started_at` is the last of these times; `ended_at` is when it was answered, by the tool or by what kept it from running (`ran` is then false). `cost` is in the currency of the prices, None if unknown. */
 export interface ToolCallInfo {
   id: string;
   session_id: string;
@@ -1222,9 +1197,7 @@ export interface ToolStarted {
   attempt?: number;
 }
 
-/** A call that the model asks for; `input` is the decoded JSON object.
-
-    `extra` holds what else the API said of the call, such as its `caller`; it goes back with the call. */
+/** A call that the model asks for; `input` is the decoded JSON object. `extra` holds what else the API said of the call, such as its `caller`; it goes back with the call. */
 export interface ToolUseBlock {
   type: "tool_use";
   id: string;
@@ -1245,12 +1218,7 @@ export interface TurnCompleted {
   stop_details?: StopDetails | null;
 }
 
-/** A turn: it waits while `started_at` is None, and is over once there is an `outcome`.
-
-    `message_id` is the message that it is about: a turn that goes on with calls after a person has decided has that of
-    the turn it goes on with. `steps` counts how often the model was asked; `usage` and `cost` are those of the turn so
-    far, and None when nothing is known of them. `duration` is in seconds, `cost` in the currency of the prices.
-    `stop_sequence` is the stop sequence that ended its last answer, `stop_details` says why the model refused. */
+/** A turn: it waits while `started_at` is None, and is over once there is an `outcome`. `message_id` is the message that it is about: a turn that goes on with calls after a person has decided has that of the turn it goes on with. `steps` counts how often the model was asked; `usage` and `cost` are those of the turn so far, and None when nothing is known of them. `duration` is in seconds, `cost` in the currency of the prices. `stop_sequence` is the stop sequence that ended its last answer, `stop_details` says why the model refused. */
 export interface TurnInfo {
   id: string;
   message_id: string;
@@ -1299,11 +1267,7 @@ export interface UrlSource {
   url: string;
 }
 
-/** What a session has used, by the names of models and of tools; the name is empty where none is known.
-
-    Each says how often it was used, the sums of its token counts under the Messages API's names, the cost of the uses
-    whose cost is known, in the currency of the prices, and how many `unpriced` ones there are beside them. `usage`,
-    `cost` and `unpriced` are the sums over all of them. */
+/** What a session has used, by the names of models and of tools; the name is empty where none is known. Each says how often it was used, the sums of its token counts under the Messages API's names, the cost of the uses whose cost is known, in the currency of the prices, and how many `unpriced` ones there are beside them. `usage`, `cost` and `unpriced` are the sums over all of them. */
 export interface UsageInfo {
   session_id: string;
   models: Record<string, Spent>;

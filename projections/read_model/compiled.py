@@ -386,8 +386,8 @@ CALLS_OF_BRANCH = """
     calls.decided_at, calls.attempts, calls.started_at, calls.ended_at, calls.result, calls.is_error,
     calls.ran, calls.cost, answer.turn_id, answer.id AS message_id FROM lineage JOIN calls ON
     calls.session = lineage.session AND (lineage.until = 9223372036854775807 OR calls.results <=
-    lineage.until) JOIN messages AS answer ON answer.position = calls.position ORDER BY calls.position,
-    calls.number
+    lineage.until) JOIN messages AS answer ON answer.position = calls.position ORDER BY calls.position +
+    0, calls.number
 """
 PENDING = """
     SELECT calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason,

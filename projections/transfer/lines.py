@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from reenact.domain.chain import DIGEST_SIZE, ORIGINAL_SIZE, Row
+from reenact.domain.operations.table import tidied
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.domain.tools import is_array, is_object
 
@@ -183,7 +184,8 @@ _parse = msgspec.json.Decoder().decode
 def schema() -> dict[str, object]:
     """Return the JSON Schema (draft 2020-12) of a line."""
     (line,), definitions = msgspec.json.schema_components([Line], ref_template="#/$defs/{name}")
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Line", **line, "$defs": definitions}
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": draft, "title": "Line", **line, "$defs": tidied(definitions)}
 
 
 def encoded(line: Line) -> bytes:

@@ -53,8 +53,10 @@ def replacing(path: Path, hint: str = "; name another file") -> Generator[Binary
         with translated(str(path), hint), path.open("wb") as file:
             yield file
         return
-    target = path.resolve()
     with translated(str(path), hint):
+        target = Path(os.path.realpath(path))
+        if target.is_symlink():
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         descriptor, part = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
         try:
             with open(descriptor, "wb") as file:  # noqa: PTH123 - a descriptor has no path

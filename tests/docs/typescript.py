@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from reenact.domain.errors import ServerUnreachableError
+from reenact.domain.operations.table import tidied
 from reenact.domain.plain import is_mapping, is_sequence
 from reenact.events import CATALOGUE, REQUESTS, RESPONSES, json_schema
 from reenact.server.answers import frames_schema
@@ -71,7 +72,7 @@ def types() -> str:
         [kind.result for kind in REQUESTS.values()], ref_template="#/$defs/{name}"
     )
     returned = dict(zip(REQUESTS, map(_type, results), strict=True))
-    named = {**object_at(events, "$defs"), **object_at(frames, "$defs"), **more}
+    named = {**object_at(events, "$defs"), **object_at(frames, "$defs"), **object_at(tidied(more))}
     responses = {kind.__name__ for kind in RESPONSES.values()}
     return (
         "".join(

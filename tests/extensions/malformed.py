@@ -147,7 +147,7 @@ HOOKS = [
     Malformed("an array without an end", b'{\n "Stop": [\n}', 3, "not valid JSON"),
     Malformed("a comment on a line", b'{\n// x\n"Stop": []}', 2, "not valid JSON"),
     Malformed("a comment", b'{"Stop": [] /* x */}', 1, "not valid JSON"),
-    Malformed("a comma at the end of an object", b'{"Stop": [],\n}', 2, "not valid JSON"),
+    Malformed("a comma at the end of an object", b'{\n"Stop": [],}', 2, "not valid JSON"),
     Malformed("a comma at the end of an array", b'{"Stop":\n[1,]}', 2, "not valid JSON"),
     Malformed("single quotes", b"{'Stop': []}", 1, "not valid JSON"),
     Malformed("a key without quotes", b"{Stop: []}", 1, "not valid JSON"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import defaultdict
 from collections.abc import Callable
 
@@ -12,12 +13,12 @@ import pytest
 from reenact import InvalidInputError, RuntimeClosedError, SessionNotFoundError, StorageError
 from reenact.actors.feed import group as groups
 from reenact.actors.feed import publications, replay
-from reenact.actors.feed.group import Batch, Group
+from reenact.actors.feed.group import Batch, Follower, Group
 from reenact.actors.feed.hub import Feed
 from reenact.domain.operations.table import ContainerListRequest
 from reenact.domain.stream.events import ContainerCreated, Envelope
 from tests.feed.book import Book, created, deleted, deltas, started
-from tests.feed.test_async_subscription import SlowLog, run, until
+from tests.feed.test_async_subscription import PATIENCE, SlowLog, run, until
 
 
 def say(book: Book, feed: Feed, session: str, *texts: str) -> None:
@@ -247,6 +248,16 @@ def test_what_cannot_be_followed_is_refused(
 
 
 def test_who_gives_up_adding_has_added_nothing(book: Book, feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
+    given_up = threading.Event()
+
+    def following(group: Group, *given: object) -> Follower:
+        follower = follow(group, *given)
+        given_up.wait(PATIENCE)
+        return follower
+
+    follow: Callable[..., Follower] = Group._follow
+    monkeypatch.setattr(Group, "_follow", following)
+
     async def story() -> None:
         group = opened(feed)
         adding = asyncio.create_task(group.add("1", "s", "me", None))
@@ -254,6 +265,7 @@ def test_who_gives_up_adding_has_added_nothing(book: Book, feed: Feed, monkeypat
         adding.cancel()
         with pytest.raises(asyncio.CancelledError):
             await adding
+        given_up.set()
         await until(lambda: not feed.topics)
         assert feed.consumers.here() == []
         group.close()

@@ -51,9 +51,9 @@ NONSENSE = [
     "[" * 100_000,
     '{"a":' * 50_000,
     '{"type": "request", "id": "a", "request": "container_list_request", "data": '
-    + '{"a":' * 5_000
+    + '{"a":' * 50_000
     + "1"
-    + "}" * 5_001,
+    + "}" * 50_001,
 ]
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from os.path import commonprefix
 from typing import Final, Literal, TypeAlias
 
 _UNFIT = re.compile(
@@ -74,11 +73,17 @@ Look: TypeAlias = tuple[Literal["plain", "spaces", "ascii"], int]
 PLAIN_LOOK: Final[Look] = ("plain", 0)
 
 
+def common_length(one: str, other: str) -> int:
+    """Return how many characters the texts have in common at the beginning."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((at for at, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
 def look_at(one: str, other: str) -> Look:
     """Return how both lines are to be shown, so that their first difference is seen."""
     start = 0
     if max(len(one), len(other)) > LONGEST:
-        start = max(0, len(commonprefix((one, other))) - _BEFORE)  # noqa: RUF071 - of characters, no paths
+        start = max(0, common_length(one, other) - _BEFORE)
     one, other = one[start : start + LONGEST], other[start : start + LONGEST]
     if one.split() == other.split() or "".join(one.split()) == "".join(other.split()):
         return "spaces", start

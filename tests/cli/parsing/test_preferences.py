@@ -199,7 +199,7 @@ def somebody(request: pytest.FixtureRequest, home: Path, tmp_path: Path) -> Path
     [
         ("", 1, "not valid JSON"),
         ("{\n 'model': 1}", 2, "not valid JSON"),
-        ('{"model": "x",\n}', 2, "not valid JSON"),
+        ('{"model": "x"\n]', 2, "not valid JSON"),
         ("[]", 1, 'an object, as {"model": "claude-x"}'),
         ('{"model": "x",\n "model": "y"}', 2, "the key 'model' comes twice"),
         ('{"prices": {"m": [1, 2],\n "m": [1, 3]}}', 2, "the key 'm' comes twice"),

@@ -131,7 +131,7 @@ def test_the_diff_is_of_the_values_however_they_were_written() -> None:
         ('{"a": 1, "b": {"c": 1, "c": 1}}', 'an object has the name "c" twice'),
         ("1 2", "line 1, column 3: Extra data, at '2'"),
         ("{}\n$ ", "line 2, column 1: Extra data"),
-        ("[1,]", "line 1, column 4"),
+        ("[1;]", "line 1, column 3"),
         ("{'a': 1}", "line 1, column 2"),
         ("01", "Extra data"),
         ("+1", "Expecting value"),

@@ -458,7 +458,7 @@ def test_only_regular_files_are_read(tmp_path: Path, kind: str) -> None:
         case _:
             file = tmp_path / "\0.yaml"
 
-    with pytest.raises(TerminalTestError, match=r"regular file|directory|null byte") as refused:
+    with pytest.raises(TerminalTestError, match=r"regular file|directory|null (byte|character)") as refused:
         load_script(file)
 
     assert refused.value.type is TerminalTestErrorType.INVALID_CONFIG

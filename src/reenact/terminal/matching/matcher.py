@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
-from os.path import commonprefix
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from reenact.domain.errors import needing_extra
@@ -26,7 +25,7 @@ from reenact.terminal.matching.options import (
     normal,
     stripped,
 )
-from reenact.terminal.text import look_at, quoted, shown
+from reenact.terminal.text import common_length, look_at, quoted, shown
 
 if TYPE_CHECKING:
     from reenact.terminal.matching.schema import Violation
@@ -312,7 +311,7 @@ def resembling(expected: str, actual: str, *, key: Callable[[str], str] = str) -
 
 def first_difference(expected: str, actual: str) -> str:
     """Return where the texts begin to differ, in words: `line 3, column 5`, counted from 1."""
-    same = len(commonprefix((expected, actual)))  # noqa: RUF071 - of characters, no paths
+    same = common_length(expected, actual)
     before = expected[:same]
     return f"line {before.count(chr(10)) + 1}, column {same - before.rfind(chr(10))}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import sys
@@ -36,15 +37,28 @@ def write_report(path: Path, text: str) -> None:
         if path.exists() and not path.is_file():
             path.write_bytes(data)
             return
-        target = path.resolve()
+        target = followed(path)
         target.parent.mkdir(parents=True, exist_ok=True)
         _replace(target, data)
-    except (OSError, ValueError, RuntimeError) as error:  # a NUL in the name, links that lead in a circle
+    except (OSError, ValueError) as error:  # a NUL in the name, links that lead in a circle
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise invalid(
             f"the report cannot be written to {os.fspath(path)!r}: {why}; make room or name another file",
             error,
         ) from error
+
+
+def followed(path: Path) -> Path:
+    """Return where the path leads, however many links there are.
+
+    Raises:
+        OSError: they lead in a circle, of which `Path.resolve` says nothing since Python 3.13.
+        ValueError: there is a NUL in it.
+    """
+    target = Path(os.path.realpath(path))
+    if target.is_symlink():
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return target
 
 
 def _replace(target: Path, data: bytes) -> None:
