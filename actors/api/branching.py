@@ -105,7 +105,7 @@ def point_before_last_message(log: ChainedLog, point: Point) -> Point:
         event = begun(log, session_id)
         if not isinstance(event, SessionBranched):
             raise InvalidInputError(
-                "there is no message of a user yet that could be edited; branch without `edit`, and send one"
+                "there is no earlier message of a user to take the place of; branch without a text, and send one"
             )
         session_id, until, size = event.origin, event.version, _TAIL
 

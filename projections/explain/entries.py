@@ -10,7 +10,7 @@ from typing import TypeAlias, TypedDict, TypeGuard
 
 import msgspec
 
-from reenact.domain.errors import InvalidInputError, reading
+from reenact.domain.errors import InvalidInputError, SessionNotFoundError, reading
 from reenact.domain.history.explanation import AnyEvent, sentence
 from reenact.domain.history.stored import STORED
 from reenact.domain.messages import EPOCH, instant
@@ -83,6 +83,12 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
                 raise InvalidInputError(f"{which} is a time without a zone, {time}; say which one it is in")
         if self.lineage and self.session is None:
             raise InvalidInputError("lineage is that of a session; name the session")
+
+
+def check_session(log: AuditedLog, session_id: str) -> None:
+    """Raise `SessionNotFoundError` unless the log has the session."""
+    if not log.find(stream=stream_of(session_id), limit=1):
+        raise SessionNotFoundError(session_id)
 
 
 def entries_of(log: AuditedLog, wanted: Filter, *, backwards: bool = False) -> Iterator[LogEntry]:

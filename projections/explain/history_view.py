@@ -233,11 +233,15 @@ def _page(shown: Shown) -> str:
         *_head(shown),
         "",
         "Conversation",
-        *(_conversation(shown) if shown.messages else ["", f"{_MARGIN}nothing has been said"]),
+        *(_conversation(shown) if shown.messages else ["", f"{_MARGIN}{_nothing(shown)}"]),
         *_under_way(shown),
         *_used(shown),
     ]
     return "\n".join(shortened(line, _LINE).rstrip() for line in lines)
+
+
+def _nothing(shown: Shown) -> str:
+    return "nothing has been said" if shown.forgotten is None else "what was said was forgotten"
 
 
 def _head(shown: Shown) -> Iterator[str]:

@@ -92,7 +92,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         if self.locked:
             lines.append(f"encrypted: {self.locked:,} rows; what they say was not looked at without their keys")
         later = f", and of {self.begun_later:,} sessions later, or not at all" if self.begun_later else ""
-        lines.append(f"log: {self.rows:,} rows; subscribers heard of {self.feeds:,} streams{later}")
+        feeds = f"{self.feeds:,} {'stream' if self.feeds == 1 else 'streams'}"
+        lines.append(f"log: {self.rows:,} rows; subscribers heard of {feeds}{later}")
         if self.kin_missing:
             lines.append(f"families: {self.kin_missing:,} links lead to sessions that are not in the log")
         if self.checkpoint is not None:

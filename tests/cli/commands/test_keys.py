@@ -248,6 +248,13 @@ def test_a_session_is_forgotten_and_its_id_printed(run: Run, ring: str, talk: st
     assert run("sessions", *DB, "--keys", ring).out.rstrip().endswith("(forgotten by ada)")
 
 
+def test_what_was_forgotten_is_neither_shown_as_silence_nor_counted_as_replayed(run: Run, ring: str, talk: str) -> None:
+    forgotten(run, ring, talk)
+
+    assert "what was said was forgotten" in run("show", talk, *DB, "--keys", ring).out
+    assert run("replay", *DB, "--keys", ring).out.rstrip().endswith("1 forgotten, and replayed up to there")
+
+
 def test_as_json_it_is_the_session_with_who_has_forgotten_it_and_why(run: Run, ring: str, talk: str) -> None:
     session = forgotten(run, ring, talk)
     (listed,) = run("sessions", *DB, "--keys", ring, "--output-format", "json").objects

@@ -32,6 +32,13 @@ def test_every_event_is_listed_in_order_on_a_line_of_its_own(run: Run, two_talks
     assert any("message-accepted" in line and "About apples" in line for line in lines)
 
 
+def test_a_session_that_is_not_in_the_log_is_named(run: Run, two_talks: tuple[Json, Json]) -> None:
+    refused = run("log", "--session", "nope")
+
+    assert (refused.code, refused.out) == (2, "")
+    assert "session 'nope' does not exist" in refused.err
+
+
 def test_events_are_objects_with_their_session_and_agent(run: Run, two_talks: tuple[Json, Json]) -> None:
     first, _ = two_talks
 

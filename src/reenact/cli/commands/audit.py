@@ -68,7 +68,7 @@ def checkpoint(options: CheckpointOptions, console: Console) -> int:
         console.write_json(made)
         return ExitCode.SUCCESS
     console.say(
-        f"{options.output}: {made.streams:,} streams and {made.feeds:,} feeds, up to position {made.position:,}"
+        f"{options.output}: {made.streams:,} streams, {made.feeds:,} with a feed, up to position {made.position:,}"
     )
     return ExitCode.SUCCESS
 
@@ -107,13 +107,14 @@ def replay(options: ReplayOptions, console: Console) -> int:
     """
     supposed, counted = supposed_by(options), Counted()
     look: _Look = retrace if supposed is None else partial(what_if, supposed=supposed)
-    count = differing = 0
+    count = differing = forgotten = 0
     with progress_line(console) as progress:
         for source, retraced in _all(options, partial(look, progress=progress), console):
             if retraced.session_id is None and retraced.divergence is None:
                 continue
             count += 1
             differing += retraced.divergence is not None or bool(retraced.otherwise)
+            forgotten += retraced.forgotten
             counted.add(retraced)
             value = _Line(source=source, **msgspec.structs.asdict(retraced))
             what = "  ".join(one for one in (source, retraced.session_id or retraced.stream) if one)
@@ -122,6 +123,7 @@ def replay(options: ReplayOptions, console: Console) -> int:
     if options.output_format is ListFormat.TEXT:
         histories = "1 history" if count == 1 else f"{count} histories"
         said = "all as recorded" if not differing else f"{differing} not as recorded"
+        said += f"; {forgotten} forgotten, and replayed up to there" if forgotten else ""
         told = f"{histories}, {said}" if supposed is None else counted.text(count)
         console.write(f"{told}\n" if count else "there is no session\n")
     return DIFFERS if differing else ExitCode.SUCCESS

@@ -25,7 +25,15 @@ from reenact.domain.errors import InvalidInputError
 from reenact.domain.history.stored import STORED
 from reenact.domain.legible import harmless
 from reenact.domain.tools import is_array, is_object
-from reenact.projections.explain.entries import Fields, Filter, LogEntry, entries_of, follow, last_entries
+from reenact.projections.explain.entries import (
+    Fields,
+    Filter,
+    LogEntry,
+    check_session,
+    entries_of,
+    follow,
+    last_entries,
+)
 from reenact.projections.explain.why import why
 
 _PAUSE = 0.1
@@ -42,6 +50,7 @@ def log(options: LogOptions, console: Console) -> int:
     """Print the events that fit every filter; with `follow`, also those that are still to come.
 
     Raises:
+        SessionNotFoundError: there is no such session.
         InvalidInputError: a type is not one, a time cannot be read, or there is no event to tell the causes of.
     """
     _check(options)
@@ -51,6 +60,8 @@ def log(options: LogOptions, console: Console) -> int:
             found = why(journal, options.why)
             console.show(found, options.output_format, *found.text().split("\n"))
             return ExitCode.SUCCESS
+        if options.session is not None and not options.follow:  # it may still begin
+            check_session(journal, options.session)
         with doing_whole() as whole:  # a line is printed whole, or not at all
             for entry in islice(_found(journal, wanted, options), options.limit):
                 whole(partial(console.show, entry, options.output_format, _line(entry)))

@@ -61,6 +61,19 @@ def _lighten(parameter: TyperOption | TyperArgument) -> None:
     vars(parameter)[_ASKED] = lambda: SimpleNamespace(coerce=coerce)
 
 
+_PLAINER = (
+    ("Input should be a valid integer, unable to parse string as an integer", "it must be a whole number"),
+    ("Value error, ", ""),
+)
+"""What the parser says, and what we say."""
+_OF_PEOPLE = "; calls are decided in the chat (`reenact --resume ID`) or in `reenact inspect --allow-actions`."
+_ELSEWHERE = {
+    "why": "; `reenact log --why POSITION` says what an event follows from.",
+    **dict.fromkeys(("approve", "reject", "respond", "pending"), _OF_PEOPLE),
+}
+"""Where people look for what is no command, though it is there."""
+
+
 class Asked(Protocol):
     """What of a context matters here: the words that lead to a command, and what was given before them."""
 
@@ -111,12 +124,14 @@ class Group(TyperGroup):
         command = self.commands.get(name)
         if isinstance(command, TyperCommand | TyperGroup):
             return command
-        meant = _did_you_mean(nearest(name, self.commands)) or "."
+        meant = _ELSEWHERE.get(name) or _did_you_mean(nearest(name, self.commands)) or "."
         raise typer.TyperException(f"there is no command {_cut(name)!r}{meant}{hint}")
 
 
 def explained(error: typer.TyperException, root: TyperGroup, arguments: Sequence[str]) -> typer.TyperException:
     """Return the failure to read the arguments in words that say what was probably meant."""
+    for theirs, ours in _PLAINER:
+        error.message = error.message.replace(theirs, ours)
     option = getattr(error, "option_name", None)
     if not hasattr(error, "possibilities") or not isinstance(option, str):
         return error

@@ -595,7 +595,9 @@ class DiffOptions(Paged, frozen=True, kw_only=True):
 
 
 class ExportOptions(Paged, frozen=True, kw_only=True):
-    """Write the log, or some of its sessions, to a file that anybody can read and `reenact import` verifies.
+    """Write the log, or some of its sessions, to a file of JSON lines, which `reenact import` verifies.
+
+    What is encrypted in the log is encrypted in the file.
 
     $ reenact export log.jsonl
     $ reenact export shared.jsonl --session ses_1 --redact-secrets
