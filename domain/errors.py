@@ -193,7 +193,10 @@ class TurnTimeoutError(RequestTimeoutError):
     code = "turn_timeout"
 
     def __init__(self, turn_id: str) -> None:
-        super().__init__(f"turn {turn_id!r} has not ended in time; it goes on: `turns.wait` waits for it")
+        super().__init__(
+            f"turn {turn_id!r} has not ended in time; it goes on, once no call of the session waits for a person "
+            "(`agents.pending`): `turns.wait` waits for it"
+        )
         self.turn_id = turn_id
 
 

@@ -135,6 +135,7 @@ def test_who_has_time_reads_on(browser: Browser) -> None:
 
 
 def test_what_is_not_in_the_log_is_said_plainly(browser: Browser) -> None:
+    assert "there is no page /nowhere" in browser.page("/nowhere", 404).text
     page = browser.page("/session?id=nobody", 404)
 
     assert "There is nothing like that in this log" in words(page.main)

@@ -200,9 +200,14 @@ def create_app(
             Route("/head", head),
             WebSocketRoute("/ws", socket),
             Mount("/static", StaticFiles(directory=HERE / "static", follow_symlink=True)),
+            Route("/{path:path}", partial(show, _nowhere)),
         ]
     )
     return Guard(app, token, service)
+
+
+def _nowhere(_: Source, address: Address) -> Page:
+    return problem_of(InvalidInputError(f"there is no page {address.path}"), 404)
 
 
 def _address(request: Request) -> Address:
