@@ -312,7 +312,7 @@ MESSAGES_OF_BRANCH = """
     shared_asked, sessions.shared_until AS shared_until FROM sessions JOIN lineage ON sessions.position
     = lineage.session WHERE sessions.origin IS NOT NULL) SELECT messages.id, messages.role,
     messages.content, messages.created_at, messages.turn_id, messages.stop_reason, messages.partial,
-    messages.usage, messages.stop_sequence, messages.stop_details FROM lineage JOIN messages ON
+    messages.usage, messages.stop_sequence, messages.stop_details FROM lineage CROSS JOIN messages ON
     messages.session = lineage.session AND messages.asked <= lineage.asked AND messages.position <=
     lineage.until WHERE (messages.asked, messages.position) > (:asked, :position) ORDER BY
     messages.asked, messages.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
@@ -329,9 +329,10 @@ PLACE_OF_MESSAGE_OF_NO_TURN = """
     sessions.deleted_at IS NULL UNION ALL SELECT sessions.origin AS origin, sessions.shared_asked AS
     shared_asked, sessions.shared_until AS shared_until FROM sessions JOIN lineage ON sessions.position
     = lineage.session WHERE sessions.origin IS NOT NULL) SELECT messages.asked, messages.position FROM
-    lineage JOIN messages ON messages.session = lineage.session AND messages.asked <= lineage.asked AND
-    messages.position <= lineage.until WHERE messages.id = :message AND messages.turn_id IS NULL AND
-    messages.created_at = :at ORDER BY messages.asked, messages.position LIMIT 1 OFFSET 0
+    lineage CROSS JOIN messages ON messages.session = lineage.session AND messages.asked <=
+    lineage.asked AND messages.position <= lineage.until WHERE messages.id = :message AND
+    messages.turn_id IS NULL AND messages.created_at = :at ORDER BY messages.asked, messages.position
+    LIMIT 1 OFFSET 0
 """
 TURNS_OF_SESSION = """
     SELECT turns.id, turns.accepted_at, turns.started_at, turns.ended_at, turns.outcome,
@@ -356,12 +357,12 @@ TURNS_OF_BRANCH = """
     = lineage.session WHERE sessions.origin IS NOT NULL) SELECT turns.id, turns.accepted_at,
     turns.started_at, turns.ended_at, turns.outcome, turns.stop_reason, turns.duration, turns.steps,
     turns.model, turns.usage, turns.cost, turns.failure, turns.stop_sequence, turns.stop_details,
-    question.id AS message_id FROM lineage JOIN turns ON turns.session = lineage.session AND turns.asked
-    <= lineage.asked AND (lineage.until = 9223372036854775807 OR turns.ended <= lineage.until) JOIN
-    messages AS question ON question.position = turns.asked WHERE (turns.asked, turns.position) >
-    (coalesce((SELECT turns.asked FROM turns WHERE turns.id = :after LIMIT 1 OFFSET 0), 0),
-    coalesce((SELECT turns.position FROM turns WHERE turns.id = :after LIMIT 1 OFFSET 0), 0)) ORDER BY
-    turns.asked, turns.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
+    question.id AS message_id FROM lineage CROSS JOIN turns ON turns.session = lineage.session AND
+    turns.asked <= lineage.asked AND (lineage.until = 9223372036854775807 OR turns.ended <=
+    lineage.until) JOIN messages AS question ON question.position = turns.asked WHERE (turns.asked,
+    turns.position) > (coalesce((SELECT turns.asked FROM turns WHERE turns.id = :after LIMIT 1 OFFSET
+    0), 0), coalesce((SELECT turns.position FROM turns WHERE turns.id = :after LIMIT 1 OFFSET 0), 0))
+    ORDER BY turns.asked, turns.position LIMIT coalesce(max(:limit, 0), -1) OFFSET 0
 """
 USAGE_OF_SESSION = """
     SELECT usage.kind, usage.name, usage.calls, usage.usage, usage.cost, usage.unpriced FROM sessions
@@ -384,10 +385,10 @@ CALLS_OF_BRANCH = """
     = lineage.session WHERE sessions.origin IS NOT NULL) SELECT calls.id, calls.name, calls.arguments,
     calls.stage, calls.reason, calls.asked_at, calls.original, calls.decision, calls.decided_by,
     calls.decided_at, calls.attempts, calls.started_at, calls.ended_at, calls.result, calls.is_error,
-    calls.ran, calls.cost, answer.turn_id, answer.id AS message_id FROM lineage JOIN calls ON
+    calls.ran, calls.cost, answer.turn_id, answer.id AS message_id FROM lineage CROSS JOIN calls ON
     calls.session = lineage.session AND (lineage.until = 9223372036854775807 OR calls.results <=
-    lineage.until) JOIN messages AS answer ON answer.position = calls.position ORDER BY calls.position +
-    0, calls.number
+    lineage.until) JOIN messages AS answer ON answer.position = calls.position ORDER BY calls.position,
+    calls.number
 """
 PENDING = """
     SELECT calls.id, calls.kind, calls.name, calls.arguments, calls.digest, calls.reason,

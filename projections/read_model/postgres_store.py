@@ -57,6 +57,7 @@ _SPELLINGS: Final[tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], s
         re.compile(r"LIMIT coalesce\(max\(:limit, 0\), -1\)"),
         "LIMIT CASE WHEN %(limit)s::bigint < 0 THEN 0 ELSE %(limit)s::bigint END",
     ),
+    (re.compile("CROSS JOIN"), "JOIN"),
     (re.compile(r"(?<!:):(\w+)"), r"%(\1)s"),
     (re.compile(r"\?"), "%s"),
 )

@@ -382,12 +382,7 @@ _calls = select(
 ).order_by(*_calls_in_order)
 CALLS_OF_SESSION = _calls.select_from(_of_calls).where(_of_session)
 _calls_counting = (CALLS.c.session == _lineage.c.session) & (_is_own | (CALLS.c.results <= _lineage.c.until))
-# A sum, for SQLite 3.53 scans all calls to save the sorting of these few.
-CALLS_OF_BRANCH = (
-    _calls.order_by(None)
-    .order_by(CALLS.c.position + 0, CALLS.c.number)
-    .select_from(_lineage.join(CALLS, _calls_counting).join(_answer, _its_answer))
-)
+CALLS_OF_BRANCH = _calls.select_from(_lineage.join(CALLS, _calls_counting).join(_answer, _its_answer))
 _pending = (
     select(
         *CALLS.c["id", "kind", "name", "arguments", "digest", "reason", "question"],

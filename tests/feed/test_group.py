@@ -279,11 +279,11 @@ def test_what_was_given_can_be_acknowledged(book: Book, feed: Feed) -> None:
     async def story() -> None:
         group = opened(feed)
         await group.add("1", "s", "me", None)
-        await group.add("2", "s", None, None)
-        await group.add_listener("3", None, {})
         with pytest.raises(InvalidInputError, match="handed out"):
             await group.ack("1", 1)
         await group.take()
+        await group.add("2", "s", None, None)
+        await group.add_listener("3", None, {})
         await group.ack("1", 2)
         await group.ack("1", 1)
         for id_ in ("2", "3", "4"):

@@ -119,7 +119,7 @@ def test_a_question_far_back_is_found(runtime: Runtime, desk: Desk) -> None:
         ({"at": True}, InvalidInputError, "a position of the log"),
         ({"at": 10_000}, InvalidInputError, "there is no position 10000: the log ends at"),
         ({"at": 1}, InvalidInputError, "session 's' begins at position 3, behind 1"),
-        ({"at": 3, "edit": "x"}, InvalidInputError, "there is no message of a user yet"),
+        ({"at": 3, "edit": "x"}, InvalidInputError, "there is no earlier message of a user"),
         ({"edit": " "}, InvalidMessageError, "blank|empty"),
         ({"model": ""}, InvalidInputError, "the model"),
         ({"image_id": "i", "model": "m"}, InvalidInputError, "give image_id, or model and system_prompt, not both"),

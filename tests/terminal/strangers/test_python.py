@@ -19,9 +19,10 @@ def python(opened: Open) -> TerminalEmulator:
 
 def test_a_block_is_typed_and_run(python: TerminalEmulator) -> None:
     python.send_line("for word in ('one', 'two'):")
-    python.get_by_text("... ").expect_cursor()
+    python.get_by_text("... ").expect_visible()  # since 3.15 the cursor stands behind four blanks more
     python.send_line("    print(word.upper())")
-    python.get_by_text("... ").expect_count(2).last.expect_cursor()
+    python.get_by_text("... ").expect_count(2)
+    python.send_key(SpecialKey.CTRL_U)
     python.send_key(SpecialKey.ENTER)
 
     assert python.get_by_text("ONE", exact=True).row + 1 == python.get_by_text("TWO", exact=True).row
