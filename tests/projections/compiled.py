@@ -77,7 +77,7 @@ def _statement(statement: ClauseElement) -> str:
 
 
 def _text(sql: str) -> str:
-    # SQLite begins a CROSS JOIN with what stands first; since 3.53 it would begin with all calls rather than sort a few.
+    # SQLite begins a CROSS JOIN with what stands first; since 3.53 it would begin with all calls and sort none.
     sql = sql.replace("\nFROM lineage JOIN", "\nFROM lineage CROSS JOIN")
     lines = wrap(" ".join(sql.split()), 100, break_long_words=False, break_on_hyphens=False)
     return (
