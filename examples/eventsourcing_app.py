@@ -11,6 +11,7 @@ It prints:
 import sqlite3
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -51,7 +52,7 @@ def demonstrate(path: Path) -> None:
     application.close()
     with Audit.open(path) as audit:
         print(f"nothing is wrong: {audit.verify().events} events")
-    with sqlite3.connect(path) as file:
+    with closing(sqlite3.connect(path)) as file, file:
         file.execute("UPDATE steps SET events = replace(events, x'64', x'65') WHERE number = 2")
     with Audit.open(path) as audit:
         finding = audit.verify().findings[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,7 @@ def test_the_record_agrees_with_its_digest_and_its_step_is_decided_the_same(nigh
 def test_a_record_that_was_changed_afterwards_is_named(tmp_path: Path) -> None:
     path = tmp_path / "changed.db"
     write_demo(path)
-    with sqlite3.connect(path) as log:
+    with closing(sqlite3.connect(path)) as log, log:
         log.execute("UPDATE steps SET recorded_at = recorded_at + 1 WHERE stream = 'session/poem' AND version = 1")
     with Source.open(path) as source, browsing(source) as browser:
         first = source.log.find(stream="session/poem", limit=1)[0].position
@@ -131,7 +132,7 @@ def test_a_step_that_today_s_code_decides_otherwise_is_named(night: Browser, mon
 def test_a_record_whose_cells_are_none_of_ours_is_no_link(tmp_path: Path) -> None:
     path = tmp_path / "changed.db"
     write_demo(path)
-    with sqlite3.connect(path) as log:
+    with closing(sqlite3.connect(path)) as log, log:
         log.execute("UPDATE steps SET digest = 7 WHERE stream = 'session/poem' AND version = 1")
     with Source.open(path) as source:
         assert link_of(source.log, "session/poem", 1) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_a_browser_shows_it_without_running_or_asking_anything(night: Browser, t
 def test_it_says_where_the_log_was_changed_afterwards(tmp_path: Path) -> None:
     path = tmp_path / "changed.db"
     write_demo(path)
-    with sqlite3.connect(path) as log:
+    with closing(sqlite3.connect(path)) as log, log:
         log.execute("UPDATE steps SET recorded_at = recorded_at + 1 WHERE stream = 'session/poem' AND version = 1")
     with Source.open(path) as source:
         exported = BeautifulSoup(page_of(source.log, "changed.db", "poem", NOW), "html.parser")

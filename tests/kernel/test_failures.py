@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pykka
@@ -634,7 +635,7 @@ def test_what_was_committed_when_the_process_was_killed_is_there_once_and_is_hea
             (1, {"bell": "first"}),
             (2, {"bell": "last"}),
         ]
-    with sqlite3.connect(log) as connection:
+    with closing(sqlite3.connect(log)) as connection, connection:
         positions = connection.execute("SELECT version FROM steps WHERE count > 0 ORDER BY 1").fetchall()
     connection.close()
     assert positions == [(1,), (2,)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -252,7 +252,7 @@ def test_a_copy_of_damaged_tables_is_not_gone_on_with(tmp_path: Path, world: Wor
     with left(place, world.log):
         pass
     world.say("a", "more")
-    with sqlite3.connect(tables_beside(place)) as connection:
+    with closing(sqlite3.connect(tables_beside(place))) as connection, connection:
         connection.execute("PRAGMA writable_schema=ON")
         connection.execute("UPDATE sqlite_master SET rootpage = 3 WHERE name = 'messages'")
     connection.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -78,7 +79,7 @@ def test_a_damaged_file_is_made_anew(path: Path, world: World, damage: str, capl
         case "empty":
             path.write_bytes(b"")
         case _:
-            with sqlite3.connect(path) as connection:
+            with closing(sqlite3.connect(path)) as connection, connection:
                 connection.execute("DROP TABLE progress")
             connection.close()
 
@@ -91,7 +92,7 @@ def test_damage_that_only_a_reader_finds_is_mended_at_the_next_opening(
 ) -> None:
     before = read(path, world.log)
     monkeypatch.setattr("reenact.projections.generations.SMALL", 0)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         size: int = connection.execute("PRAGMA page_size").fetchone()[0]
         root: int = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'messages'").fetchone()[0]
     connection.close()
@@ -106,7 +107,7 @@ def test_damage_that_only_a_reader_finds_is_mended_at_the_next_opening(
 
 def test_a_file_of_another_version_is_made_anew(path: Path, world: World, caplog: pytest.LogCaptureFixture) -> None:
     before = read(path, world.log)
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE progress SET version = 99")
         connection.execute("DROP TABLE messages")
     connection.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -440,7 +441,7 @@ def test_a_damaged_file_is_made_anew(damage: str, tmp_path: Path, log: WatchedLo
         case "empty":
             path.write_bytes(b"")
         case _:
-            with sqlite3.connect(path) as connection:
+            with closing(sqlite3.connect(path)) as connection, connection:
                 connection.execute("DROP TABLE reenact_progress")
             connection.close()
 

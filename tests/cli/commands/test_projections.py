@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -118,7 +119,7 @@ def test_one_s_own_tables_are_made_and_made_anew(run: Run, log: Path, views: Pat
 
     listed = run("projections", "--db", str(log)).out.splitlines()
     assert listed[1] == "containers  version 1  position 3  lag 0  closed"
-    with sqlite3.connect(f"{log}.views/containers.db.3") as connection:
+    with closing(sqlite3.connect(f"{log}.views/containers.db.3")) as connection, connection:
         assert connection.execute("SELECT id FROM containers").fetchall() == [("c0",), ("c1",), ("c2",)]
     connection.close()
 
