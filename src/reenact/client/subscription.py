@@ -12,11 +12,17 @@ from typing import Final, Self
 
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.subscription import REST, check_count
+from reenact.actors.feed.waking import is_on_loop
 from reenact.client.asking import read_envelope
 from reenact.client.following import Following
 from reenact.client.link import Link
 from reenact.client.thread import Buffer
-from reenact.domain.errors import InvalidInputError, ProtocolError, RuntimeClosedError
+from reenact.domain.errors import (
+    InvalidInputError,
+    ProtocolError,
+    RequestTimeoutError,
+    RuntimeClosedError,
+)
 from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.plain import seconds_of
 
@@ -159,10 +165,16 @@ class RemoteSubscription:
         return self._buffer.watch(waiter)
 
     def unsubscribe(self) -> None:
-        """End it, and wake who waits for it. What is acknowledged is kept. Idempotent."""
-        self._buffer.close()
-        with contextlib.suppress(RuntimeClosedError):
-            self._link.call(self._following.leave)
+        """End it, and wake who waits for it. Idempotent.
+
+        What it acknowledges by itself is durable when this returns. On an event loop, where nothing may wait, it
+        becomes so a moment later: the end of an `async with` block awaits it. If there is no connection, or no answer
+        in time, it is said on the next one.
+        """
+        with contextlib.suppress(RuntimeClosedError, RequestTimeoutError):
+            left = self._leave()
+            if self._auto_ack and not is_on_loop():
+                self._link.result(left, self._timeout, self._late)
 
     def __enter__(self) -> Self:
         return self
@@ -174,7 +186,15 @@ class RemoteSubscription:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self.unsubscribe()
+        with contextlib.suppress(RuntimeClosedError, RequestTimeoutError):
+            await self._link.result_async(self._leave(), self._timeout, self._late)
+
+    def _leave(self) -> Future[None]:
+        """Begin to end it; return what is done when what was dealt with is acknowledged."""
+        self._buffer.close()
+        left: Future[None] = Future()
+        self._link.call(self._following.leave, left)
+        return left
 
     def _is_asked(self) -> None:
         """Take what was handed out for dealt with, and have it acknowledged when it is enough."""
