@@ -144,6 +144,10 @@ class Subscription:
                     return taken
                 raise
 
+    def gather(self, limit: int, *, waits: bool) -> list[RuntimeEvent]:
+        """Do as `take`: what there is is here, and need not be waited for."""
+        return self.take(limit)
+
     def ack(self, cursor: int | None = None) -> None:
         """Acknowledge the events up to this cursor, by default up to the last that was handed out.
 

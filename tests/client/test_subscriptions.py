@@ -329,7 +329,7 @@ def test_who_has_unsubscribed_is_not_followed_again(follow: Follow, scripted: Sc
     assert scripted.line().is_silent()
 
 
-def test_taking_gives_what_is_there_and_waits_for_nothing(follow: Follow) -> None:
+def test_taking_from_a_server_that_does_not_say_where_the_session_ends_gives_what_has_come(follow: Follow) -> None:
     subscription, line, id_ = follow()
     assert subscription.take() == []
 
@@ -340,6 +340,86 @@ def test_taking_gives_what_is_there_and_waits_for_nothing(follow: Follow) -> Non
     assert first is not None
     assert [envelope.cursor for envelope in subscription.take(2)] == [2, 3]
     assert [envelope.cursor for envelope in subscription.take()] == [4, 5, 6, 7]
+
+
+@pytest.fixture
+def behind(talk: Talk, beyond: Beyond) -> tuple[RemoteSubscription, Line, str]:
+    """Follows a session that had six events when it was subscribed to, of which none has come."""
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.events.stream("s"))
+    id_ = line.hear("subscribe")["id"]
+    line.say("subscribed", id=id_, after=0, end=6, later="what this version does not know")
+    return call.result(), line, id_
+
+
+def test_taking_waits_for_what_there_was_when_it_was_subscribed_to(
+    behind: tuple[RemoteSubscription, Line, str], beyond: Beyond
+) -> None:
+    subscription, line, id_ = behind
+    taking = beyond.call(subscription.take)
+    line.events(id_, event(1), event(2))
+    wait_until(lambda: subscription.cursor == 2)
+    assert not taking.is_over
+
+    line.events(id_, *(event(cursor) for cursor in range(3, 7)))
+
+    assert [envelope.cursor for envelope in taking.result()] == [1, 2, 3, 4, 5, 6]
+    assert subscription.take() == []
+
+
+def test_taking_waits_for_no_more_than_it_is_asked_for(
+    behind: tuple[RemoteSubscription, Line, str], beyond: Beyond
+) -> None:
+    subscription, line, id_ = behind
+    taking = beyond.call(lambda: subscription.take(2))
+
+    line.events(id_, event(1), event(2))
+
+    assert [envelope.cursor for envelope in taking.result()] == [1, 2]
+
+
+def test_taking_goes_on_over_a_break(
+    behind: tuple[RemoteSubscription, Line, str], beyond: Beyond, scripted: Scripted
+) -> None:
+    subscription, line, id_ = behind
+    taking = beyond.call(subscription.take)
+    line.events(id_, event(1))
+    wait_until(lambda: subscription.cursor == 1)
+
+    line.drop()
+    line = scripted.line()
+    line.events(line.subscribed()["id"], *(event(cursor) for cursor in range(2, 7)))
+
+    assert len(taking.result()) == 6
+
+
+def test_what_has_not_come_in_time_is_not_taken_for_nothing(behind: tuple[RemoteSubscription, Line, str]) -> None:
+    subscription, line, id_ = behind
+    subscription._timeout = 0.05
+
+    with pytest.raises(RequestTimeoutError, match=r"events of 's' have not come within 0\.05 s"):
+        subscription.take()
+    line.events(id_, event(1))
+    held(subscription, 1)
+
+    assert [envelope.cursor for envelope in subscription.take()] == [1]
+
+
+@pytest.mark.parametrize("end", ["ended", "unsubscribed"])
+def test_taking_ends_with_the_subscription(
+    behind: tuple[RemoteSubscription, Line, str], beyond: Beyond, end: str
+) -> None:
+    subscription, line, id_ = behind
+    taking = beyond.call(subscription.take)
+    line.events(id_, event(1))
+    wait_until(lambda: subscription.cursor == 1)
+
+    if end == "ended":
+        line.say("ended", id=id_, reason="deleted")
+    else:
+        subscription.unsubscribe()
+
+    assert [envelope.cursor for envelope in taking.result()] == [1]
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, "5", 2.0])

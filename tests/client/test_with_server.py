@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -184,6 +184,24 @@ def test_on_an_event_loop_too(
         return [await begins(f"me {number}") for number in range(10)]
 
     assert asyncio.run(all_begin()) == [4] * 10
+
+
+def test_a_turn_that_is_over_is_taken_at_once(server: Server, local: Runtime, remote: RemoteRuntime) -> None:
+    finish_turn(local, "s", "Hello")
+    ours = local.events.stream("s").take()
+
+    async def take() -> Sequence[Envelope]:
+        async with (
+            AsyncRuntime.connect(server.url, token=TOKEN) as runtime,
+            runtime.events.stream("s") as stream,
+        ):
+            return stream.take()
+
+    for _ in range(5):
+        assert remote.events.stream("s").take() == ours
+        assert remote.events.subscribe("s", "me", 0).take(3) == ours[:3]
+        assert remote.events.stream("s", after=len(ours)).take() == []
+    assert asyncio.run(take()) == ours
 
 
 def test_a_subscription_follows_a_session_to_its_end(remote: RemoteRuntime) -> None:

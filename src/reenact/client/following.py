@@ -27,6 +27,8 @@ class Following(Follower):
     room. Used on the link's thread.
     """
 
+    reaches = 0
+    """The cursor of the last event that the session had when it was subscribed to, as the server said."""
     _id: str | None = None
     _stands = False
     _over = False  # the last event has come
@@ -159,6 +161,7 @@ class Following(Follower):
         elif after > self._received:
             self._give_up(ProtocolError(f"the server left out events of {self._topic!r}: it goes on behind {after}"))
         self._stands = True
+        self.reaches = max(self.reaches, subscribed.end or 0)
         resolve(self.standing, self._received)
         self._link.speak(self)
 
