@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable
 from functools import partial
 from queue import SimpleQueue
+from weakref import WeakValueDictionary
 
 from reenact.actors.feed.waking import LoopWaker, set_result
 from reenact.actors.journal.api import Done, FeedJournal, Mark, Outcome
@@ -25,6 +26,8 @@ class Consumers:
         self._now = now
         self._lock = threading.Lock()
         self._here: dict[tuple[str, str], Consumer] = {}
+        self._known: WeakValueDictionary[tuple[str, str], Consumer] = WeakValueDictionary()
+        """Besides those who are here, those who are not, but of whom something may be being recorded."""
 
     def come(self, topic: str, client_id: str) -> Consumer:
         """Return the client as a consumer of the topic; it is there until it has parted as often as it came.
@@ -34,9 +37,10 @@ class Consumers:
             RuntimeClosedError: it is closed.
         """
         with self._lock:  # first of all, so that it is not forgotten meanwhile
-            consumer = self._here.get((topic, client_id))
-            if consumer is None:
-                consumer = self._here[topic, client_id] = Consumer(topic, client_id, self._journal, self._now)
+            consumer = self._known.get((topic, client_id))
+            if consumer is None or not (consumer.times_here or consumer.said > consumer.acknowledged):
+                consumer = self._known[topic, client_id] = Consumer(topic, client_id, self._journal, self._now)
+            self._here[topic, client_id] = consumer
             consumer.times_here += 1
         try:
             mark = self._journal.mark(topic, client_id)
@@ -85,6 +89,12 @@ def _log_failure(outcome: Outcome) -> None:
         _logger.warning("it could not be recorded when a consumer was last there: %s", outcome)
 
 
+def log_unacknowledged(outcome: Outcome) -> None:
+    """Log it if what was dealt with could not be acknowledged."""
+    if isinstance(outcome, Exception):
+        _logger.warning("what was dealt with could not be acknowledged: %s", outcome)
+
+
 class Consumer:
     """How far one client has come in one topic, durably: the same for all its subscriptions."""
 
@@ -93,6 +103,8 @@ class Consumer:
         self.client_id = client_id
         self.acknowledged = 0
         """All events up to this cursor are acknowledged, durably."""
+        self.said = 0
+        """The same, with what is being recorded: whoever comes now goes on behind it."""
         self.times_here = 0
         self._journal = journal
         self._now = now
@@ -110,7 +122,7 @@ class Consumer:
         if checked > self.acknowledged:
             outcomes: SimpleQueue[Outcome] = SimpleQueue()
             self.send(checked, outcomes.put)
-            self._settle(checked, outcomes.get())
+            _check_recorded(outcomes.get())
 
     async def aack(self, cursor: object, handed_out: int, waker: LoopWaker) -> None:
         """Do the same as `ack` without blocking the event loop, which the waker wakes."""
@@ -118,21 +130,28 @@ class Consumer:
         if checked > self.acknowledged:
             future: asyncio.Future[Outcome] = waker.loop.create_future()
             self.send(checked, lambda outcome: waker.wake((partial(set_result, future, outcome),)))
-            self._settle(checked, await future)
+            _check_recorded(await future)
 
     def send(self, cursor: int, done: Done) -> None:
         """Begin to record it; `done` is called with the outcome, on the thread that writes."""
-        self._journal.acknowledge((Mark(self.topic, self.client_id, cursor, self._now()),), done)
+        with self._lock:
+            self.said = max(self.said, cursor)
+        mark = Mark(self.topic, self.client_id, cursor, self._now())
+        self._journal.acknowledge((mark,), partial(self._recorded, cursor, done))
 
     def reached(self, cursor: int) -> None:
         """Take it as recorded."""
         with self._lock:
             self.acknowledged = max(self.acknowledged, cursor)
+            self.said = max(self.said, cursor)
 
-    def _settle(self, cursor: int, outcome: Outcome) -> None:
+    def _recorded(self, cursor: int, done: Done, outcome: Outcome) -> None:
         if isinstance(outcome, Exception):
-            raise outcome
-        self.reached(cursor)
+            with self._lock:
+                self.said = self.acknowledged  # so that it is said again
+        else:
+            self.reached(cursor)
+        done(outcome)
 
     def _check(self, cursor: object, handed_out: int) -> int:
         checked = check_cursor("what is acknowledged", cursor)
@@ -141,6 +160,11 @@ class Consumer:
             message = f"only what was handed out can be acknowledged: of {session_id!r} up to {handed_out}"
             raise InvalidInputError(f"{message}, not {checked}")
         return checked
+
+
+def _check_recorded(outcome: Outcome) -> None:
+    if isinstance(outcome, Exception):
+        raise outcome
 
 
 def named(consumer: Consumer | None, session_id: str) -> Consumer:

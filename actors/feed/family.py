@@ -12,7 +12,7 @@ from typing import Final, Protocol, Self
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.subscription import AT_ONCE, check_count
 from reenact.actors.feed.waking import Alarm, Waiter, set_result
-from reenact.domain.errors import InvalidInputError
+from reenact.domain.errors import InvalidInputError, ReenactError
 from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.plain import is_mapping, seconds_of
 from reenact.domain.stream.events import ChildEnded, ChildStarted
@@ -26,8 +26,8 @@ class Followed(Protocol):
         """Whether nothing more comes."""
         ...
 
-    def take(self, limit: int = ...) -> list[RuntimeEvent]:
-        """Return what there is, at most so many events, without waiting for more."""
+    def gather(self, limit: int, *, waits: bool) -> list[RuntimeEvent]:
+        """Return what there is, at most so many events; wait for it, or return what of it has come."""
         ...
 
     def when_more(self, waiter: Waiter) -> Callable[[], object]:
@@ -124,8 +124,12 @@ class FamilyStream:
         """Return what there is, at most so many events, without waiting for more; raises as subscriptions do."""
         check_count(limit)
         taken: list[RuntimeEvent] = []
-        while len(taken) < limit and (self._ready or self._gather()):
-            taken.append(self._hand_out())
+        try:
+            while len(taken) < limit and (self._ready or self._gather(waits=True)):
+                taken.append(self._hand_out())
+        except ReenactError:
+            if not taken:  # who asks again hears of it
+                raise
         return taken
 
     def unsubscribe(self) -> None:
@@ -166,32 +170,32 @@ class FamilyStream:
         if self.cursors.get(id_, 0) >= self._ends.get(id_, _NEVER):
             del self.cursors[id_], self._ends[id_]
 
-    def _gather(self) -> bool:
+    def _gather(self, *, waits: bool = False) -> bool:
         """Take what is there from the members, about so much at a time; return whether there was anything."""
-        while len(self._ready) < AT_ONCE and (envelope := self._next()) is not None:
+        while len(self._ready) < AT_ONCE and (envelope := self._next(waits=waits)) is not None:
             self._ready.append(envelope)
         return bool(self._ready)
 
-    def _next(self) -> RuntimeEvent | None:
+    def _next(self, *, waits: bool) -> RuntimeEvent | None:
         """Take the next event, of the youngest session that has one, so that a child's come before its parent goes on.
 
         How a child has ended comes behind all that it has had until then, which is in the log already.
         """
         for id_, member in reversed(list(self._members.items())):
-            if (envelope := self._next_of(id_, member)) is not None:
+            if (envelope := self._next_of(id_, member, waits=waits)) is not None:
                 return envelope
             if member.is_over and member is not self._top:
                 self._drop(id_)
         return None
 
-    def _next_of(self, id_: str, member: _Member) -> RuntimeEvent | None:
-        envelope = member.look()
+    def _next_of(self, id_: str, member: _Member, *, waits: bool) -> RuntimeEvent | None:
+        envelope = member.look(waits=waits)
         if envelope is None:
             return None
         if isinstance(envelope.data, ChildEnded):
             child = self._members.get(envelope.data.child_id)
             if child is not None and child.cursor < envelope.data.cursor:
-                before = self._next_of(envelope.data.child_id, child)
+                before = self._next_of(envelope.data.child_id, child, waits=waits)
                 if before is not None:
                     return before
         member.pop()
@@ -251,10 +255,10 @@ class _Member:
     def is_over(self) -> bool:
         return not self._events and self._subscription.closed
 
-    def look(self) -> RuntimeEvent | None:
+    def look(self, *, waits: bool) -> RuntimeEvent | None:
         """Return the next event, if it is there, and leave it."""
         if not self._events:
-            self._events.extend(self._subscription.take(AT_ONCE))
+            self._events.extend(self._subscription.gather(AT_ONCE, waits=waits))
         return self._events[0] if self._events else None
 
     def pop(self) -> None:

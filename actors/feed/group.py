@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, NamedTuple, ParamSpec, TypeVar
 
 import msgspec
 
@@ -31,6 +31,13 @@ PAGES = 8
 
 
 _LAST = SessionDeleted.event_type
+
+
+class Span(NamedTuple):
+    """What a subscription has before it when it begins: the events behind a cursor, up to another."""
+
+    after: int
+    end: int
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
@@ -167,16 +174,22 @@ class Group:
         """Whether a subscription is on its way through the log to what is published now."""
         return self._pages > 0 or bool(self._behind)
 
-    async def add(self, id: str, topic: str, client_id: str | None = None, after: int | None = None) -> int:  # noqa: A002
-        """Subscribe to the session `topic`; return the cursor that it begins behind.
+    async def add(
+        self,
+        id: str,  # noqa: A002
+        topic: str,
+        client_id: str | None = None,
+        after: int | None = None,
+    ) -> Span:
+        """Subscribe to the session `topic`; return the cursor that it begins behind, and that of the last event so far.
 
         Raises what `Feed.subscribe` raises, and `InvalidInputError` if the group has a subscription of this id.
         """
         self._must_be_free(id)
         follower = await self._in_thread(Follower.leave, self._follow, topic, client_id, after)
-        begin = follower.position.ahead
+        span = Span(follower.position.ahead, follower.position.topic.end)
         self._seat(id, follower)
-        return begin
+        return span
 
     async def add_listener(
         self,

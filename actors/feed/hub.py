@@ -128,6 +128,7 @@ class Feed(Awaited):
     def follow(self, session_id: str, client_id: str | None, after: int | None) -> FollowerPosition:
         """Return the position of a new follower, as `subscribe` does; it has to leave. Reads the log."""
         name = stream_of(session_id)
+        self.clear_away()  # it may have been the same client that let go of one before
         if client_id is not None:
             check_text("the client id", client_id)
         if after is not None:
@@ -141,7 +142,7 @@ class Feed(Awaited):
             _must_reach(session_id, after or 0, end)
             if client_id is not None:
                 position.consumer = self.consumers.come(name, client_id)
-                position.ahead = min(position.consumer.acknowledged, end)
+                position.ahead = min(position.consumer.said, end)
             if after is not None:
                 position.ahead = after
             position.is_over = position.ahead == end and deleted_at(self.journal, name) == end
@@ -166,12 +167,13 @@ class Feed(Awaited):
             self._await(waker, waiter)
 
     def clear_away(self) -> None:
-        """Let the followers leave whose owners were collected as garbage."""
+        """Let the followers leave whose owners were collected as garbage; what these dealt with is acknowledged."""
         while self._abandoned:
             try:
                 position = self._abandoned.popleft()
             except IndexError:  # another thread is at it
                 return
+            position.acknowledge()
             self._remove(position)
 
     def check_open(self) -> None:
@@ -180,8 +182,13 @@ class Feed(Awaited):
             raise RuntimeClosedError(CLOSED)
 
     def close(self) -> None:
-        """Let all who follow end once they have had what was published; handlers are waited for. Idempotent."""
+        """Let all who follow end once they have had what was published; handlers are waited for. Idempotent.
+
+        What was dealt with until now is acknowledged; the journal is closed after this.
+        """
         woken = self.finish()
+        for topic in self.topics:
+            topic.acknowledge()
         wake(chain(*(topic.finish() for topic in self.topics), self.publications.finish(), woken))
         self.loops.close()
         self.handlers.close()

@@ -5,23 +5,20 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any, Final, Self
 
-from reenact.actors.feed.consumers import Consumer, named
+from reenact.actors.feed.consumers import Consumer, log_unacknowledged, named
 from reenact.actors.feed.topic import FollowerPosition, Need
-from reenact.actors.feed.waking import ANY_THREAD, Alarm, EventLoops, Waiter, Waker, set_result
-from reenact.actors.journal.api import Outcome
-from reenact.domain.errors import InvalidInputError, RuntimeClosedError
+from reenact.actors.feed.waking import ANY_THREAD, Alarm, EventLoops, Waiter, Waker, is_on_loop, set_result
+from reenact.domain.errors import InvalidInputError, RuntimeClosedError, StorageError
 from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.plain import seconds_of
 from reenact.domain.stream.events import Envelope, SessionDeleted
 
-_logger = logging.getLogger("reenact.feed")
 GATHERED = 100
 """So many events are acknowledged together, if that is done by itself; fewer when there is nothing else to do."""
 AT_ONCE = 256
@@ -63,7 +60,7 @@ class Subscription:
         """Who waits for the next event. Only single operations on it, which are atomic."""
         self._restless = 0
         self._auto_ack = auto_ack and position.consumer is not None
-        self._dealt_with = self._acknowledged = position.ahead
+        self._begin = position.ahead
 
     @property
     def client_id(self) -> str | None:
@@ -138,7 +135,7 @@ class Subscription:
                     self._slice(taken, limit)
                 if len(taken) == limit or need is Need.NEWS or need is Need.OVER or (is_anew and self._is_all):
                     if not taken:
-                        self._acknowledge()
+                        self._position.acknowledge()
                     return taken
                 if need is Need.LOG:
                     self._load(after)
@@ -146,6 +143,10 @@ class Subscription:
                 if taken:  # who asks again hears of it
                     return taken
                 raise
+
+    def gather(self, limit: int, *, waits: bool) -> list[RuntimeEvent]:
+        """Do as `take`: what there is is here, and need not be waited for."""
+        return self.take(limit)
 
     def ack(self, cursor: int | None = None) -> None:
         """Acknowledge the events up to this cursor, by default up to the last that was handed out.
@@ -179,14 +180,16 @@ class Subscription:
         return partial(self._end_wait, waiter, ANY_THREAD)
 
     def unsubscribe(self) -> None:
-        """End it, and wake who waits for it. What is acknowledged is kept. Idempotent."""
-        self._acknowledge()
-        with self._lock:
-            self._is_over = True
-            self._buffer, self._index = [], 0
-        for waiter, waker in list(self._waiters.items()):
-            waker.wake((waiter,))
-        self._position.leave()
+        """End it, and wake who waits for it. Idempotent.
+
+        What it acknowledges by itself is durable when this returns. On an event loop, where nothing may wait, it
+        becomes so a moment later: the end of an `async with` block awaits it. What fails is logged.
+        """
+        with self._leaving():
+            if is_on_loop():
+                self._position.acknowledge()
+            elif (owing := self._owing()) is not None:
+                owing.ack(self._position.dealt_with, self.cursor)
 
     def __enter__(self) -> Self:
         return self
@@ -198,7 +201,31 @@ class Subscription:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self.unsubscribe()
+        with self._leaving():
+            if (owing := self._owing()) is not None:
+                waker = self._loops.waker(asyncio.get_running_loop())
+                await owing.aack(self._position.dealt_with, self.cursor, waker)
+
+    @contextlib.contextmanager
+    def _leaving(self) -> Iterator[None]:
+        """Hand out nothing more, and wake who waits; then, in the block, have acknowledged what is owed; and leave."""
+        with self._lock:
+            self._is_over = True
+            self._buffer, self._index = [], 0
+        for waiter, waker in list(self._waiters.items()):
+            waker.wake((waiter,))
+        try:
+            with contextlib.suppress(RuntimeClosedError):  # what was dealt with before it closed is acknowledged
+                yield
+        except StorageError as error:
+            log_unacknowledged(error)
+        finally:
+            self._position.leave()
+
+    def _owing(self) -> Consumer | None:
+        """Return the consumer if not all that it has dealt with is acknowledged, durably."""
+        consumer = self._consumer
+        return None if consumer is None or self._position.dealt_with <= consumer.acknowledged else consumer
 
     @property
     def _consumer(self) -> Consumer | None:
@@ -206,18 +233,11 @@ class Subscription:
 
     def _is_asked(self) -> None:
         """Take what was handed out for dealt with; have it acknowledged when it is enough."""
-        self._dealt_with = self.cursor
-        if self._dealt_with - self._acknowledged >= GATHERED:
-            self._acknowledge()
-
-    def _acknowledge(self) -> None:
-        """Have what was dealt with acknowledged, some time; what fails is acknowledged again later, or by `ack`."""
-        consumer, cursor = self._consumer, self._dealt_with
-        if not self._auto_ack or consumer is None or cursor <= self._acknowledged:
-            return
-        self._acknowledged = cursor
-        with contextlib.suppress(RuntimeClosedError):
-            consumer.send(cursor, partial(_acknowledged, consumer, cursor))
+        consumer = self._consumer
+        if consumer is not None and self.cursor > self._begin:
+            self._position.dealt_with = self.cursor
+            if self.cursor - max(self._begin, consumer.said) >= GATHERED:
+                self._position.acknowledge()
 
     def _pop(self) -> RuntimeEvent | None:
         """Hand out the next event that is at hand."""
@@ -296,13 +316,13 @@ class Subscription:
                 case Need.LOG:
                     self._load(after)
                 case Need.NEWS:
-                    self._acknowledge()
+                    self._position.acknowledge()
                     seconds = None if deadline is None else deadline - time.monotonic()
                     if seconds is not None and seconds <= 0:
                         return None
                     self._wait(after, seconds)
                 case Need.OVER:
-                    self._acknowledge()
+                    self._position.acknowledge()
                     return None
 
     def _wait(self, after: int, seconds: float | None) -> None:
@@ -331,10 +351,10 @@ class Subscription:
                     await self._load_in_thread(after)
                 case Need.NEWS:
                     self._restless = 0
-                    self._acknowledge()
+                    self._position.acknowledge()
                     await self._await(after)
                 case Need.OVER:
-                    self._acknowledge()
+                    self._position.acknowledge()
                     return None
 
     async def _await(self, after: int) -> None:
@@ -385,10 +405,3 @@ def check_count(limit: object) -> None:
     if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
         message = f"take() returns up to `limit` events, 1 or more, not {limit!r}"
         raise InvalidInputError(message)
-
-
-def _acknowledged(consumer: Consumer, cursor: int, outcome: Outcome) -> None:
-    if isinstance(outcome, Exception):
-        _logger.warning("what was dealt with could not be acknowledged: %s", outcome)
-    else:
-        consumer.reached(cursor)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import weakref
 from bisect import bisect_right
@@ -11,10 +12,11 @@ from enum import Enum, auto
 import msgspec
 
 from reenact.actors.envelopes import enveloped, id_in_feed, passing_id
-from reenact.actors.feed.consumers import Consumer
+from reenact.actors.feed.consumers import Consumer, log_unacknowledged
 from reenact.actors.feed.replay import Pages, to_json
 from reenact.actors.feed.waking import Awaited, Waiter, Waker, Woken
 from reenact.actors.journal.api import Publication
+from reenact.domain.errors import RuntimeClosedError, StorageError
 from reenact.domain.stream.events import Context, Envelope, SessionDeleted
 
 MOST_EVENTS = 2048
@@ -176,6 +178,13 @@ class Topic(Awaited):
         """Whether anybody follows it."""
         return bool(self._followers)
 
+    def acknowledge(self) -> None:
+        """Have acknowledged what those who follow it have dealt with."""
+        with self.lock:
+            followers = tuple(self._followers)
+        for follower in followers:
+            follower.acknowledge()
+
     def join(self, follower: FollowerPosition) -> None:
         """Keep what the follower has yet to read, within bounds."""
         with self.lock:
@@ -306,6 +315,8 @@ class FollowerPosition:
         """The cursor of the last event that was taken."""
         self.consumer: Consumer | None = None
         """Under whose name the events are acknowledged."""
+        self.dealt_with = 0
+        """The cursor up to which they are to be acknowledged without being asked for it; 0 if none are."""
         self.is_over = False
         """Whether nothing can come any more: the session was deleted, and that event was taken."""
         self.has_left = False
@@ -330,6 +341,13 @@ class FollowerPosition:
         if chunks:
             return Need.NOTHING, chunks
         return Need.OVER if closed or self.is_over else Need.NEWS, chunks
+
+    def acknowledge(self) -> None:
+        """Have what was dealt with acknowledged, some time; what fails is acknowledged again later, or by `ack`."""
+        consumer, cursor = self.consumer, self.dealt_with
+        if consumer is not None and cursor > consumer.said:
+            with contextlib.suppress(RuntimeClosedError, StorageError):  # it is closed, or for reading only
+                consumer.send(cursor, log_unacknowledged)
 
     def leave(self) -> None:
         """Follow the topic no more. Idempotent."""

@@ -91,6 +91,15 @@ def set_result(future: asyncio.Future[R], result: R) -> None:
         future.set_result(result)
 
 
+def is_on_loop() -> bool:
+    """Return whether the caller runs on an event loop, which must not be held up."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 class LoopWaker:
     """Calls waiters on an event loop, which is woken once however many they are; if it is closed, nothing is called."""
 

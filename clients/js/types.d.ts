@@ -1063,11 +1063,12 @@ export interface Subscribe {
   after?: number | null;
 }
 
-/** The subscription stands; its first event is the one behind the cursor `after` (None if it only listens). */
+/** The subscription stands; its first event is the one behind the cursor `after` (None if it only listens). `end` is the cursor of the last event that the session has had: at least up to there events come at once. */
 export interface Subscribed {
   type: "subscribed";
   id: string;
   after?: number | null;
+  end?: number | null;
 }
 
 /** Plain text; `citations` as the API sent them. */

@@ -29,6 +29,10 @@ class Frame(FrozenByName, tag_field="type", forbid_unknown_fields=True):
     """One message."""
 
 
+class ServerFrame(Frame, forbid_unknown_fields=False):
+    """One message of the server. A newer server may say more than a client knows."""
+
+
 class Hello(Frame, tag="hello"):
     """The first frame of a client. `token` is for browsers and others that cannot set the header `Authorization`."""
 
@@ -88,7 +92,7 @@ class Unsubscribe(Frame, tag="unsubscribe"):
     id: str
 
 
-class Welcome(Frame, tag="welcome", kw_only=True):
+class Welcome(ServerFrame, tag="welcome", kw_only=True):
     """The server's first frame. Sizes are in bytes, of a whole message."""
 
     protocol: int = PROTOCOL
@@ -97,18 +101,22 @@ class Welcome(Frame, tag="welcome", kw_only=True):
     max_subscriptions: int
 
 
-class Answered(Frame, tag="response"):
+class Answered(ServerFrame, tag="response"):
     """What came of the request `id`: the envelope of its response, with a result or an error."""
 
     id: str
     response: Encodable
 
 
-class Subscribed(Frame, tag="subscribed"):
-    """The subscription stands; its first event is the one behind the cursor `after` (None if it only listens)."""
+class Subscribed(ServerFrame, tag="subscribed"):
+    """The subscription stands; its first event is the one behind the cursor `after` (None if it only listens).
+
+    `end` is the cursor of the last event that the session has had: at least up to there events come at once.
+    """
 
     id: str
     after: int | None = None
+    end: int | None = None
 
 
 class Batch(FrozenByName, forbid_unknown_fields=True):
@@ -118,20 +126,20 @@ class Batch(FrozenByName, forbid_unknown_fields=True):
     events: tuple[Encodable, ...]
 
 
-class Events(Frame, tag="events"):
+class Events(ServerFrame, tag="events"):
     """Events, as envelopes."""
 
     batches: tuple[Batch, ...]
 
 
-class Acked(Frame, tag="acked"):
+class Acked(ServerFrame, tag="acked"):
     """The acknowledgement is durable."""
 
     id: str
     cursor: int
 
 
-class Ended(Frame, tag="ended"):
+class Ended(ServerFrame, tag="ended"):
     """Nothing more comes for this subscription.
 
     It was `unsubscribed`, `deleted` with its session, or `closed` with the runtime; or what only listens is `lagging`:
@@ -142,7 +150,7 @@ class Ended(Frame, tag="ended"):
     reason: str
 
 
-class Refused(Frame, tag="error", kw_only=True):
+class Refused(ServerFrame, tag="error", kw_only=True):
     """A frame could not be accepted; `id` is what it was about, if that could be read. `code` is stable."""
 
     id: str | None = None

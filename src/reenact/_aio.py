@@ -174,6 +174,7 @@ class AsyncAgents(Twin):
 
 class _Followed(Following, Protocol):
     def __aiter__(self) -> AsyncIterator[RuntimeEvent]: ...
+    async def __aexit__(self, *exc: object) -> None: ...
 
 
 class _Streams(Protocol):
@@ -281,15 +282,30 @@ class Subscribing(Generic[F_co]):
         return made
 
     async def __aexit__(self, *exc: object) -> None:
-        self._made.pop().unsubscribe()
+        await self._made.pop().__aexit__(*exc)
 
-    async def __aiter__(self) -> AsyncIterator[RuntimeEvent]:
-        subscription = await self._make()
-        try:
-            async for envelope in subscription:
-                yield envelope
-        finally:
-            subscription.unsubscribe()
+    def __aiter__(self) -> AsyncIterator[RuntimeEvent]:
+        return _Iterating(self._make)
+
+
+class _Iterating(Generic[F_co]):
+    """Iterates over a subscription that it makes, and that nobody else knows.
+
+    Not a generator: that would be closed some time after the loop was left, by the event loop. This one lets go of the
+    subscription at once, so that whoever subscribes next goes on behind what was dealt with.
+    """
+
+    def __init__(self, make: Callable[[], Coroutine[object, object, F_co]]) -> None:
+        self._make = make
+        self._events: AsyncIterator[RuntimeEvent] | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> RuntimeEvent:
+        if self._events is None:
+            self._events = aiter(await self._make())
+        return await anext(self._events)
 
 
 class AsyncEvents(Twin, Observable[AsyncSubscription]):

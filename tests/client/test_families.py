@@ -78,3 +78,11 @@ def test_a_family_is_followed_on_an_event_loop(local: Runtime) -> None:
 
     with Server(local, tokens=[TOKEN]) as server:
         check(asyncio.run(story(server.url)), {"root": 0}, remote=True)
+
+
+def test_a_family_is_taken_at_once(local: Runtime, remote: RemoteRuntime) -> None:
+    local.ask(json.dumps(PLAN), session="root", timeout=60)
+    ours = local.events.stream("root", children=True).take()
+
+    for _ in range(5):
+        assert remote.events.stream("root", children=True).take() == ours

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact import AsyncRuntime, InvalidInputError, ReenactError, RequestTimeoutError, SessionNotFoundError
-from reenact.client import following, thread
+from reenact.client import following, link, thread
 from reenact.client import subscription as module
 from reenact.client.runtime import RemoteRuntime
 from reenact.client.subscription import RemoteSubscription
@@ -53,6 +53,12 @@ def held(subscription: RemoteSubscription, count: int) -> None:
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is acknowledged because of the time that a busy machine takes."""
     monkeypatch.setattr(module, "GATHERED_FOR", 3600.0)
+
+
+@pytest.fixture(autouse=True)
+def curt(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A scripted server that has been left is not waited for: it answers nothing any more."""
+    monkeypatch.setattr(link, "LAST_WORDS", 1.0)
 
 
 def test_a_subscription_says_what_it_wants_and_begins_where_the_server_says(talk: Talk, beyond: Beyond) -> None:
@@ -323,7 +329,7 @@ def test_who_has_unsubscribed_is_not_followed_again(follow: Follow, scripted: Sc
     assert scripted.line().is_silent()
 
 
-def test_taking_gives_what_is_there_and_waits_for_nothing(follow: Follow) -> None:
+def test_taking_from_a_server_that_does_not_say_where_the_session_ends_gives_what_has_come(follow: Follow) -> None:
     subscription, line, id_ = follow()
     assert subscription.take() == []
 
@@ -334,6 +340,86 @@ def test_taking_gives_what_is_there_and_waits_for_nothing(follow: Follow) -> Non
     assert first is not None
     assert [envelope.cursor for envelope in subscription.take(2)] == [2, 3]
     assert [envelope.cursor for envelope in subscription.take()] == [4, 5, 6, 7]
+
+
+@pytest.fixture
+def behind(talk: Talk, beyond: Beyond) -> tuple[RemoteSubscription, Line, str]:
+    """Follows a session that had six events when it was subscribed to, of which none has come."""
+    runtime, line = talk()
+    call = beyond.call(lambda: runtime.events.stream("s"))
+    id_ = line.hear("subscribe")["id"]
+    line.say("subscribed", id=id_, after=0, end=6, later="what this version does not know")
+    return call.result(), line, id_
+
+
+def test_taking_waits_for_what_there_was_when_it_was_subscribed_to(
+    behind: tuple[RemoteSubscription, Line, str], beyond: Beyond
+) -> None:
+    subscription, line, id_ = behind
+    taking = beyond.call(subscription.take)
+    line.events(id_, event(1), event(2))
+    wait_until(lambda: subscription.cursor == 2)
+    assert not taking.is_over
+
+    line.events(id_, *(event(cursor) for cursor in range(3, 7)))
+
+    assert [envelope.cursor for envelope in taking.result()] == [1, 2, 3, 4, 5, 6]
+    assert subscription.take() == []
+
+
+def test_taking_waits_for_no_more_than_it_is_asked_for(
+    behind: tuple[RemoteSubscription, Line, str], beyond: Beyond
+) -> None:
+    subscription, line, id_ = behind
+    taking = beyond.call(lambda: subscription.take(2))
+
+    line.events(id_, event(1), event(2))
+
+    assert [envelope.cursor for envelope in taking.result()] == [1, 2]
+
+
+def test_taking_goes_on_over_a_break(
+    behind: tuple[RemoteSubscription, Line, str], beyond: Beyond, scripted: Scripted
+) -> None:
+    subscription, line, id_ = behind
+    taking = beyond.call(subscription.take)
+    line.events(id_, event(1))
+    wait_until(lambda: subscription.cursor == 1)
+
+    line.drop()
+    line = scripted.line()
+    line.events(line.subscribed()["id"], *(event(cursor) for cursor in range(2, 7)))
+
+    assert len(taking.result()) == 6
+
+
+def test_what_has_not_come_in_time_is_not_taken_for_nothing(behind: tuple[RemoteSubscription, Line, str]) -> None:
+    subscription, line, id_ = behind
+    subscription._timeout = 0.05
+
+    with pytest.raises(RequestTimeoutError, match=r"events of 's' have not come within 0\.05 s"):
+        subscription.take()
+    line.events(id_, event(1))
+    held(subscription, 1)
+
+    assert [envelope.cursor for envelope in subscription.take()] == [1]
+
+
+@pytest.mark.parametrize("end", ["ended", "unsubscribed"])
+def test_taking_ends_with_the_subscription(
+    behind: tuple[RemoteSubscription, Line, str], beyond: Beyond, end: str
+) -> None:
+    subscription, line, id_ = behind
+    taking = beyond.call(subscription.take)
+    line.events(id_, event(1))
+    wait_until(lambda: subscription.cursor == 1)
+
+    if end == "ended":
+        line.say("ended", id=id_, reason="deleted")
+    else:
+        subscription.unsubscribe()
+
+    assert [envelope.cursor for envelope in taking.result()] == [1]
 
 
 @pytest.mark.parametrize("wrong", [0, -1, True, "5", 2.0])
@@ -455,7 +541,7 @@ def test_by_itself_it_acknowledges_many_at_a_time(follow: Follow, monkeypatch: p
 
 
 def test_acknowledgements_for_which_nobody_waits_are_not_hurried(
-    follow: Follow, monkeypatch: pytest.MonkeyPatch
+    follow: Follow, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "APART", 3600.0)
     subscription, line, id_ = follow()
@@ -464,6 +550,7 @@ def test_acknowledgements_for_which_nobody_waits_are_not_hurried(
     assert cursors(subscription, 1) == [1]
     assert subscription.next(0) is None
     assert line.hear("ack")["cursor"] == 1
+    line.say("acked", id=id_, cursor=1)
 
     for cursor in range(2, 20):
         line.events(id_, event(cursor))
@@ -471,9 +558,11 @@ def test_acknowledgements_for_which_nobody_waits_are_not_hurried(
     assert subscription.next(0) is None
     assert line.is_silent()
 
-    subscription.unsubscribe()
+    leaving = beyond.call(subscription.unsubscribe)
 
     assert line.hear("ack")["cursor"] == 19
+    line.say("acked", id=id_, cursor=19)
+    leaving.result()
 
 
 def test_by_itself_it_acknowledges_after_a_time(follow: Follow, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -488,31 +577,165 @@ def test_by_itself_it_acknowledges_after_a_time(follow: Follow, monkeypatch: pyt
     assert line.hear("ack")["cursor"] in (1, 2)
 
 
-def test_what_was_dealt_with_is_acknowledged_at_the_end_and_the_last_one_is_not(follow: Follow) -> None:
+def leave_at(cursor: int, subscription: RemoteSubscription) -> None:
+    """Leave the loop, and the block, with the event of this cursor in hand."""
+    with subscription:
+        for envelope in subscription:
+            if envelope.cursor == cursor:
+                break
+
+
+async def leave_at_async(cursor: int, subscription: RemoteSubscription) -> None:
+    async with subscription:
+        async for envelope in subscription:
+            if envelope.cursor == cursor:
+                break
+
+
+Leave: TypeAlias = Callable[[int, RemoteSubscription], None]
+either = pytest.mark.parametrize(
+    "leave", [leave_at, lambda *given: asyncio.run(leave_at_async(*given))], ids=["threads", "asyncio"]
+)
+
+
+@either
+def test_what_was_dealt_with_is_acknowledged_at_the_end_and_the_last_one_is_not(
+    follow: Follow, beyond: Beyond, leave: Leave
+) -> None:
     subscription, line, id_ = follow()
     line.events(id_, event(1), event(2), event(3))
     held(subscription, 3)
 
-    with subscription:
-        for envelope in subscription:
-            if envelope.cursor == 3:
-                break
-
+    leaving = beyond.call(lambda: leave(3, subscription))
     assert line.hear("ack")["cursor"] == 2
+    assert line.is_silent()
+    assert not leaving.is_over
+    line.say("acked", id=id_, cursor=2)
+    leaving.result()
+
     assert line.hear("unsubscribe")["id"] == id_
     assert line.is_silent()
+
+
+@either
+def test_who_leaves_while_the_connection_is_lost_waits_for_none_and_acknowledges_on_the_next(
+    follow: Follow, beyond: Beyond, scripted: Scripted, leave: Leave
+) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1), event(2), event(3))
+    held(subscription, 3)
+    leaving = beyond.call(lambda: leave(3, subscription))
+    line.hear("ack")
+
+    line.drop()
+    leaving.result()
+
+    line = scripted.line()
+    id_ = line.subscribed()["id"]
+    assert line.hear("ack")["cursor"] == 2
+    line.say("acked", id=id_, cursor=2)
+    assert line.hear("unsubscribe")["id"] == id_
+
+
+@either
+@pytest.mark.parametrize("refusal", ["storage_error", "runtime_closed"])
+def test_who_leaves_does_not_wait_for_what_the_server_does_not_record(
+    follow: Follow, beyond: Beyond, leave: Leave, refusal: str
+) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1), event(2))
+    held(subscription, 2)
+    leaving = beyond.call(lambda: leave(2, subscription))
+
+    line.say("error", id=line.hear("ack")["id"], code=refusal, message="not now")
+
+    leaving.result()
+    if refusal == "storage_error":
+        assert line.hear("unsubscribe")["id"] == id_
+
+
+@either
+def test_a_server_that_does_not_answer_in_time_holds_up_nobody_who_leaves(follow: Follow, leave: Leave) -> None:
+    subscription, line, id_ = follow()
+    line.events(id_, event(1), event(2))
+    held(subscription, 2)
+    subscription._timeout = 0.05
+
+    leave(2, subscription)
+
+    assert line.hear("ack")["cursor"] == 1
+
+
+def test_on_an_event_loop_unsubscribing_waits_for_nothing_and_is_said_before_the_next_subscription(
+    talk: Talk, beyond: Beyond
+) -> None:
+    runtime, line = talk(client_id="me")
+    call = beyond.call(lambda: runtime.events.subscribe("s"))
+    line.events(line.subscribed()["id"], event(1), event(2))
+    held(call.result(), 2)
+    cursors(call.result(), 2)
+
+    async def leave_and_come() -> RemoteSubscription:
+        call.result().unsubscribe()
+        return runtime.events.follow("s", None, None, auto_ack=True)
+
+    coming = asyncio.run(leave_and_come())
+
+    assert line.hear("ack")["cursor"] == 1
+    line.subscribed()
+    assert coming.standing.result(60) == 0
 
 
 def test_what_was_dealt_with_is_acknowledged_when_the_runtime_closes(talk: Talk, beyond: Beyond) -> None:
     runtime, line = talk(client_id="me")
     call = beyond.call(lambda: runtime.events.subscribe("s"))
-    line.events(line.subscribed()["id"], event(1), event(2), event(3))
+    id_ = line.subscribed()["id"]
+    line.events(id_, event(1), event(2), event(3))
     held(call.result(), 3)
     cursors(call.result(), 3)
 
     closing = beyond.call(runtime.close)
 
     assert line.hear("ack")["cursor"] == 2
+    assert line.is_silent()
+    line.say("acked", id=id_, cursor=2)
+    assert line.hear("unsubscribe")["id"] == id_
+    assert line.is_closed()
+    closing.result()
+
+
+@pytest.mark.parametrize("refusal", ["storage_error", "runtime_closed"])
+def test_who_closes_does_not_wait_for_what_the_server_does_not_record(
+    talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch, refusal: str
+) -> None:
+    monkeypatch.setattr(link, "LAST_WORDS", 3600.0)
+    runtime, line = talk(client_id="me")
+    call = beyond.call(lambda: runtime.events.subscribe("s"))
+    id_ = line.subscribed()["id"]
+    line.events(id_, event(1), event(2))
+    held(call.result(), 2)
+    cursors(call.result(), 2)
+    closing = beyond.call(runtime.close)
+
+    line.say("error", id=line.hear("ack")["id"], code=refusal, message="not now")
+
+    assert line.is_closed()
+    closing.result()
+
+
+def test_a_server_that_does_not_answer_in_time_holds_up_nobody_who_closes(
+    talk: Talk, beyond: Beyond, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(link, "LAST_WORDS", 0.05)
+    runtime, line = talk(client_id="me")
+    call = beyond.call(lambda: runtime.events.subscribe("s"))
+    line.events(line.subscribed()["id"], event(1), event(2))
+    held(call.result(), 2)
+    cursors(call.result(), 2)
+
+    closing = beyond.call(runtime.close)
+
+    assert line.hear("ack")["cursor"] == 1
     assert line.is_closed()
     closing.result()
 
@@ -855,7 +1078,10 @@ def test_it_is_followed_by_asyncio_too(talk: Talk, beyond: Beyond, scripted: Scr
     line.say("acked", id=id_, cursor=2)
     line.drop()
     line = scripted.line()
-    line.events(line.subscribed()["id"], event(3), event(4))
+    id_ = line.subscribed()["id"]
+    line.events(id_, event(3), event(4))
+    assert line.hear("ack")["cursor"] == 3
+    line.say("acked", id=id_, cursor=3)
 
     assert consuming.result() == [1, 2, 3, 4]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -20,6 +20,7 @@ from reenact import (
     UnknownEventTypeError,
     tool,
 )
+from reenact._remote import AsyncRemoteRuntime
 from reenact.client import subscription as module
 from reenact.client.dialing import Reconnect
 from reenact.client.runtime import RemoteRuntime
@@ -116,6 +117,91 @@ def test_acknowledgements_are_kept_for_the_next_client(server: Server, connect: 
 
     assert local.events.subscribe("s", "ann").cursor == 5
     assert other.cursor == 0
+
+
+def leave(runtime: RemoteRuntime | Runtime, client_id: str) -> None:
+    """Follow the session `s`, and leave with the fifth event in hand."""
+    with runtime.events.subscribe("s", client_id, auto_ack=True) as subscription:
+        for envelope in subscription:
+            if envelope.cursor == 5:
+                break
+
+
+async def leave_block(runtime: AsyncRuntime | AsyncRemoteRuntime, client_id: str) -> None:
+    async with runtime.events.subscribe("s", client_id, auto_ack=True) as subscription:
+        async for envelope in subscription:
+            if envelope.cursor == 5:
+                break
+
+
+async def leave_loop(runtime: AsyncRuntime | AsyncRemoteRuntime, client_id: str) -> None:
+    async for envelope in runtime.events.subscribe("s", client_id, auto_ack=True):
+        if envelope.cursor == 5:
+            break
+
+
+async def leave_unsubscribing(runtime: AsyncRuntime | AsyncRemoteRuntime, client_id: str) -> None:
+    subscription = await runtime.events.subscribe("s", client_id, auto_ack=True)
+    async for envelope in subscription:
+        if envelope.cursor == 5:
+            break
+    subscription.unsubscribe()
+
+
+def test_each_client_that_is_left_has_the_next_one_go_on_with_the_event_in_hand(
+    server: Server, local: Runtime, connect: Connect
+) -> None:
+    finish_turn(local, "s", "Hello")
+    remote = connect(server.url, token=TOKEN)
+
+    for number in range(20):
+        ended, other = f"ended {number}", f"other {number}"
+        with Runtime.connect(server.url, token=TOKEN) as runtime:
+            leave(runtime, ended)
+            following = runtime.events.subscribe("s", other)
+            assert [following.next(60) is None for _ in range(5)] == [False] * 5
+        leave(remote, client_id := f"left {number}")
+
+        assert [local.events.subscribe("s", name).cursor for name in (ended, other, client_id)] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("leave", [leave_block, leave_loop, leave_unsubscribing])
+@pytest.mark.parametrize("ends", [True, False])
+def test_on_an_event_loop_too(
+    server: Server, local: Runtime, leave: Callable[[AsyncRemoteRuntime, str], Awaitable[None]], *, ends: bool
+) -> None:
+    finish_turn(local, "s", "Hello")
+
+    async def begins(client_id: str) -> int:
+        async with AsyncRuntime.connect(server.url, token=TOKEN) as runtime:
+            await leave(runtime, client_id)
+            if not ends:
+                async with runtime.events.subscribe("s", client_id) as again:
+                    return again.cursor
+        return local.events.subscribe("s", client_id).cursor
+
+    async def all_begin() -> list[int]:
+        return [await begins(f"me {number}") for number in range(10)]
+
+    assert asyncio.run(all_begin()) == [4] * 10
+
+
+def test_a_turn_that_is_over_is_taken_at_once(server: Server, local: Runtime, remote: RemoteRuntime) -> None:
+    finish_turn(local, "s", "Hello")
+    ours = local.events.stream("s").take()
+
+    async def take() -> Sequence[Envelope]:
+        async with (
+            AsyncRuntime.connect(server.url, token=TOKEN) as runtime,
+            runtime.events.stream("s") as stream,
+        ):
+            return stream.take()
+
+    for _ in range(5):
+        assert remote.events.stream("s").take() == ours
+        assert remote.events.subscribe("s", "me", 0).take(3) == ours[:3]
+        assert remote.events.stream("s", after=len(ours)).take() == []
+    assert asyncio.run(take()) == ours
 
 
 def test_a_subscription_follows_a_session_to_its_end(remote: RemoteRuntime) -> None:

@@ -46,6 +46,9 @@ class Book:
         self.reads = 0
         self.closed = False
         self.failing: Exception | None = None
+        self.is_slow = False
+        """Whether acknowledgements become durable when `settle` is called, and not at once."""
+        self.unsettled: list[tuple[Sequence[Mark], Done]] = []
 
     def feed(self) -> Feed:
         """Return a feed of what stands here."""
@@ -94,6 +97,23 @@ class Book:
     def acknowledge(self, marks: Sequence[Mark], done: Done) -> None:
         if self.closed:
             raise RuntimeClosedError("closed")
+        if self.is_slow:
+            self.unsettled.append((marks, done))
+        else:
+            self._record(marks, done)
+
+    def settle(self) -> None:
+        """Let acknowledgements become durable that are under way, or fail."""
+        unsettled, self.unsettled = self.unsettled, []
+        for marks, done in unsettled:
+            self._record(marks, done)
+
+    def acknowledged(self, session_id: str, client_id: str) -> int:
+        """Return up to where the client has acknowledged the session's events, durably."""
+        mark = self.told.get((f"session/{session_id}", client_id))
+        return 0 if mark is None else mark.cursor
+
+    def _record(self, marks: Sequence[Mark], done: Done) -> None:
         if self.failing is not None:
             done(self.failing)
             return

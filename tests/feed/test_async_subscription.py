@@ -330,3 +330,48 @@ def test_two_tasks_on_the_same_one_share_its_events(book: Book, feed: Feed) -> N
 
     first, second = run(story)
     assert sorted(cursors(first) + cursors(second)) == list(range(2, 52))
+
+
+def test_the_end_of_a_block_awaits_that_what_was_dealt_with_is_acknowledged(book: Book, feed: Feed) -> None:
+    say(book, feed, "a", "b", "c")
+
+    async def follow() -> None:
+        async with feed.subscribe("s", "me", auto_ack=True) as subscription:
+            async for envelope in subscription:
+                if envelope.cursor == 3:
+                    book.is_slow = True
+                    return
+
+    async def story() -> bool:
+        following = asyncio.ensure_future(follow())
+        await until(lambda: bool(book.unsettled))
+        had_ended = following.done()
+        book.is_slow = False
+        book.settle()
+        await following
+        return had_ended
+
+    assert not run(story)
+    assert book.acknowledged("s", "me") == 2
+
+
+def test_who_is_cancelled_at_the_end_of_a_block_has_left_all_the_same(book: Book, feed: Feed) -> None:
+    say(book, feed, "a", "b")
+
+    async def follow() -> None:
+        async with feed.subscribe("s", "me", auto_ack=True) as subscription:
+            await anext(subscription)
+            await anext(subscription)
+            book.is_slow = True
+
+    async def story() -> None:
+        following = asyncio.ensure_future(follow())
+        await until(lambda: bool(book.unsettled))
+        following.cancel()
+        await asyncio.wait([following])
+
+    run(story)
+    book.settle()
+
+    assert feed.consumers.here() == []
+    assert book.acknowledged("s", "me") == 1

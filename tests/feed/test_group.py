@@ -66,7 +66,7 @@ def test_it_gives_what_was_and_what_comes(book: Book, feed: Feed) -> None:
     async def story() -> None:
         group = opened(feed)
         given = Given(group)
-        assert await group.add("1", "s", None, 1) == 1
+        assert await group.add("1", "s", None, 1) == (1, 3)
         await given.until(lambda: len(given.events["1"]) == 2)
         taking = asyncio.create_task(given.take())
         await until(lambda: group._taking is not None)
@@ -291,7 +291,7 @@ def test_what_was_given_can_be_acknowledged(book: Book, feed: Feed) -> None:
                 await group.ack(id_, 1)
         group.close()
         again = opened(feed)
-        assert await again.add("1", "s", "me", None) == 2
+        assert await again.add("1", "s", "me", None) == (2, 3)
         again.close()
 
     run(story)
@@ -311,7 +311,7 @@ def test_the_end_of_a_deleted_session_is_told_and_can_be_acknowledged(book: Book
         assert set(given.ended.values()) == {"deleted"}
         assert {id_: given.cursors(id_) for id_ in given.ended} == {"live": [2], "late": [1, 2], "nothing": []}
         await group.ack("live", 2)
-        assert await group.add("live", "s", "me", None) == 2
+        assert await group.add("live", "s", "me", None) == (2, 2)
         group.close()
 
     run(story)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import asyncio
 import gc
 import signal
 import threading
@@ -669,3 +670,104 @@ def test_an_acknowledgement_by_itself_that_fails_is_made_up_for_later(
 
     assert "the disk is full" in said
     assert feed.subscribe("s", "me").cursor == 2
+
+
+def taken_from(book: Book, feed: Feed, subscription: Subscription) -> None:
+    """Ask for the next event until the third is in hand, so that two are dealt with."""
+    say(book, feed, "a", "b", "c")
+    for _ in range(3):
+        next(subscription)
+
+
+def test_whoever_unsubscribes_has_what_was_dealt_with_acknowledged_durably(
+    book: Book, feed: Feed, itself: Subscription
+) -> None:
+    taken_from(book, feed, itself)
+    book.is_slow = True
+
+    leaving = in_thread(itself.unsubscribe)
+    wait_until(lambda: book.unsettled)
+    assert leaving.is_alive()
+    assert itself.closed
+    book.is_slow = False
+    book.settle()
+    leaving.join(PATIENCE)
+
+    assert not leaving.is_alive()
+    assert book.acknowledged("s", "me") == 2
+
+
+def test_the_end_of_a_block_is_unsubscribing(book: Book, feed: Feed, itself: Subscription) -> None:
+    say(book, feed, "a", "b", "c")
+
+    with itself:
+        for envelope in itself:
+            if envelope.cursor == 3:
+                break
+
+    assert book.acknowledged("s", "me") == 2
+
+
+def test_who_has_dealt_with_nothing_waits_for_nothing_when_unsubscribing(
+    book: Book, feed: Feed, itself: Subscription
+) -> None:
+    other = feed.subscribe("s", "other", after=1, auto_ack=True)
+    next(itself)
+    assert other.next(0) is None
+    book.is_slow = True
+
+    itself.unsubscribe()
+    other.unsubscribe()
+
+    book.settle()
+    assert (book.acknowledged("s", "me"), book.acknowledged("s", "other")) == (0, 0)
+
+
+def test_who_comes_goes_on_behind_what_is_being_acknowledged(book: Book, feed: Feed, itself: Subscription) -> None:
+    taken_from(book, feed, itself)
+    book.is_slow = True
+
+    async def leave() -> None:
+        itself.unsubscribe()  # which does not wait on an event loop
+
+    asyncio.run(leave())
+
+    assert book.acknowledged("s", "me") == 0
+    assert feed.subscribe("s", "me").cursor == 2
+    book.settle()
+    assert book.acknowledged("s", "me") == 2
+
+
+def test_who_comes_goes_on_behind_nothing_that_could_not_be_acknowledged(
+    book: Book, feed: Feed, itself: Subscription, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken_from(book, feed, itself)
+    book.failing = StorageError("the disk is full")
+
+    itself.unsubscribe()
+
+    book.failing = None
+    assert "could not be acknowledged: the disk is full" in caplog.text
+    assert feed.subscribe("s", "me").cursor == 0
+
+
+def test_who_lets_go_of_a_subscription_has_acknowledged_what_was_dealt_with(book: Book, feed: Feed) -> None:
+    say(book, feed, "a", "b", "c")
+    for envelope in feed.subscribe("s", "me", auto_ack=True):
+        if envelope.cursor == 3:
+            break
+    gc.collect()
+
+    assert feed.subscribe("s", "me").cursor == 2
+
+
+def test_what_was_dealt_with_is_acknowledged_when_the_runtime_closes(
+    book: Book, feed: Feed, itself: Subscription
+) -> None:
+    taken_from(book, feed, itself)
+
+    feed.close()
+    book.closed = True
+    itself.unsubscribe()
+
+    assert book.acknowledged("s", "me") == 2

@@ -200,7 +200,7 @@ class DeliveryMachine(RuleBasedStateMachine):
         after, begin = self._begin(session_id, client_id, back)
         name = f"follower {next(self._numbers)}"
 
-        assert self._loop.run(self._group.add(name, session_id, client_id, after)) == begin
+        assert self._loop.run(self._group.add(name, session_id, client_id, after)).after == begin
 
         self._comes(Follower(session_id, client_id, begin, name))
 

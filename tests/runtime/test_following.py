@@ -334,3 +334,74 @@ def test_the_twin_follows_sessions() -> None:
     assert types[-1] == "turn_completed"
     assert cursor == len(types)
     assert compacted.deltas == 3
+
+
+def leave(runtime: Runtime, client_id: str) -> None:
+    """Follow the session, and leave with the fifth event in hand."""
+    with runtime.events.subscribe("s", client_id, auto_ack=True) as subscription:
+        for envelope in subscription:
+            if envelope.cursor == 5:
+                break
+
+
+def let_go(runtime: Runtime, client_id: str) -> None:
+    for envelope in runtime.events.subscribe("s", client_id, auto_ack=True):
+        if envelope.cursor == 5:
+            break
+
+
+@pytest.mark.parametrize("leave", [leave, let_go])
+def test_who_has_left_a_subscription_goes_on_with_the_event_that_was_in_hand(
+    runtime: Runtime, agent: str, leave: Callable[[Runtime, str], None]
+) -> None:
+    ears = Ears(runtime)
+    runtime.agents.receive(agent, "Hello")
+    ears.wait("turn_completed")
+
+    begins = []
+    for number in range(20):
+        leave(runtime, f"me {number}")
+        begins.append(runtime.events.subscribe("s", f"me {number}").cursor)
+
+    assert begins == [4] * 20
+
+
+def test_who_is_left_by_the_runtime_goes_on_with_the_event_that_was_in_hand(
+    runtime: Runtime, agent: str, opened: Open, log: str
+) -> None:
+    ears = Ears(runtime)
+    runtime.agents.receive(agent, "Hello")
+    ears.wait("turn_completed")
+    subscription = runtime.events.subscribe("s", "me", auto_ack=True)
+    for _ in range(5):
+        next(subscription)
+
+    runtime.close()
+
+    assert opened(log).events.subscribe("s", "me").cursor == 4
+
+
+def test_who_has_left_on_an_event_loop_goes_on_with_the_event_that_was_in_hand(mock: GatedFactory) -> None:
+    async def story() -> list[int]:
+        begins = []
+        async with AsyncRuntime.in_memory(environment=mock) as runtime:
+            await runtime.containers.create(container_id="c")
+            await runtime.images.register(Image(id="i"))
+            await runtime.sessions.create("c", "i", session_id="s")
+            await runtime.ask("Hello", session="s")
+            for number in range(20):
+                client_id = f"me {number}"
+                if number % 2:
+                    async for envelope in runtime.events.subscribe("s", client_id, auto_ack=True):
+                        if envelope.cursor == 5:
+                            break
+                else:
+                    async with runtime.events.subscribe("s", client_id, auto_ack=True) as events:
+                        async for envelope in events:
+                            if envelope.cursor == 5:
+                                break
+                async with runtime.events.subscribe("s", client_id) as again:
+                    begins.append(again.cursor)
+        return begins
+
+    assert run(story) == [4] * 20

@@ -21,7 +21,7 @@ from reenact.domain.errors import (
 )
 from reenact.domain.operations.table import CATALOGUE, CommandError
 from reenact.domain.stream.events import Envelope
-from reenact.domain.stream.frames import Acked, Ended, Frame, Refused, Subscribed, Welcome
+from reenact.domain.stream.frames import Acked, Ended, Frame, Refused, ServerFrame, Subscribed, Welcome
 from reenact.domain.structs import Frozen, FrozenByName
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ COMPACTED = "deltas_compacted"
 """Events that end a session, and that stand for what is kept no more."""
 
 
-class Answered(Frame, tag="response"):
+class Answered(ServerFrame, tag="response"):
     """`frames.Answered`, the envelope unread."""
 
     id: str
@@ -44,7 +44,7 @@ class Batch(FrozenByName):
     events: tuple[msgspec.Raw, ...]
 
 
-class Events(Frame, tag="events"):
+class Events(ServerFrame, tag="events"):
     """`frames.Events`, the events unread."""
 
     batches: tuple[Batch, ...]

@@ -27,6 +27,8 @@ class Following(Follower):
     room. Used on the link's thread.
     """
 
+    reaches = 0
+    """The cursor of the last event that the session had when it was subscribed to, as the server said."""
     _id: str | None = None
     _stands = False
     _over = False  # the last event has come
@@ -47,6 +49,7 @@ class Following(Follower):
         buffer.on_room = partial(link.call, self.go_on)
         self._wanted = self._sent = self._durable = 0
         self._acks: list[tuple[int, Future[None]]] = []
+        self._leavers: list[Future[None]] = []
 
     def fail(self, error: ReenactError) -> None:
         """Take note that nothing more comes, because of an error."""
@@ -57,11 +60,21 @@ class Following(Follower):
         self._drop()
         self._part()
 
-    def leave(self) -> None:
-        """Say what is acknowledged, if that was not said, and follow no longer."""
+    def leave(self, done: Future[None] | None = None) -> None:
+        """Say what is acknowledged, if that was not said, and follow no longer.
+
+        `done` is when that is durable, or when there is no connection on which it could be said at present.
+        """
         self._wanted = max(self._wanted, self._buffer.dealt_with)
         self._left = True
+        if done is not None:
+            self._leavers.append(done)
+        self._let_go()
         self._link.speak(self)
+
+    def owes(self) -> bool:
+        """Return whether something is still to become durable, over this connection."""
+        return self._id is not None and self._wanted > self._durable
 
     def ack(self, cursor: int, done: Future[None] | None) -> None:
         """Have everything up to the cursor acknowledged; `done` is when that is durable."""
@@ -84,11 +97,10 @@ class Following(Follower):
         if self._stands and self._wanted > self._sent and self._is_due():
             self._sent = self._wanted
             return msgspec.json.encode(Ack(id=self._id, cursor=self._wanted))
-        if not self._acks and (self._deaf or (self._left and self._wanted == self._sent)):
+        if not self._acks and (self._left or self._deaf) and not (self._left and self.owes()):
             frame = msgspec.json.encode(Unsubscribe(id=self._id))
             self._drop()
             if self._left:
-                self._wanted = self._durable  # all that there was has been said, before this
                 self._part()
             return frame
         return None
@@ -111,6 +123,7 @@ class Following(Follower):
                 self._put_off()
                 if self._over:
                     self._buffer.end(None)
+        self._let_go()
 
     def _is_due(self) -> bool:
         """Return whether to acknowledge now; if it can wait for more, be asked again when it cannot any longer."""
@@ -148,6 +161,7 @@ class Following(Follower):
         elif after > self._received:
             self._give_up(ProtocolError(f"the server left out events of {self._topic!r}: it goes on behind {after}"))
         self._stands = True
+        self.reaches = max(self.reaches, subscribed.end or 0)
         resolve(self.standing, self._received)
         self._link.speak(self)
 
@@ -184,6 +198,7 @@ class Following(Follower):
                 self._drop()
             else:
                 self._settle_acks(error)
+                self._link.speak(self)  # who has left waits for nothing more
         else:
             if isinstance(error, NotFoundError):
                 error.id = self._topic
@@ -193,7 +208,7 @@ class Following(Follower):
         """End because of what the server sent, and tell it so."""
         self._over = self._left = True
         self._settle_acks(error)
-        self._wanted = self._sent
+        self._wanted = self._sent = self._durable
         self._buffer.end(error)
         self._link.speak(self)
 
@@ -207,6 +222,13 @@ class Following(Follower):
                 reject(done, error)
             else:
                 self._acks.append((cursor, done))
+
+    def _let_go(self) -> None:
+        """Let those go who wait until nothing more is owed."""
+        if not self.owes():
+            leavers, self._leavers = self._leavers, []
+            for done in leavers:
+                resolve(done, None)
 
     def _part(self) -> None:
         self._has_parted = True
@@ -223,6 +245,7 @@ class Following(Follower):
             self._link.drop_id(self._id)
         self._id, self._stands, self._deaf = None, False, False
         self._sent = self._durable
+        self._let_go()
         if self._is_gone():
             self._settle_acks(None)
             self._part()

@@ -34,6 +34,8 @@ _PAUSE = 1.0
 """Seconds between two attempts if what was to say how many has failed."""
 _CLEARING = 1.0
 """Seconds after which it is looked whether somebody was abandoned."""
+LAST_WORDS = 5.0
+"""Seconds in which what was said before the link ends goes out, and acknowledgements become durable."""
 _log = logging.getLogger("reenact.client")
 
 Told: TypeAlias = Subscribed | Acked | Ended | Refused | Batch
@@ -80,6 +82,10 @@ class Follower:
     def leave(self) -> None:
         """Say what is still to be said, for the link is about to end."""
         raise NotImplementedError
+
+    def owes(self) -> bool:
+        """Return whether the link is not to end yet, because of what was said."""
+        return False
 
     def _drop(self) -> None:
         """Let go of the ids: nothing more comes under them."""
@@ -163,7 +169,10 @@ class Link:
             raise closed()
 
     def close(self) -> None:
-        """Say what is still to be said, if there is a connection, and end. Idempotent; returns when it is done."""
+        """Say what is still to be said, if there is a connection, and end. Idempotent; returns when it is done.
+
+        What is acknowledged then is durable, unless the server does not say so within seconds.
+        """
         self._closing = True
         with contextlib.suppress(ReenactError):
             self._thread.call(self._leave)
@@ -288,7 +297,7 @@ class Link:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if self._leaving.is_set():
                 self._wake.set()
-                await asyncio.wait(talking, timeout=CLOSING, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(talking, timeout=LAST_WORDS, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
@@ -348,7 +357,7 @@ class Link:
         await self._leaving.wait()
 
     async def _say_all(self, socket: ClientConnection, welcome: Welcome) -> None:
-        """Send what there is to say, until the link is to end and nothing is left."""
+        """Send what there is to say, until the link is to end and nothing is left, nor to be heard about it."""
         while True:
             while self._line:
                 speaker = self._line.popleft()
@@ -357,7 +366,7 @@ class Link:
                 if frame is not None:
                     self.speak(speaker)
                     await socket.send(frame, text=True)
-            if self._leaving.is_set():
+            if self._leaving.is_set() and not any(follower.owes() for follower in self._followers):
                 return
             self._wake.clear()
             await self._wake.wait()
@@ -367,6 +376,8 @@ class Link:
             message = await socket.recv(decode=False)
             self._hear(message)
             self._progress = True
+            if self._leaving.is_set():
+                self._wake.set()
 
     def _hear(self, message: bytes) -> None:
         frame = read_frame(message)

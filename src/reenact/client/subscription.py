@@ -12,11 +12,18 @@ from typing import Final, Self
 
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.subscription import REST, check_count
+from reenact.actors.feed.waking import is_on_loop
 from reenact.client.asking import read_envelope
 from reenact.client.following import Following
 from reenact.client.link import Link
 from reenact.client.thread import Buffer
-from reenact.domain.errors import InvalidInputError, ProtocolError, RuntimeClosedError
+from reenact.domain.errors import (
+    InvalidInputError,
+    ProtocolError,
+    ReenactError,
+    RequestTimeoutError,
+    RuntimeClosedError,
+)
 from reenact.domain.operations.table import RuntimeEvent
 from reenact.domain.plain import seconds_of
 
@@ -111,27 +118,49 @@ class RemoteSubscription:
         deadline = None if seconds is None else time.monotonic() + seconds
         self._is_asked()
         while (event := self._buffer.look()) is None:
-            left = None if deadline is None else deadline - time.monotonic()
-            if self._ended() or not self._buffer.come(left):
+            if self._ended() or not self._buffer.come(_left(deadline)):
                 return None
         return self._hand_out(event)
 
     def take(self, limit: int = 1000) -> list[RuntimeEvent]:
-        """Return what has come, at most so many events, without waiting for more.
+        """Return what there is, at most so many events, without waiting for more.
+
+        What the session had when it was subscribed to is waited for, also on an event loop, for it is there: if it has
+        not come in time, what has come is returned.
 
         Raises:
             ProtocolError: the server has left out events; subscribe again.
             AuthenticationError: the server does not know the token any more.
             InvalidInputError: the limit is not a number above 0.
+            RequestTimeoutError: nothing of it has come in time.
         """
+        return self.gather(limit, waits=True)
+
+    def gather(self, limit: int, *, waits: bool) -> list[RuntimeEvent]:
+        """Do as `take`; if it is not to wait, return what has come."""
         check_count(limit)
         self._is_asked()
+        until = None if self._timeout is None else time.monotonic() + self._timeout
         taken: list[RuntimeEvent] = []
-        while len(taken) < limit and (event := self._buffer.look()) is not None:
-            taken.append(self._hand_out(event))
+        while len(taken) < limit:
+            event = self._buffer.look()
+            if event is not None:
+                taken.append(self._hand_out(event))
+            elif not waits or self._buffer.is_done or not self._is_behind(until):
+                break
+            elif not self._buffer.come(_left(until)):
+                if taken:  # who asks again hears of it
+                    break
+                raise RequestTimeoutError(f"events of {self.topic!r} have not come within {self._timeout} s")
         if not taken:
             self._ended()
         return taken
+
+    def _is_behind(self, until: float | None) -> bool:
+        """Return whether the session had more when it was subscribed to; wait for the server to say so."""
+        with contextlib.suppress(TimeoutError, ReenactError):
+            self.standing.result(_left(until))
+        return not self.standing.done() or self.cursor < self._following.reaches
 
     def ack(self, cursor: int | None = None) -> None:
         """Acknowledge the events up to this cursor, by default up to the last that was handed out.
@@ -159,10 +188,16 @@ class RemoteSubscription:
         return self._buffer.watch(waiter)
 
     def unsubscribe(self) -> None:
-        """End it, and wake who waits for it. What is acknowledged is kept. Idempotent."""
-        self._buffer.close()
-        with contextlib.suppress(RuntimeClosedError):
-            self._link.call(self._following.leave)
+        """End it, and wake who waits for it. Idempotent.
+
+        What it acknowledges by itself is durable when this returns. On an event loop, where nothing may wait, it
+        becomes so a moment later: the end of an `async with` block awaits it. If there is no connection, or no answer
+        in time, it is said on the next one.
+        """
+        with contextlib.suppress(RuntimeClosedError, RequestTimeoutError):
+            left = self._leave()
+            if self._auto_ack and not is_on_loop():
+                self._link.result(left, self._timeout, self._late)
 
     def __enter__(self) -> Self:
         return self
@@ -174,7 +209,15 @@ class RemoteSubscription:
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        self.unsubscribe()
+        with contextlib.suppress(RuntimeClosedError, RequestTimeoutError):
+            await self._link.result_async(self._leave(), self._timeout, self._late)
+
+    def _leave(self) -> Future[None]:
+        """Begin to end it; return what is done when what was dealt with is acknowledged."""
+        self._buffer.close()
+        left: Future[None] = Future()
+        self._link.call(self._following.leave, left)
+        return left
 
     def _is_asked(self) -> None:
         """Take what was handed out for dealt with, and have it acknowledged when it is enough."""
@@ -229,3 +272,8 @@ class RemoteSubscription:
                 f"only what was handed out can be acknowledged: of {self.topic!r} up to {self.cursor}, not {checked}"
             )
         return checked
+
+
+def _left(until: float | None) -> float | None:
+    """Return the seconds that are left; None is without limit."""
+    return None if until is None else until - time.monotonic()

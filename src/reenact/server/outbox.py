@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from reenact.actors.feed.group import Batch, Group
+from reenact.actors.feed.group import Batch, Group, Span
 from reenact.domain.errors import (
     AlreadyExistsError,
     InvalidInputError,
@@ -260,14 +260,15 @@ class Subscriptions:
         self._outbox.follow(followed)
         try:
             check_text("the subscription's id", frame.id)
-            after = await self._add(followed.name, frame)
+            span = await self._add(followed.name, frame)
         except ReenactError as error:
             self._outbox.forget(followed)
             raise NotAccepted.because(frame.id, error) from None
         self._forget(self._over.pop(frame.id, None))
         self._standing[frame.id] = followed
         self._counts.subscriptions += 1
-        self._outbox.put(Subscribed(id=frame.id, after=after))
+        after, end = (None, None) if span is None else span
+        self._outbox.put(Subscribed(id=frame.id, after=after, end=end))
         followed.told.set()
 
     def named(self, frame: Ack | Unsubscribe) -> Followed:
@@ -330,7 +331,7 @@ class Subscriptions:
         self._over.clear()
         self._group.close()
 
-    async def _add(self, name: str, frame: Subscribe | Listen) -> int | None:
+    async def _add(self, name: str, frame: Subscribe | Listen) -> Span | None:
         if isinstance(frame, Subscribe):
             return await self._group.add(name, frame.topic, frame.client_id, frame.after)
         _check_types(frame.types)
