@@ -14,6 +14,7 @@ import pytest
 from reenact import (
     ActorContext,
     ActorSystem,
+    AsyncActorSystem,
     DeadLetter,
     DeadlockError,
     Event,
@@ -73,6 +74,25 @@ class Sum(EventSourcedActor[int, Any, Added]):
 def system() -> Iterator[ActorSystem]:
     with ActorSystem.in_memory() as system:
         yield system
+
+
+@pytest.mark.parametrize(("kind", "opened"), [(ActorSystem, "ActorSystem"), (AsyncActorSystem, "AsyncActorSystem")])
+@pytest.mark.parametrize("given", [(), ("a.db",)])
+def test_a_system_that_is_called_without_what_it_stands_on_says_how_it_is_opened(
+    kind: Any,  # noqa: ANN401 - what no type checker takes
+    opened: str,
+    given: tuple[str, ...],
+) -> None:
+    with pytest.raises(TypeError, match=rf"use {opened}\.open\(path\)"):
+        kind(*given)
+
+
+@pytest.mark.parametrize("no_class", ["box", 5, Sum.decide, None])
+def test_what_is_not_a_class_is_not_taken_for_one(system: ActorSystem, no_class: Any) -> None:  # noqa: ANN401 - likewise
+    with pytest.raises(TypeError, match=r"is not an EventSourcedActor; give the class"):
+        system.actor(no_class, "a")
+    with pytest.raises(TypeError, match=r"is not an EventSourcedActor; give the class"):
+        system.register(no_class)
 
 
 @pytest.mark.parametrize("decided", [None, "events", 5, Added(1)])
