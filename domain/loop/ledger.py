@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.plain import is_mapping
 from reenact.domain.tools import is_amount
 
 MILLION = 1_000_000
@@ -43,6 +44,23 @@ class Price(msgspec.Struct, frozen=True):
             amount: object = getattr(self, name)
             if not is_amount(amount) and (amount is not None or name in {"input", "output"}):
                 raise ConfigurationError(f"{name} of a price is an amount of 0 or more, not {amount!r:.80}")
+
+
+def prices_of(prices: object) -> Mapping[str, Price]:
+    """Return the prices by the names of models, or raise `ConfigurationError`."""
+    if not is_mapping(prices):
+        raise ConfigurationError(f"prices are a mapping of models' names, not {prices!r:.100}")
+    made: dict[str, Price] = {}
+    for model, price in prices.items():
+        if not isinstance(model, str):
+            raise ConfigurationError(f"prices are a mapping of models' names, not one with {model!r:.100}")
+        try:
+            made[model] = price if isinstance(price, Price) else msgspec.convert(price, Price)
+        except msgspec.ValidationError as broken:
+            raise ConfigurationError(
+                f"the price of {model!r} is a `Price(input, output)` per million tokens: {broken}"
+            ) from None
+    return made
 
 
 class CostLimit(msgspec.Struct, frozen=True):

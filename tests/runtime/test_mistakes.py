@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from reenact import (
     AgentNotFoundError,
     AsyncRuntime,
+    Audit,
+    ConfigurationError,
     ContainerNotFoundError,
     EnvironmentConfig,
     Image,
@@ -25,7 +28,7 @@ from reenact import (
 )
 from reenact.actors.environment.api import SystemBusConsumer, SystemBusProducer
 from reenact.events import Envelope
-from reenact.testing import MockEnvironmentFactory, MockEvent
+from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider
 from tests.jsons import at
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.witness import Ears, check
@@ -178,6 +181,8 @@ NEAR: list[tuple[Callable[[Runtime], object], str]] = [
     (lambda _: make(Image, prompt="Be brief."), r"Image has no field 'prompt' \(did you mean 'system_prompt'\?\)"),
     (lambda _: make(LLMConfig, apikey="x"), r"LLMConfig has no field 'apikey' \(did you mean 'api_key'\?\)"),
     (AsyncRuntime, "use `async with AsyncRuntime.open"),
+    (lambda _: make(Runtime), r"Runtime is opened; use Runtime\.open\(path\)"),
+    (lambda _: call(Runtime, "a.db"), r"use Runtime\.open\(path\)"),
     (lambda _: enter(AsyncRuntime.in_memory()), "entered by `async with`"),
     (lambda _: asyncio.run(enter_awaited(Runtime.in_memory())), "entered by `with`; .* AsyncRuntime"),
 ]
@@ -185,6 +190,10 @@ NEAR: list[tuple[Callable[[Runtime], object], str]] = [
 
 def make(kind: Any, **fields: str) -> None:  # noqa: ANN401 - what no type checker takes
     kind(**fields)
+
+
+def call(kind: Any, given: str) -> None:  # noqa: ANN401 - likewise
+    kind(given)
 
 
 def enter(opening: Any) -> None:  # noqa: ANN401 - likewise
@@ -253,3 +262,45 @@ def test_a_timeout_that_is_no_number_is_refused_before_anything_happens(runtime:
         runtime.request("container_create_request", {"container_id": "lab"}, timeout)
 
     assert runtime.containers.get("lab") is None
+
+
+SETTINGS: list[tuple[str, object, str]] = [
+    ("keys", "ring.keys", r"keys is a KeyRing, such as KeyRing\.file\(path\), not str"),
+    ("llm", "claude", r"llm is an LLMConfig\(api_key=…\), not str"),
+    ("llm", LLMConfig, r"llm is an instance; write LLMConfig\(\)"),
+    ("environment", "mock", r"environment is what has `create`, such as MockEnvironmentFactory\(\), not str"),
+    ("environment", MockEnvironmentFactory, r"environment is an instance; write MockEnvironmentFactory\(\)"),
+    ("environment", MockLLMProvider(), "give it as llm_provider"),
+    ("llm_provider", 5, r"llm_provider is what has `provide`, such as OpenAIProvider\(model=…\), not int"),
+    ("llm_provider", MockLLMProvider, r"llm_provider is an instance; write MockLLMProvider\(\)"),
+    ("llm_provider", MockEnvironmentFactory(), "give it as environment"),
+    ("prices", {"x": (1, 2)}, r"the price of 'x' is a `Price\(input, output\)`"),
+    ("prices", {1: (1, 2)}, "prices are a mapping of models' names, not one with 1"),
+    ("prices", 5, "prices are a mapping of models' names, not 5"),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "says"), SETTINGS)
+def test_a_setting_of_another_kind_is_refused_before_there_is_a_log(
+    tmp_path: Path,
+    name: str,
+    given: Any,  # noqa: ANN401 - what no type checker takes
+    says: str,
+) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        Runtime.open(tmp_path / "a.db", **{name: given})
+
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(("name", "given", "says"), [one for one in SETTINGS if one[0] != "keys"])
+def test_a_runtime_in_memory_refuses_the_same_settings(name: str, given: Any, says: str) -> None:  # noqa: ANN401 - likewise
+    with pytest.raises(ConfigurationError, match=says):
+        Runtime.in_memory(**{name: given})
+
+
+def test_an_audit_takes_no_keys_of_another_kind(log: str) -> None:
+    keys: Any = "ring.keys"
+
+    with pytest.raises(ConfigurationError, match="keys is a KeyRing"):
+        Audit.open(log, keys=keys)
