@@ -92,6 +92,12 @@ def check_page(waiting: object, limit: object) -> None:
         raise InvalidInputError(f"`limit` is a whole number from 1 to {LONGEST_PAGE}, not {limit!r:.100}")
 
 
+def check_position(name: str, position: object) -> None:
+    """Raise `InvalidInputError` unless it is a whole number; whether the log has it, the log knows."""
+    if type(position) is not int:
+        raise InvalidInputError(f"`{name}` is a position of the log, a whole number from 1 on, not {position!r:.100}")
+
+
 class Spelled(msgspec.StructMeta):
     """Has a class of structs that users make say which field is meant by a keyword that it does not have."""
 
