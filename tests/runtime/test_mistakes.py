@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -304,3 +305,36 @@ def test_an_audit_takes_no_keys_of_another_kind(log: str) -> None:
 
     with pytest.raises(ConfigurationError, match="keys is a KeyRing"):
         Audit.open(log, keys=keys)
+
+
+async def hear(_: Envelope) -> None:
+    pytest.fail("nobody awaits it")
+
+
+class Hearing:
+    async def __call__(self, _: Envelope) -> None:
+        pytest.fail("nobody awaits it")
+
+
+@pytest.mark.parametrize("handler", [hear, Hearing(), partial(hear)])
+def test_a_coroutine_function_that_nobody_would_await_is_refused(runtime: Runtime, handler: Any) -> None:  # noqa: ANN401 - likewise
+    for register in (
+        lambda: runtime.events.on("text_delta", handler),
+        lambda: runtime.events.on_all(handler),
+        lambda: runtime.ask("Hello", image="i", on_event=handler),
+    ):
+        with pytest.raises(InvalidInputError, match=r"is a coroutine function.*use AsyncRuntime"):
+            register()
+
+    assert runtime.agents.list() == []
+
+
+def test_for_asyncio_too_a_handler_can_be_called() -> None:
+    handler: Any = 5
+
+    async def register() -> None:
+        async with AsyncRuntime.in_memory() as runtime:
+            with pytest.raises(InvalidInputError, match="cannot be called"):
+                runtime.events.on_all(handler)
+
+    asyncio.run(register())
