@@ -338,3 +338,36 @@ def test_for_asyncio_too_a_handler_can_be_called() -> None:
                 runtime.events.on_all(handler)
 
     asyncio.run(register())
+
+
+IN_THE_PLACE_OF_IDS: list[tuple[Callable[[Runtime, Any, Any], object], str]] = [
+    (
+        lambda runtime, answer, _: runtime.ask("Hi", session=answer),
+        "session is an id, not Answer; give its session_id",
+    ),
+    (lambda runtime, _, info: runtime.ask("And?", session=info), "session is an id, not SessionInfo; give its id"),
+    (lambda runtime, answer, _: runtime.turns.wait(answer), "turn is an id, not Answer; give its turn_id"),
+    (lambda runtime, _, info: runtime.sessions.delete(info), "session is an id, not SessionInfo; give its id"),
+    (lambda runtime, _, info: runtime.sessions.list(parent=info), "parent is an id, not SessionInfo; give its id"),
+    (
+        lambda runtime, _, info: runtime.sessions.switch(info.id, info),
+        "image is an id, not SessionInfo; give its image_id",
+    ),
+    (lambda runtime, answer, _: runtime.agents.pending(answer), "agent is an id, not Answer"),
+    (lambda runtime, answer, _: runtime.events.stream(answer), "session is an id, not Answer; give its session_id"),
+    (lambda runtime, answer, _: runtime.events.on_all(print, session_id=answer), "session"),
+]
+
+
+@pytest.mark.parametrize(("give", "says"), IN_THE_PLACE_OF_IDS)
+def test_what_has_an_id_is_not_taken_for_the_id(give: Callable[[Runtime, Any, Any], object], says: str) -> None:
+    mock, image = MockEnvironmentFactory(delays=False), Image(id="i")
+    with Runtime.in_memory(environment=mock, default_image=image) as runtime:
+        answer = runtime.ask("Hello")
+        info = runtime.sessions.get(answer.session_id)
+
+        with pytest.raises(InvalidInputError) as refused:
+            give(runtime, answer, info)
+
+    assert says in str(refused.value)
+    assert len(str(refused.value)) < 100
