@@ -179,7 +179,10 @@ LOG = Section(
             happens=locked,
             code=2,
             type="log_locked",
-            says=error("…log.db is being written by process …; close it there, or open a copy"),
+            says=error(
+                "…log.db is being written by process …; close it there, open a copy, or share it: `reenact serve` and "
+                "Runtime.connect"
+            ),
         ),
         Row(
             what="a log that may not be read",
