@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.plain import is_mapping
+from reenact.domain.plain import Spelled, is_mapping
 from reenact.domain.tools import is_amount
 
 MILLION = 1_000_000
@@ -24,7 +24,7 @@ _DATED = re.compile(r"[-@]\d{8}$")
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
 
 
-class Price(msgspec.Struct, frozen=True):
+class Price(msgspec.Struct, metaclass=Spelled, frozen=True):
     """What a model's tokens cost, per million of them, in the currency of all prices.
 
     `cache_write` and `cache_read` default to what the Messages API charges: 1.25 and 0.1 of an input token.
@@ -63,7 +63,7 @@ def prices_of(prices: object) -> Mapping[str, Price]:
     return made
 
 
-class CostLimit(msgspec.Struct, frozen=True):
+class CostLimit(msgspec.Struct, metaclass=Spelled, frozen=True):
     """How much may be spent, in the currency of the prices, and what happens beyond that (not at it)."""
 
     max_total: float

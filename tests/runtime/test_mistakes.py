@@ -14,18 +14,27 @@ from reenact import (
     AgentNotFoundError,
     AsyncRuntime,
     Audit,
+    Budget,
     ConfigurationError,
     ContainerNotFoundError,
+    CostLimit,
     EnvironmentConfig,
     Image,
     ImageNotFoundError,
     InvalidInputError,
     InvalidMessageError,
     LLMConfig,
+    LogLockedError,
+    Policy,
+    Price,
     ReenactError,
+    Retention,
+    Rule,
     Runtime,
     UnknownCommandError,
     UnknownEventTypeError,
+    handover_tool,
+    tool,
 )
 from reenact.actors.environment.api import SystemBusConsumer, SystemBusProducer
 from reenact.events import Envelope
@@ -181,6 +190,20 @@ NEAR: list[tuple[Callable[[Runtime], object], str]] = [
     (lambda runtime: runtime.request("session_runs_request", {}), r"\(did you mean 'session_run_request'\?\)"),
     (lambda _: make(Image, prompt="Be brief."), r"Image has no field 'prompt' \(did you mean 'system_prompt'\?\)"),
     (lambda _: make(LLMConfig, apikey="x"), r"LLMConfig has no field 'apikey' \(did you mean 'api_key'\?\)"),
+    (lambda _: make(Retention, delta=""), r"Retention has no field 'delta' \(did you mean 'deltas'\?\)"),
+    (lambda _: make(Policy, mod="first"), r"Policy has no field 'mod' \(did you mean 'mode'\?\)"),
+    (lambda _: make(Rule, when="", modes=""), r"Rule has no field 'modes' \(did you mean 'mode'\?\)"),
+    (lambda _: make(Budget, step=""), r"Budget has no field 'step' \(did you mean 'steps'\?\)"),
+    (lambda _: make(Price, inputs=""), r"Price has no field 'inputs' \(did you mean 'input'\?\)"),
+    (lambda _: make(CostLimit, max=""), r"CostLimit has no field 'max'"),
+    (
+        lambda _: registered(intervention="requried"),
+        "tool 'look': `intervention` is one of 'never', 'required', 'first', 'always', None, not 'requried'",
+    ),
+    (
+        lambda _: handed_over(history="al"),
+        "tool 'hand_over_to_i': `history` is one of 'all', 'summary', 'none', not 'al'",
+    ),
     (AsyncRuntime, "use `async with AsyncRuntime.open"),
     (lambda _: make(Runtime), r"Runtime is opened; use Runtime\.open\(path\)"),
     (lambda _: call(Runtime, "a.db"), r"use Runtime\.open\(path\)"),
@@ -191,6 +214,14 @@ NEAR: list[tuple[Callable[[Runtime], object], str]] = [
 
 def make(kind: Any, **fields: str) -> None:  # noqa: ANN401 - what no type checker takes
     kind(**fields)
+
+
+def registered(**settings: Any) -> None:  # noqa: ANN401 - likewise
+    tool(name="look", **settings)(lambda: "")
+
+
+def handed_over(**settings: Any) -> None:  # noqa: ANN401 - likewise
+    handover_tool("i", **settings)
 
 
 def call(kind: Any, given: str) -> None:  # noqa: ANN401 - likewise
@@ -338,6 +369,13 @@ def test_for_asyncio_too_a_handler_can_be_called() -> None:
                 runtime.events.on_all(handler)
 
     asyncio.run(register())
+
+
+def test_a_log_that_this_process_has_open_already_is_named_as_its_own(opened: Open) -> None:
+    opened()
+
+    with pytest.raises(LogLockedError, match=r"by this process; use the runtime that has it open, or close that first"):
+        opened()
 
 
 IN_THE_PLACE_OF_IDS: list[tuple[Callable[[Runtime, Any, Any], object], str]] = [
