@@ -29,7 +29,7 @@ ChildOutcome: TypeAlias = Literal["completed", "failed", "interrupted", "limit",
 """What came of a child. `limit` is a limit or budget that ended it, `waiting` that it waits for a person."""
 
 
-class Budget(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+class Budget(msgspec.Struct, metaclass=Spelled, frozen=True, gc=False, omit_defaults=True):
     """What a child session may use, with the children of its own: None is what nobody has stated.
 
     `steps` is how often models may be asked, `tokens` the sum of all token counts, `cost` is in the currency of the
