@@ -31,6 +31,7 @@ from reenact.actors.journal.lock import StreamLocks
 from reenact.actors.kernel import ActorSystem
 from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.actors.kernel.future import PooledFuture
+from reenact.actors.kernel.system import opened
 from reenact.actors.loop.config import here
 from reenact.actors.session.actor import Reply, SessionActor
 from reenact.actors.session.ports import Nodes, Recovery
@@ -316,6 +317,7 @@ class _Ports:
 class LocalRuntime(Asking):
     """A runtime in this process, of parts that are given. `Runtime.open` makes the parts."""
 
+    @opened("settings")
     def __init__(
         self,
         *,

@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 from typing import Final, Literal, TypeAlias
 
+import msgspec
+
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import Usage
-from reenact.domain.plain import JsonObject
+from reenact.domain.plain import JsonObject, Spelled
 from reenact.domain.shards import child_key
 from reenact.domain.structs import Fact, Frozen, FrozenByName
 from reenact.domain.tools import ToolSpec, check_spec, is_amount
@@ -27,7 +29,7 @@ ChildOutcome: TypeAlias = Literal["completed", "failed", "interrupted", "limit",
 """What came of a child. `limit` is a limit or budget that ended it, `waiting` that it waits for a person."""
 
 
-class Budget(FrozenByName, omit_defaults=True):
+class Budget(msgspec.Struct, metaclass=Spelled, frozen=True, gc=False, omit_defaults=True):
     """What a child session may use, with the children of its own: None is what nobody has stated.
 
     `steps` is how often models may be asked, `tokens` the sum of all token counts, `cost` is in the currency of the

@@ -285,8 +285,14 @@ class LogLockedError(StorageError):
 
     code = "log_locked"
 
-    def __init__(self, path: str, pid: int | None, host: str | None = None) -> None:
-        super().__init__(f"{path} is being written by {_process(pid, host)}; close it there, or open a copy")
+    def __init__(self, path: str, pid: int | None, host: str | None = None, *, here: bool = False) -> None:
+        if here:
+            how = "this process; use the runtime that has it open, or close that first"
+        else:
+            how = (
+                f"{_process(pid, host)}; close it there, open a copy, or share it: `reenact serve` and Runtime.connect"
+            )
+        super().__init__(f"{path} is being written by {how}")
         self.path = path
         self.pid = pid
         self.host = host

@@ -84,12 +84,27 @@ def is_sayable(id_: object) -> bool:
         return False
 
 
+def check_id(name: str, id_: object) -> None:
+    """Raise `InvalidInputError` if what has an id is given in the place of that id; `name` is that of the argument."""
+    if isinstance(id_, msgspec.Struct):
+        known = (name, "id") if name.endswith("_id") else ("id", "session_id")
+        own = next((one for one in known if isinstance(getattr(id_, one, None), str)), None)
+        hint = f"; give its {own}" if own else ""
+        raise InvalidInputError(f"{name.removesuffix('_id')} is an id, not {type(id_).__name__}{hint}")
+
+
 def check_page(waiting: object, limit: object) -> None:
     """Raise `InvalidInputError` unless these can bound a page of sessions."""
     if waiting is not None and not isinstance(waiting, bool):
         raise InvalidInputError(f"`waiting` is True, False or None, not {waiting!r:.100}")
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= LONGEST_PAGE:
         raise InvalidInputError(f"`limit` is a whole number from 1 to {LONGEST_PAGE}, not {limit!r:.100}")
+
+
+def check_position(name: str, position: object) -> None:
+    """Raise `InvalidInputError` unless it is a whole number; whether the log has it, the log knows."""
+    if type(position) is not int:
+        raise InvalidInputError(f"`{name}` is a position of the log, a whole number from 1 on, not {position!r:.100}")
 
 
 class Spelled(msgspec.StructMeta):

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Literal, Self, TypeAlias, TypeGuard, TypeVar
+from typing import Literal, Self, TypeAlias, TypeGuard, TypeVar, get_args
 
 import msgspec
 
@@ -112,8 +112,17 @@ def handover_tool(
 
 def check_spec(spec: ToolSpec) -> ToolSpec:
     """Return the spec, or raise `ConfigurationError` if the Messages API or the loop would refuse it."""
-    _check(f"tool {spec.name!r}", spec, _faults_of_spec)
+    who = f"tool {spec.name!r}"
+    _check_choice(f"{who}: `intervention`", spec.intervention, (*get_args(Intervention), None))
+    if isinstance(spec.handover, Handover):
+        _check_choice(f"{who}: `history`", spec.handover.history, get_args(History))
+    _check(who, spec, _faults_of_spec)
     return spec
+
+
+def _check_choice(what: str, value: object, known: Sequence[object]) -> None:
+    if value not in known:
+        raise ConfigurationError(f"{what} is one of {', '.join(map(repr, known))}, not {value!r:.80}")
 
 
 def _faults_of_spec(spec: ToolSpec) -> Iterator[str]:

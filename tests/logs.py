@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from collections.abc import Sequence
-from contextlib import closing
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import closing, contextmanager
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any, TypeAlias
 
 import psycopg
@@ -26,6 +29,13 @@ from tests.journal.server import DATABASE
 
 Values: TypeAlias = str | int | bytes | None
 _given: dict[str, Path] = {}
+_WRITER = """
+import sys
+from reenact import Runtime
+with Runtime.open(sys.argv[1]):
+    print("open", flush=True)
+    sys.stdin.read()
+"""
 _OF_NODES = frozenset({"nodes", "messages"})
 """The tables of a log that are about processes: a copy is that of a machine on which none is left."""
 
@@ -38,6 +48,17 @@ def log_at(path: Path) -> str:
     schema = f"log_{blake2b(os.fsencode(path), digest_size=8).hexdigest()}"
     _given[schema] = path
     return _url(schema)
+
+
+@contextmanager
+def written_elsewhere(log: str) -> Generator[None]:
+    """Have another process write the log meanwhile."""
+    with subprocess.Popen([sys.executable, "-c", _WRITER, log], stdin=PIPE, stdout=PIPE) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"open\n"
+        yield
+        writer.stdin.close()
 
 
 def with_logs(words: Sequence[str], directory: Path) -> list[str]:

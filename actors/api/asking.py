@@ -12,7 +12,7 @@ import msgspec
 from reenact.actors.api.facades import Agents, Containers, Execute, Images, Sessions
 from reenact.actors.api.operations import DEFAULT_CONTAINER, RuntimeOperations
 from reenact.actors.api.requests import Requests
-from reenact.actors.feed.handlers import Handler, check_handler
+from reenact.actors.feed.handlers import Handler, check_callable, check_handler
 from reenact.actors.feed.hub import Feed
 from reenact.actors.output import output_of
 from reenact.domain.content import Content, check_content, plain_content
@@ -223,7 +223,7 @@ class Asker:
         of_image = output_of(image.output) if isinstance(image, Image) and image.output is not None else None
         check_content(content)  # whatever is refused is refused before anything is created for it
         if on_event is not None:
-            check_handler(on_event)
+            check_callable(on_event)
         if session is not None and not (image is None and container is None):
             raise InvalidInputError("a session that goes on has its image and its container; give the session alone")
         session_id = await waiting.call(_new_session, self._of, image, container) if session is None else session
@@ -433,11 +433,14 @@ class Asking:
             TurnTimeoutError: the turn has not ended in time.
             AgentStoppedError: the agent was stopped before it took up the message, which is queued.
             InvalidMessageError: the message cannot be accepted.
-            InvalidInputError: a session is given together with an image or a container.
+            InvalidInputError: a session is given together with an image or a container; `on_event` is not a plain
+                function.
             ConfigurationError: no answer could be held to the output.
             InvalidOutputError: the answer fits the schema of the type, but breaks a rule that only the type knows.
             ReenactError: what the facades raise that create and run the session.
         """
+        if on_event is not None:
+            check_handler(on_event)
         return driven(
             self.asker.ask(
                 self._waiting,

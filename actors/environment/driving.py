@@ -13,7 +13,7 @@ import pykka
 
 from reenact.actors.environment.answer_tool import AnswerTool
 from reenact.actors.environment.api import EnvironmentConfig, LLMDriver, OnEvent, OutputDriver
-from reenact.actors.environment.failures import failure, failure_of
+from reenact.actors.environment.failures import failure, failure_of, is_mistake
 from reenact.actors.environment.incoming import DELTAS, Reported, incoming
 from reenact.actors.environment.tools.arguments import ToolContext
 from reenact.actors.environment.tools.outcome import ToolOutcome
@@ -38,7 +38,7 @@ from reenact.domain.transcript import summary_request
 ProvideDriver: TypeAlias = Callable[[], LLMDriver | Awaitable[LLMDriver]]
 
 _LINGER_SECONDS = 1.0
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("reenact.environment")
 
 
 class Reports:
@@ -127,9 +127,10 @@ class Driving:
                 raise
             reports(failure("driver_error", "the driver cancelled itself"))
         except EscapedError as escaped:
+            _log_mistake(escaped.error)
             reports(failure("driver_error", f"the driver raised {escaped.error!r}"))
         except (Exception, SystemExit) as error:  # noqa: BLE001 - whatever it is, the turn has to end
-            _log.debug("the driver failed", exc_info=True)
+            _log_mistake(error)
             reports(failure_of(error))
         else:
             if not reports.ended:
@@ -291,6 +292,12 @@ def _current() -> asyncio.Task[None]:
     task = asyncio.current_task()
     assert task is not None  # a coroutine of a loop always runs in a task
     return task
+
+
+def _log_mistake(error: BaseException) -> None:
+    """Log where a driver, or whoever provides it, has a mistake; what an API or a network does is none."""
+    level = logging.WARNING if is_mistake(error) else logging.DEBUG
+    _log.log(level, "the driver has failed", exc_info=error)
 
 
 async def _finish(tasks: set[asyncio.Task[None]]) -> None:

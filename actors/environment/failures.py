@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reenact.domain.errors import ReenactError
 from reenact.domain.stream.events import Envelope, StreamData, StreamError, ToolResult, ToolStarted
 
 RETRYABLE = frozenset(
@@ -60,6 +61,11 @@ def _kind_of(error_type: str) -> str:
 def failure_of(error: BaseException) -> StreamError:
     """Return the `error` event for what a driver raised."""
     return failure(type_of(error), f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+def is_mistake(error: BaseException) -> bool:
+    """Return whether it is neither an error of an API or a network nor one that is ours, but one in a program."""
+    return not isinstance(error, ReenactError) and type_of(error) == "driver_error"
 
 
 def failure_on(heard: Envelope, error: Exception) -> StreamData:

@@ -8,6 +8,7 @@ it has caught up with what is published; from then on it is called with the othe
 
 from __future__ import annotations
 
+import inspect
 import logging
 import math
 import threading
@@ -292,7 +293,17 @@ def check_type(type_: object) -> str:
 
 
 def check_handler(handler: object) -> Handler:
-    """Return what can be called with events, or raise `InvalidInputError`."""
+    """Return what can be called with events, on a thread, or raise `InvalidInputError`."""
+    if inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(getattr(handler, "__call__", None)):  # noqa: B004 - which of both it is
+        name = getattr(handler, "__qualname__", type(handler).__name__)
+        raise InvalidInputError(
+            f"{name} is a coroutine function, which nobody would await; give a plain function, or use AsyncRuntime"
+        )
+    return check_callable(handler)
+
+
+def check_callable(handler: object) -> Handler:
+    """Return what can be called with events, and may have to be awaited then, or raise `InvalidInputError`."""
     if callable(handler):
         return handler
     msg = f"a handler is called with each event; {type(handler).__name__} cannot be called"

@@ -16,6 +16,7 @@ from reenact.actors.envelopes import enveloped, id_in_feed
 from reenact.actors.journal.api import Entry, FeedJournal, FeedRow, Segment
 from reenact.domain.errors import InvalidInputError, LogUnusableError, SessionNotFoundError, reading
 from reenact.domain.messages import check_text
+from reenact.domain.plain import check_id
 from reenact.domain.stream.events import (
     Context,
     DeltasCompacted,
@@ -249,6 +250,7 @@ def stream_of(session_id: str) -> str:
     Raises:
         SessionNotFoundError: no session can have this id.
     """
+    check_id("session_id", session_id)
     try:
         check_text("the session's id", session_id)
     except InvalidInputError:

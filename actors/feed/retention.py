@@ -14,12 +14,13 @@ from reenact.actors.feed.compaction import Compaction
 from reenact.actors.feed.hub import Feed
 from reenact.actors.kernel.timetable import Entry, Timetable
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError
+from reenact.domain.plain import Spelled
 
 _logger = logging.getLogger("reenact.feed")
 _MICROSECOND = timedelta(microseconds=1)
 
 
-class Retention(msgspec.Struct, frozen=True, kw_only=True):
+class Retention(msgspec.Struct, metaclass=Spelled, frozen=True, kw_only=True):
     """How long a runtime keeps what nobody may want any more. None: for ever.
 
     `deltas`: the pieces of text, thoughts and inputs of calls, of turns that are over; the whole messages are kept for

@@ -119,7 +119,10 @@ class EventCodec:
         if topic is None:
             message = f"{type(event).__qualname__} has no stored form; give it a name in the `events` of its actor"
             raise TypeError(message)
-        state = self._encode((recorded_at, event))
+        try:
+            state = self._encode((recorded_at, event))
+        except TypeError as error:
+            raise TypeError(f"{_unstorable(event)} cannot be stored ({error}); events hold plain data") from error
         try:
             # msgspec does not look at the fields when a struct is made: what cannot be read must not get into the log.
             self._decoders[topic](state)
@@ -271,9 +274,10 @@ class EventCodec:
         if set(form.upcast) != set(range(1, form.version)):
             message = f"the stored form {form.topic!r} needs an upcast for each version below its own, and no other"
             raise ValueError(message)
+        decoder = _decoder_of(form.type)
         self._forms[form.name] = form
         self._topics[form.type] = form.topic
-        self._decoders[form.topic] = _decoder_of(form.type)
+        self._decoders[form.topic] = decoder
 
     def _why_not(self, topic: str, state: bytes, error: Exception) -> str:
         """Say what is wrong with an event that cannot be decoded: its bytes, or the class that it is to become."""
@@ -331,8 +335,33 @@ def _is_packed(state: bytes) -> bool:
 
 
 def _decoder_of(event_type: type[msgspec.Struct]) -> _Decode:
-    # The type is a value here, known only when the table is given.
-    decoder: msgspec.msgpack.Decoder[tuple[int, object]] = msgspec.msgpack.Decoder(
-        tuple[int, event_type]  # type: ignore[valid-type]  # as above
-    )
+    try:
+        # The type is a value here, known only when the table is given.
+        decoder: msgspec.msgpack.Decoder[tuple[int, object]] = msgspec.msgpack.Decoder(
+            tuple[int, event_type]  # type: ignore[valid-type]  # as above
+        )
+    except TypeError as error:
+        message = f"{_unreadable(event_type)} cannot be stored ({error}); events hold plain data"
+        raise TypeError(message) from error
     return decoder.decode
+
+
+def _unstorable(event: object) -> str:
+    """Name the field of the event that msgspec cannot encode; the class, if none of them is it by itself."""
+    kind = type(event)
+    for name in getattr(kind, "__struct_fields__", ()):
+        try:
+            msgspec.msgpack.encode(getattr(event, name))
+        except TypeError:
+            return f"{kind.__qualname__}.{name}"
+    return kind.__qualname__
+
+
+def _unreadable(event_type: type[msgspec.Struct]) -> str:
+    """Name the field of the class that msgspec has no form for; the class, if none of them is it by itself."""
+    for field in msgspec.structs.fields(event_type):
+        try:
+            msgspec.msgpack.Decoder(field.type)
+        except TypeError:
+            return f"{event_type.__qualname__}.{field.name}"
+    return event_type.__qualname__

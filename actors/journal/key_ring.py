@@ -100,6 +100,12 @@ class KeyRing(ABC):
         return _Custom(wrap, unwrap)
 
 
+def check_keys(keys: object) -> None:
+    """Raise `ConfigurationError` unless it is a key ring, or None."""
+    if keys is not None and not isinstance(keys, KeyRing):
+        raise ConfigurationError(f"keys is a KeyRing, such as KeyRing.file(path), not {type(keys).__name__}")
+
+
 class _Keys(KeyRing):
     """Keys in memory. What is wrapped begins with the id of the key that has wrapped it."""
 

@@ -148,7 +148,7 @@ class FileStreamLocks:
         self._key = os.getpid(), _file_of_streams(path)
         with _sharing_lock:
             if self._key in _sharing:
-                raise LogLockedError(path, os.getpid())
+                raise LogLockedError(path, os.getpid(), here=True)
             self._descriptor = os.open(self._key[1], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             _sharing.add(self._key)
         fcntl.lockf(self._descriptor, fcntl.LOCK_SH, 1, _WRITING)
@@ -255,7 +255,8 @@ def _flock(descriptor: int, kind: int, path: str) -> None:
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise LogLockedError(path, _owner(descriptor, path)) from None
+        owner = _owner(descriptor, path)
+        raise LogLockedError(path, owner, here=owner == os.getpid()) from None
 
 
 def _owner(descriptor: int, path: str) -> int | None:

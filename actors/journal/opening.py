@@ -56,6 +56,10 @@ def open_journal(
     """
     if synchronous not in ("FULL", "NORMAL", "OFF"):
         raise ConfigurationError(f"synchronous is 'FULL', 'NORMAL' or 'OFF', not {synchronous!r}")
+    if keys is not None:
+        from reenact.actors.journal.key_ring import check_keys  # noqa: PLC0415 - a log without keys does without
+
+        check_keys(keys)
     # What keeps a log is imported when there is one: sqlite3 is not cheap, and the driver of PostgreSQL an extra.
     if is_postgres(url):
         require_driver()

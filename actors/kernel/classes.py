@@ -37,6 +37,8 @@ class ActorClasses:
 
     def register(self, actor_class: type, factory: Callable[[ActorContext], object] | None) -> bool:
         """Make a class known, and return whether it was not; see `ActorSystem.register`."""
+        if not isinstance(actor_class, type):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+            raise TypeError(f"{actor_class!r:.100} is not an EventSourcedActor; give the class")
         if not _is_event_sourced(actor_class):
             raise TypeError(
                 f"{actor_class.__name__} is not an EventSourcedActor; ActorSystem.start() starts other actors"

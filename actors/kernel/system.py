@@ -9,8 +9,9 @@ import os
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from functools import wraps
 from types import TracebackType
-from typing import Any, Final, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 from weakref import WeakSet
 
 import pykka
@@ -58,6 +59,23 @@ P = ParamSpec("P")
 Command = TypeVar("Command")
 Reply = TypeVar("Reply")
 Plain = TypeVar("Plain", bound=pykka.Actor)
+Made = TypeVar("Made")
+
+
+def opened(needs: str) -> Callable[[Callable[Concatenate[Made, P], None]], Callable[Concatenate[Made, P], None]]:
+    """Have the constructor of a class that users open say so when it is not given what it `needs` first."""
+
+    def telling(init: Callable[Concatenate[Made, P], None]) -> Callable[Concatenate[Made, P], None]:
+        @wraps(init)
+        def checked(self: Made, /, *args: P.args, **kwargs: P.kwargs) -> None:
+            if needs not in kwargs and (not args or isinstance(args[0], str | os.PathLike)):
+                name = type(self).__name__
+                raise TypeError(f"{name} is opened; use {name}.open(path)")
+            init(self, *args, **kwargs)
+
+        return checked
+
+    return telling
 
 
 class ActorSystem:
@@ -68,6 +86,7 @@ class ActorSystem:
     that is open when the program ends is closed then, which takes 5 seconds at most.
     """
 
+    @opened("journal")
     def __init__(
         self,
         journal: Journal,

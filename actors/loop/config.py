@@ -14,7 +14,7 @@ import msgspec
 from reenact.actors.ids import TimeOrderedIds
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.instructions import snake
-from reenact.domain.loop.ledger import Price
+from reenact.domain.loop.ledger import prices_of
 from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.values import is_list, is_mapping
 from reenact.domain.messages import EPOCH
@@ -219,21 +219,6 @@ def _function(name: str, value: object) -> Function | None:
     if value is None or callable(value):
         return value
     raise ConfigurationError(f"{name} is a function, not {value!r}")
-
-
-def prices_of(prices: object) -> Mapping[str, Price]:
-    """Return the prices by the names of models, or raise `ConfigurationError`."""
-    if not is_mapping(prices):
-        raise ConfigurationError(f"prices are a mapping of models' names, not {prices!r}")
-    made: dict[str, Price] = {}
-    for model, price in prices.items():
-        try:
-            made[model] = price if isinstance(price, Price) else msgspec.convert(price, Price)
-        except msgspec.ValidationError as broken:
-            raise ConfigurationError(
-                f"the price of {model!r} is a `Price(input, output)` per million tokens: {broken}"
-            ) from None
-    return made
 
 
 def here(rules: Rules, cwd: str | None = None) -> Rules:

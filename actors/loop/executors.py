@@ -23,7 +23,6 @@ from reenact.actors.loop.config import (
     Tool,
     function_of,
     is_described,
-    prices_of,
     tool_cost,
 )
 from reenact.domain.errors import ReenactError
@@ -52,7 +51,7 @@ from reenact.domain.loop.instructions import (
     RequestHumanPrompt,
     RequestHumanSelect,
 )
-from reenact.domain.loop.ledger import cost_of, price_of
+from reenact.domain.loop.ledger import cost_of, price_of, prices_of
 from reenact.domain.loop.people import in_order, plan
 from reenact.domain.loop.rules import Rules
 from reenact.domain.loop.state import AgentState

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
+from reenact.domain.plain import Spelled, is_mapping
 from reenact.domain.tools import is_amount
 
 MILLION = 1_000_000
@@ -23,7 +24,7 @@ _DATED = re.compile(r"[-@]\d{8}$")
 OnExceeded: TypeAlias = Literal["stop", "interrupt", "warn"]
 
 
-class Price(msgspec.Struct, frozen=True):
+class Price(msgspec.Struct, metaclass=Spelled, frozen=True):
     """What a model's tokens cost, per million of them, in the currency of all prices.
 
     `cache_write` and `cache_read` default to what the Messages API charges: 1.25 and 0.1 of an input token.
@@ -45,7 +46,24 @@ class Price(msgspec.Struct, frozen=True):
                 raise ConfigurationError(f"{name} of a price is an amount of 0 or more, not {amount!r:.80}")
 
 
-class CostLimit(msgspec.Struct, frozen=True):
+def prices_of(prices: object) -> Mapping[str, Price]:
+    """Return the prices by the names of models, or raise `ConfigurationError`."""
+    if not is_mapping(prices):
+        raise ConfigurationError(f"prices are a mapping of models' names, not {prices!r:.100}")
+    made: dict[str, Price] = {}
+    for model, price in prices.items():
+        if not isinstance(model, str):
+            raise ConfigurationError(f"prices are a mapping of models' names, not one with {model!r:.100}")
+        try:
+            made[model] = price if isinstance(price, Price) else msgspec.convert(price, Price)
+        except msgspec.ValidationError as broken:
+            raise ConfigurationError(
+                f"the price of {model!r} is a `Price(input, output)` per million tokens: {broken}"
+            ) from None
+    return made
+
+
+class CostLimit(msgspec.Struct, metaclass=Spelled, frozen=True):
     """How much may be spent, in the currency of the prices, and what happens beyond that (not at it)."""
 
     max_total: float

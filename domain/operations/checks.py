@@ -36,7 +36,7 @@ from reenact.domain.operations.table import (
     SessionSwitchRequest,
 )
 from reenact.domain.output import check_output
-from reenact.domain.plain import check_page, is_sayable
+from reenact.domain.plain import check_id, check_page, is_sayable
 from reenact.domain.session.people import check_arguments, check_json, check_reason
 from reenact.domain.session.schedules import check_times
 from reenact.domain.tools import History
@@ -70,6 +70,7 @@ def checked(request: Q) -> Q | None:
         if name in _TEXTS:
             check_text(_TEXTS[name], value)
         elif not is_sayable(value):
+            check_id(name, value)
             if request.absent is msgspec.UNSET:
                 raise _NAMED[name](getattr(request, name))
             return None
@@ -128,6 +129,7 @@ def _check_new_id(kind: str, id_: object) -> None:
 def _check_switch(image: object, history: object) -> None:
     """Raise `ImageNotFoundError` if nothing can have that id, and `InvalidInputError` if there is no such history."""
     if not is_sayable(image):
+        check_id("image_id", image)
         raise ImageNotFoundError(str(image))
     if history not in get_args(History):
         raise InvalidInputError(f"`history` is 'all', 'summary' or 'none', not {history!r:.100}")

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, TypeVar, get_args
 import msgspec
 
 from reenact.domain.errors import ConfigurationError, InvalidInputError
-from reenact.domain.plain import is_mapping, is_sequence
+from reenact.domain.plain import Spelled, is_mapping, is_sequence
 from reenact.domain.policy.matchers import ABSENT, Wanted, ready
 from reenact.domain.policy.patterns import YES, Found, Part, Sight, Test, alternatives, any_of, attempt, is_wild, part
 
@@ -27,7 +27,7 @@ RULE_MODES: Final[tuple[RuleMode, ...]] = get_args(RuleMode)
 _COULD_BE = re.compile(r"[^\s@]+")
 
 
-class Rule(msgspec.Struct, frozen=True):
+class Rule(msgspec.Struct, metaclass=Spelled, frozen=True):
     """What becomes of the calls whose parameters all match; without parameters, of all calls.
 
     A key is the name of a parameter, or several of them: `path|file_path`. `allow` is `never` in other words: nobody is
@@ -54,7 +54,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     advisory: bool = False
 
 
-class Policy(msgspec.Struct, frozen=True, omit_defaults=True):
+class Policy(msgspec.Struct, metaclass=Spelled, frozen=True, omit_defaults=True):
     """When a person is asked before a tool runs: always as `mode` says, or as the first rule says that matches.
 
     A call that none of the rules matches is `required`, or `always` if that is the mode.

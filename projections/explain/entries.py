@@ -14,7 +14,7 @@ from reenact.domain.errors import InvalidInputError, SessionNotFoundError, readi
 from reenact.domain.history.explanation import AnyEvent, sentence
 from reenact.domain.history.stored import STORED
 from reenact.domain.messages import EPOCH, instant
-from reenact.domain.plain import is_sayable, is_sequence
+from reenact.domain.plain import check_position, is_sayable, is_sequence
 from reenact.domain.session.agent import AgentStarted, AgentStopped
 from reenact.domain.tools import MCPServer, is_object
 from reenact.projections.explain.history import lineage_of
@@ -75,12 +75,15 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
     before: int | None = None
 
     def __post_init__(self) -> None:
-        """Raise `InvalidInputError` unless the filter can be met: types are stored names, and times have a zone."""
+        """Raise `InvalidInputError` unless types are stored names, times have a zone, and positions can be some."""
         for name in sorted(self.types - STORED.keys()):
             raise InvalidInputError(f"the log knows no type {name!r}; it knows {', '.join(sorted(STORED))}")
         for which, time in (("since", self.since), ("until", self.until)):
             if time is not None and time.tzinfo is None:
                 raise InvalidInputError(f"{which} is a time without a zone, {time}; say which one it is in")
+        for name, position in (("after", self.after), ("before", self.before)):
+            if position is not None:
+                check_position(name, position)
         if self.lineage and self.session is None:
             raise InvalidInputError("lineage is that of a session; name the session")
 
@@ -135,6 +138,7 @@ def row_at(log: AuditedLog, position: int) -> Row:
     Raises:
         InvalidInputError: there is none, or it was forgotten.
     """
+    check_position("position", position)
     head = log.head()
     if not 0 < position <= head:
         raise InvalidInputError(f"there is no event at position {position}: the log ends at {head}")

@@ -14,6 +14,7 @@ from reenact.domain.history.causes import read_cause
 from reenact.domain.history.explanation import Cause, causes_of
 from reenact.domain.history.stored import STORED
 from reenact.domain.image import ImageRegistered
+from reenact.domain.plain import check_position
 from reenact.domain.session.state import Session, SessionEvent, evolve
 from reenact.projections.log import Log, Row, shared_before, stream_of
 
@@ -53,6 +54,8 @@ def history_of(log: Log, session_id: str, *, until: int | None = None) -> Histor
         InvalidInputError: the session begins behind the position, or the log ends before it.
         LogUnusableError: the log has lost what the session branches off from.
     """
+    if until is not None:
+        check_position("at", until)
     rows = [row for part in _lineage(log, session_id) for row in part]
     if until is None:
         return rows

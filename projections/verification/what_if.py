@@ -23,7 +23,7 @@ from reenact.domain.image import (
     define,
     own_policies,
 )
-from reenact.domain.loop.ledger import CostLimit, Price
+from reenact.domain.loop.ledger import CostLimit, Price, prices_of
 from reenact.domain.policy.judge import Policies
 from reenact.domain.policy.reading import policies_by_image
 from reenact.domain.session.agent import ImageChanged
@@ -74,7 +74,7 @@ def supposed(
         max_steps=max_steps,
         max_repeats=max_repeats,
         cost_limit=UNSET if isinstance(cost_limit, UnsetType) else as_cost_limit(cost_limit),
-        prices=dict(prices or {}),
+        prices=prices_of({} if prices is None else prices),
     )
     return Supposed(instead=instead, policies=of_some, images=definitions)
 

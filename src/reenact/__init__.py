@@ -11,7 +11,7 @@ if sys.platform == "win32":
         "Use the Windows Subsystem for Linux, or a server elsewhere (docs/supported.md)."
     )
 
-from reenact._lazy import lazy_names
+from reenact._lazy import installed, lazy_names
 from reenact.domain.errors import (
     AgentNotFoundError,
     AgentStoppedError,
@@ -326,6 +326,9 @@ __all__ = [
     "tool",
     "waiting",
 ]
+
+if not TYPE_CHECKING:
+    __all__[:] = installed(__all__, {"websockets": "Reconnect RemoteRuntime RemoteSubscription"})
 
 # What is imported when it is first asked for: `reenact --help` waits for no database and no thread pool.
 __getattr__, __dir__ = lazy_names(

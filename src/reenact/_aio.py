@@ -26,7 +26,7 @@ from reenact.actors.api.asking import Asker, Following, Turns, Waiting
 from reenact.actors.api.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.family import FamilyStream
-from reenact.actors.feed.handlers import Handler
+from reenact.actors.feed.handlers import Handler, check_callable
 from reenact.actors.feed.observable import Observable
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.output import spec_of
@@ -522,6 +522,7 @@ async def _handle(handler: Handler, envelope: Envelope) -> None:
 
 def on_loop(handler: Handler) -> Handler:
     """Return a handler for a subscription's thread that has this one run on the present loop, and waits for it."""
+    check_callable(handler)
     loop = asyncio.get_running_loop()
 
     def pass_on(envelope: Envelope) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from reenact._aio import ClosingTwin, Threads, awaited, opening
 from reenact.actors.journal.api import Journal
 from reenact.actors.kernel import ActorSystem
+from reenact.actors.kernel.system import opened
 
 
 class AsyncActorSystem(ClosingTwin):
@@ -13,6 +14,7 @@ class AsyncActorSystem(ClosingTwin):
     `actor` returns the same references: `await reference.ask_async(command)` never blocks the event loop.
     """
 
+    @opened("system")
     def __init__(self, system: ActorSystem, threads: Threads | None = None) -> None:
         """Stand on an actor system, which closes with this one."""
         super().__init__(system, threads or Threads())

@@ -6,6 +6,7 @@ import importlib
 import sys
 import warnings
 from collections.abc import Callable, Mapping
+from importlib.machinery import PathFinder
 from typing import NamedTuple
 
 
@@ -45,3 +46,16 @@ def lazy_names(
         return value
 
     return get, lambda: sorted({*loaded, *modules_of})
+
+
+def installed(names: list[str], of_libraries: Mapping[str, str]) -> list[str]:
+    """Return the names without those of libraries that are not installed: `import *` would end at the first of them.
+
+    By itself each can be asked for, which says what to install.
+    """
+    lacking = {name for library in of_libraries if not _is_there(library) for name in of_libraries[library].split()}
+    return [name for name in names if name not in lacking]
+
+
+def _is_there(library: str) -> bool:
+    return PathFinder.find_spec(library) is not None

@@ -211,8 +211,12 @@ def location_of(log: str | os.PathLike[str], keys: KeyRing | None = None) -> Log
     """Return the location that a path or URL names, of a log with these keys; one that is given is returned itself.
 
     Raises:
-        ConfigurationError: it names none, or what it needs is not installed.
+        ConfigurationError: it names none, what it needs is not installed, or the keys are not a key ring.
     """
+    if keys is not None:
+        from reenact.actors.journal.key_ring import check_keys  # noqa: PLC0415 - a log without keys does without
+
+        check_keys(keys)
     if isinstance(log, LogLocation):
         return log
     location = LogDatabase(os.fspath(log)) if is_postgres(log) else LogFile(file_of(log))

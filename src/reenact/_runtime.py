@@ -29,7 +29,7 @@ from reenact.actors.session.ports import Recovery
 from reenact.domain.errors import ConfigurationError, LogUnusableError
 from reenact.domain.history.stored import STORED
 from reenact.domain.image import Image
-from reenact.domain.loop.ledger import Price
+from reenact.domain.loop.ledger import Price, prices_of
 from reenact.domain.policy.judge import Policies
 from reenact.projections.read_model.opening import check_place, open_read_model
 from reenact.projections.runner import Runner
@@ -136,8 +136,7 @@ class Runtime(LocalRuntime):
             MissingExtraError: the extra `postgresql` is not installed.
             ProjectionMistakeError: a projection cannot work as it is written.
         """
-        if sum(given is not None for given in (environment, llm_provider)) > 1:
-            raise ConfigurationError("give environment or llm_provider, not both")
+        _check_model(environment, llm, llm_provider)
         if recovery not in ("close", "resume"):
             raise ConfigurationError(f"recovery is 'close' or 'resume', not {recovery!r}")
         if synchronous not in ("FULL", "NORMAL", "OFF"):
@@ -151,7 +150,7 @@ class Runtime(LocalRuntime):
                 tools=tools,
                 guards=guards,
                 policies=policies,
-                prices=prices,
+                prices=prices_of({} if prices is None else prices),
                 recovery=recovery,
                 clock=clock,
                 new_id=ids or TimeOrderedIds(clock),
@@ -184,6 +183,7 @@ class Runtime(LocalRuntime):
 
         It is the same log as `open` makes, in a directory of its own that lies in memory where the system has such.
         """
+        _check_model(environment, llm, llm_provider)
         undo = ExitStack()
         try:
             return cls._put_together(
@@ -195,7 +195,7 @@ class Runtime(LocalRuntime):
                     tools=tools,
                     guards=guards,
                     policies=policies,
-                    prices=prices,
+                    prices=prices_of({} if prices is None else prices),
                     recovery="close",
                     clock=clock,
                     new_id=ids or TimeOrderedIds(clock),
@@ -377,6 +377,30 @@ def codec(vault: Vault | None = None) -> EventCodec:
     made = EventCodec([StoredForm(name, kind) for name, kind in STORED.items()], derived)
     made.vault = vault
     return made
+
+
+def _check_model(environment: object, llm: object, provider: object) -> None:
+    """Refuse at once what could answer nobody; an agent would find out when it is first asked."""
+    if environment is not None and provider is not None:
+        raise ConfigurationError("give environment or llm_provider, not both")
+    if llm is not None and not isinstance(llm, LLMConfig):
+        raise _mistaken("llm", "an LLMConfig(api_key=…)", llm)
+    if environment is not None and not _has(environment, "create"):
+        meant = "; it is a provider: give it as llm_provider" if _has(environment, "provide") else ""
+        raise _mistaken("environment", "what has `create`, such as MockEnvironmentFactory()", environment, meant)
+    if provider is not None and not _has(provider, "provide"):
+        meant = "; it is a factory: give it as environment" if _has(provider, "create") else ""
+        raise _mistaken("llm_provider", "what has `provide`, such as OpenAIProvider(model=…)", provider, meant)
+
+
+def _has(given: object, method: str) -> bool:
+    return not isinstance(given, type) and callable(getattr(given, method, None))
+
+
+def _mistaken(name: str, what: str, given: object, meant: str = "") -> ConfigurationError:
+    if isinstance(given, type):
+        return ConfigurationError(f"{name} is an instance; write {given.__name__}()")
+    return ConfigurationError(f"{name} is {what}, not {type(given).__name__}{meant}")
 
 
 def _config(llm: LLMConfig | None, provider: LLMProvider | None) -> LLMConfig | None:

@@ -94,6 +94,10 @@ def test_errors_say_their_values() -> None:
 
     assert (locked.path, locked.pid, "process 42" in str(locked)) == ("a.db", 42, True)
     assert "another process" in str(LogLockedError("a.db", None))
+    assert "process 42; close it there, open a copy, or share it: `reenact serve` and Runtime.connect" in str(locked)
+    assert "by this process; use the runtime that has it open, or close that" in str(
+        LogLockedError("a.db", 42, here=True)
+    )
     assert (unknown.name, unknown.known, "a, b" in str(unknown)) == ("x", ("a", "b"), True)
     assert (conflict.stream, conflict.expected, conflict.actual) == ("session/s", 1, 2)
     assert "session 's'" in str(exists)

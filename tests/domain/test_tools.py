@@ -78,7 +78,7 @@ def test_a_sound_spec_is_returned(fields: Mapping[str, Any]) -> None:
         ({"timeout": True}, "`$.timeout`"),
         ({"cost": -1}, "`cost` is an amount of 0 or more"),
         ({"cost": math.nan}, "`cost` is an amount of 0 or more"),
-        ({"intervention": "sometimes"}, "`$.intervention`"),
+        ({"intervention": "sometimes"}, "`intervention` is one of"),
         ({"idempotent": 1}, "`$.idempotent`"),
         ({"input_schema": []}, "`$.input_schema`"),
         ({"input_schema": {}}, "its `type` is 'object'"),

@@ -14,7 +14,7 @@ import pytest
 from reenact.actors.environment.api import EnvironmentConfig, LLMConfig, LLMDriver, OnEvent
 from reenact.actors.environment.model import ModelEnvironment, ProviderEnvironmentFactory
 from reenact.actors.kernel.event_loop import EventLoopThread
-from reenact.domain.errors import SessionNotFoundError
+from reenact.domain.errors import LLMError, SessionNotFoundError
 from reenact.domain.messages import Said, TextBlock
 from reenact.domain.stream.events import MessageStart, MessageStop, StreamData, StreamError, TextDelta
 from tests.environment.support import HELLO, PATIENCE, Bus
@@ -192,6 +192,31 @@ def test_what_the_driver_raises_becomes_an_error_of_its_type(
     assert isinstance(failed, StreamError)
     assert (failed.type, failed.retryable) == (error_type, retryable)
     assert failed.message
+    environment.dispose()
+
+
+@pytest.mark.parametrize(
+    ("error", "is_logged"),
+    [
+        (KeyError("boom"), True),
+        (SystemExit("boom"), True),
+        (ConnectionResetError("boom"), False),
+        (LLMError("rate_limit_error", "boom"), False),
+    ],
+)
+def test_a_mistake_of_a_driver_is_logged_with_where_it_is_and_a_failure_of_the_api_is_not(
+    error: BaseException, *, is_logged: bool, config: EnvironmentConfig, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def act(_: OnEvent) -> None:
+        raise error
+
+    environment, bus = around(Driver(act), config)
+
+    bus.answer("trn_1")
+
+    records = [record for record in caplog.records if record.name == "reenact.environment"]
+    assert [record.levelname for record in records] == ["WARNING"] * is_logged
+    assert all(record.exc_info and record.exc_info[1] is error for record in records)
     environment.dispose()
 
 

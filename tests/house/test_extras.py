@@ -45,7 +45,7 @@ MODULES_OF_EXTRAS = {
 IMPORT = "import importlib, sys; [importlib.import_module(name) for name in sys.argv[1:]]"
 PUBLIC_NAMES = """
 import reenact
-for name in reenact.__all__:
+for name in dir(reenact):
     try:
         getattr(reenact, name)
     except reenact.MissingExtraError as error:
@@ -233,6 +233,14 @@ def test_with_the_core_alone_every_public_name_is_there_but_those_of_the_client(
         ["Reconnect client", "RemoteRuntime client", "RemoteSubscription client", ""],
         "",
     )
+
+
+def test_with_the_core_alone_all_that_is_there_can_be_imported_at_once(
+    environment: Environment, tmp_path: Path
+) -> None:
+    done = run(environment(), "-c", "from reenact import *; from reenact.testing import *", cwd=tmp_path)
+
+    assert done.stderr == ""
 
 
 def test_with_the_core_alone_a_runtime_answers_from_the_mock(environment: Environment, tmp_path: Path) -> None:

@@ -59,6 +59,11 @@ with Runtime.in_memory(environment=MockEnvironmentFactory(), default_image=Image
     assert runtime.ask("Hello").text == "Hello from mock!"
     assert len(runtime.sessions.messages(runtime.sessions.list()[0].id)) == 2
 """
+WITHOUT_EXTRAS = """
+from importlib.machinery import PathFinder
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: None if name in {"websockets", "hypothesis"} else find(name, *more)
+"""
 OURS = ("reenact.actors", "reenact.projections", "reenact.cli", "reenact.testing")
 
 
@@ -99,6 +104,12 @@ def test_a_heavy_module_would_be_noticed() -> None:
 
 def test_a_turn_loads_nothing_that_it_does_not_use() -> None:
     assert within(loaded_by(A_TURN), ONLY_WHERE_USED) == []
+
+
+def test_without_extras_all_that_is_there_can_be_imported_at_once() -> None:
+    loaded = loaded_by(f"{WITHOUT_EXTRAS}\nfrom reenact import *\nfrom reenact.testing import *\nRuntime, wait_until")
+
+    assert within(loaded, ("reenact.client", "reenact.testing.machine")) == []
 
 
 def test_every_name_that_is_loaded_later_is_public() -> None:

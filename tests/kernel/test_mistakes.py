@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,6 +16,7 @@ import pytest
 from reenact import (
     ActorContext,
     ActorSystem,
+    AsyncActorSystem,
     DeadLetter,
     DeadlockError,
     Event,
@@ -42,6 +45,10 @@ def add(state: int, event: Added) -> int:
     return state + event.amount
 
 
+def count(state: int, event: Added) -> int:
+    return state + 1
+
+
 def forget(state: int, event: Added) -> Any:  # noqa: ANN401 - likewise
     return None if event.amount == 3 else state + event.amount
 
@@ -56,6 +63,11 @@ def nothing(_: object, __: object) -> tuple[Added, ...]:
 
 def no_timers(_: object) -> tuple[Timer[object], ...]:
     return ()
+
+
+class Held(Event, frozen=True):
+    amount: int
+    lock: threading.Lock
 
 
 class Sum(EventSourcedActor[int, Any, Added]):
@@ -73,6 +85,50 @@ class Sum(EventSourcedActor[int, Any, Added]):
 def system() -> Iterator[ActorSystem]:
     with ActorSystem.in_memory() as system:
         yield system
+
+
+@pytest.mark.parametrize(("kind", "opened"), [(ActorSystem, "ActorSystem"), (AsyncActorSystem, "AsyncActorSystem")])
+@pytest.mark.parametrize("given", [(), ("a.db",)])
+def test_a_system_that_is_called_without_what_it_stands_on_says_how_it_is_opened(
+    kind: Any,  # noqa: ANN401 - what no type checker takes
+    opened: str,
+    given: tuple[str, ...],
+) -> None:
+    with pytest.raises(TypeError, match=rf"use {opened}\.open\(path\)"):
+        kind(*given)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 13), reason="msgspec leaves classes to whoever encodes")
+def test_a_field_that_no_log_can_hold_is_named_with_its_class(system: ActorSystem) -> None:
+    class Holding(Sum):
+        category = "holding"
+        events = {"held": Held}  # noqa: RUF012 - as users write it
+
+    for _ in range(2):
+        with pytest.raises(TypeError, match=r"Held\.lock cannot be stored \(.*allocate_lock.*; events hold plain data"):
+            system.actor(Holding, "a")
+
+
+def test_a_value_that_no_log_can_hold_is_named_with_its_field(system: ActorSystem) -> None:
+    class Counting(Sum):
+        category = "counting"
+        evolve = staticmethod(count)
+
+    sum_ = system.actor(Counting, "a")
+    amount: Any = threading.Lock()
+
+    with pytest.raises(UnstorableError, match=r"Added\.amount cannot be stored \(.*lock.*; events hold plain data"):
+        sum_.ask([Added(amount)])
+
+    assert sum_.ask([Added(2)]) == 1
+
+
+@pytest.mark.parametrize("no_class", ["box", 5, Sum.decide, None])
+def test_what_is_not_a_class_is_not_taken_for_one(system: ActorSystem, no_class: Any) -> None:  # noqa: ANN401 - likewise
+    with pytest.raises(TypeError, match=r"is not an EventSourcedActor; give the class"):
+        system.actor(no_class, "a")
+    with pytest.raises(TypeError, match=r"is not an EventSourcedActor; give the class"):
+        system.register(no_class)
 
 
 @pytest.mark.parametrize("decided", [None, "events", 5, Added(1)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,21 +13,32 @@ import pytest
 from reenact import (
     AgentNotFoundError,
     AsyncRuntime,
+    Audit,
+    Budget,
+    ConfigurationError,
     ContainerNotFoundError,
+    CostLimit,
     EnvironmentConfig,
     Image,
     ImageNotFoundError,
     InvalidInputError,
     InvalidMessageError,
     LLMConfig,
+    LogLockedError,
+    Policy,
+    Price,
     ReenactError,
+    Retention,
+    Rule,
     Runtime,
     UnknownCommandError,
     UnknownEventTypeError,
+    handover_tool,
+    tool,
 )
 from reenact.actors.environment.api import SystemBusConsumer, SystemBusProducer
 from reenact.events import Envelope
-from reenact.testing import MockEnvironmentFactory, MockEvent
+from reenact.testing import MockEnvironmentFactory, MockEvent, MockLLMProvider
 from tests.jsons import at
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.witness import Ears, check
@@ -177,7 +190,23 @@ NEAR: list[tuple[Callable[[Runtime], object], str]] = [
     (lambda runtime: runtime.request("session_runs_request", {}), r"\(did you mean 'session_run_request'\?\)"),
     (lambda _: make(Image, prompt="Be brief."), r"Image has no field 'prompt' \(did you mean 'system_prompt'\?\)"),
     (lambda _: make(LLMConfig, apikey="x"), r"LLMConfig has no field 'apikey' \(did you mean 'api_key'\?\)"),
+    (lambda _: make(Retention, delta=""), r"Retention has no field 'delta' \(did you mean 'deltas'\?\)"),
+    (lambda _: make(Policy, mod="first"), r"Policy has no field 'mod' \(did you mean 'mode'\?\)"),
+    (lambda _: make(Rule, when="", modes=""), r"Rule has no field 'modes' \(did you mean 'mode'\?\)"),
+    (lambda _: make(Budget, step=""), r"Budget has no field 'step' \(did you mean 'steps'\?\)"),
+    (lambda _: make(Price, inputs=""), r"Price has no field 'inputs' \(did you mean 'input'\?\)"),
+    (lambda _: make(CostLimit, max=""), r"CostLimit has no field 'max'"),
+    (
+        lambda _: registered(intervention="requried"),
+        "tool 'look': `intervention` is one of 'never', 'required', 'first', 'always', None, not 'requried'",
+    ),
+    (
+        lambda _: handed_over(history="al"),
+        "tool 'hand_over_to_i': `history` is one of 'all', 'summary', 'none', not 'al'",
+    ),
     (AsyncRuntime, "use `async with AsyncRuntime.open"),
+    (lambda _: make(Runtime), r"Runtime is opened; use Runtime\.open\(path\)"),
+    (lambda _: call(Runtime, "a.db"), r"use Runtime\.open\(path\)"),
     (lambda _: enter(AsyncRuntime.in_memory()), "entered by `async with`"),
     (lambda _: asyncio.run(enter_awaited(Runtime.in_memory())), "entered by `with`; .* AsyncRuntime"),
 ]
@@ -185,6 +214,18 @@ NEAR: list[tuple[Callable[[Runtime], object], str]] = [
 
 def make(kind: Any, **fields: str) -> None:  # noqa: ANN401 - what no type checker takes
     kind(**fields)
+
+
+def registered(**settings: Any) -> None:  # noqa: ANN401 - likewise
+    tool(name="look", **settings)(lambda: "")
+
+
+def handed_over(**settings: Any) -> None:  # noqa: ANN401 - likewise
+    handover_tool("i", **settings)
+
+
+def call(kind: Any, given: str) -> None:  # noqa: ANN401 - likewise
+    kind(given)
 
 
 def enter(opening: Any) -> None:  # noqa: ANN401 - likewise
@@ -253,3 +294,118 @@ def test_a_timeout_that_is_no_number_is_refused_before_anything_happens(runtime:
         runtime.request("container_create_request", {"container_id": "lab"}, timeout)
 
     assert runtime.containers.get("lab") is None
+
+
+SETTINGS: list[tuple[str, object, str]] = [
+    ("keys", "ring.keys", r"keys is a KeyRing, such as KeyRing\.file\(path\), not str"),
+    ("llm", "claude", r"llm is an LLMConfig\(api_key=…\), not str"),
+    ("llm", LLMConfig, r"llm is an instance; write LLMConfig\(\)"),
+    ("environment", "mock", r"environment is what has `create`, such as MockEnvironmentFactory\(\), not str"),
+    ("environment", MockEnvironmentFactory, r"environment is an instance; write MockEnvironmentFactory\(\)"),
+    ("environment", MockLLMProvider(), "give it as llm_provider"),
+    ("llm_provider", 5, r"llm_provider is what has `provide`, such as OpenAIProvider\(model=…\), not int"),
+    ("llm_provider", MockLLMProvider, r"llm_provider is an instance; write MockLLMProvider\(\)"),
+    ("llm_provider", MockEnvironmentFactory(), "give it as environment"),
+    ("prices", {"x": (1, 2)}, r"the price of 'x' is a `Price\(input, output\)`"),
+    ("prices", {1: (1, 2)}, "prices are a mapping of models' names, not one with 1"),
+    ("prices", 5, "prices are a mapping of models' names, not 5"),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "says"), SETTINGS)
+def test_a_setting_of_another_kind_is_refused_before_there_is_a_log(
+    tmp_path: Path,
+    name: str,
+    given: Any,  # noqa: ANN401 - what no type checker takes
+    says: str,
+) -> None:
+    with pytest.raises(ConfigurationError, match=says):
+        Runtime.open(tmp_path / "a.db", **{name: given})
+
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(("name", "given", "says"), [one for one in SETTINGS if one[0] != "keys"])
+def test_a_runtime_in_memory_refuses_the_same_settings(name: str, given: Any, says: str) -> None:  # noqa: ANN401 - likewise
+    with pytest.raises(ConfigurationError, match=says):
+        Runtime.in_memory(**{name: given})
+
+
+def test_an_audit_takes_no_keys_of_another_kind(log: str) -> None:
+    keys: Any = "ring.keys"
+
+    with pytest.raises(ConfigurationError, match="keys is a KeyRing"):
+        Audit.open(log, keys=keys)
+
+
+async def hear(_: Envelope) -> None:
+    pytest.fail("nobody awaits it")
+
+
+class Hearing:
+    async def __call__(self, _: Envelope) -> None:
+        pytest.fail("nobody awaits it")
+
+
+@pytest.mark.parametrize("handler", [hear, Hearing(), partial(hear)])
+def test_a_coroutine_function_that_nobody_would_await_is_refused(runtime: Runtime, handler: Any) -> None:  # noqa: ANN401 - likewise
+    for register in (
+        lambda: runtime.events.on("text_delta", handler),
+        lambda: runtime.events.on_all(handler),
+        lambda: runtime.ask("Hello", image="i", on_event=handler),
+    ):
+        with pytest.raises(InvalidInputError, match=r"is a coroutine function.*use AsyncRuntime"):
+            register()
+
+    assert runtime.agents.list() == []
+
+
+def test_for_asyncio_too_a_handler_can_be_called() -> None:
+    handler: Any = 5
+
+    async def register() -> None:
+        async with AsyncRuntime.in_memory() as runtime:
+            with pytest.raises(InvalidInputError, match="cannot be called"):
+                runtime.events.on_all(handler)
+
+    asyncio.run(register())
+
+
+def test_a_log_that_this_process_has_open_already_is_named_as_its_own(opened: Open) -> None:
+    opened()
+
+    with pytest.raises(LogLockedError, match=r"by this process; use the runtime that has it open, or close that first"):
+        opened()
+
+
+IN_THE_PLACE_OF_IDS: list[tuple[Callable[[Runtime, Any, Any], object], str]] = [
+    (
+        lambda runtime, answer, _: runtime.ask("Hi", session=answer),
+        "session is an id, not Answer; give its session_id",
+    ),
+    (lambda runtime, _, info: runtime.ask("And?", session=info), "session is an id, not SessionInfo; give its id"),
+    (lambda runtime, answer, _: runtime.turns.wait(answer), "turn is an id, not Answer; give its turn_id"),
+    (lambda runtime, _, info: runtime.sessions.delete(info), "session is an id, not SessionInfo; give its id"),
+    (lambda runtime, _, info: runtime.sessions.list(parent=info), "parent is an id, not SessionInfo; give its id"),
+    (
+        lambda runtime, _, info: runtime.sessions.switch(info.id, info),
+        "image is an id, not SessionInfo; give its image_id",
+    ),
+    (lambda runtime, answer, _: runtime.agents.pending(answer), "agent is an id, not Answer"),
+    (lambda runtime, answer, _: runtime.events.stream(answer), "session is an id, not Answer; give its session_id"),
+    (lambda runtime, answer, _: runtime.events.on_all(print, session_id=answer), "session"),
+]
+
+
+@pytest.mark.parametrize(("give", "says"), IN_THE_PLACE_OF_IDS)
+def test_what_has_an_id_is_not_taken_for_the_id(give: Callable[[Runtime, Any, Any], object], says: str) -> None:
+    mock, image = MockEnvironmentFactory(delays=False), Image(id="i")
+    with Runtime.in_memory(environment=mock, default_image=image) as runtime:
+        answer = runtime.ask("Hello")
+        info = runtime.sessions.get(answer.session_id)
+
+        with pytest.raises(InvalidInputError) as refused:
+            give(runtime, answer, info)
+
+    assert says in str(refused.value)
+    assert len(str(refused.value)) < 100

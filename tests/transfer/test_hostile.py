@@ -453,7 +453,7 @@ def _content(log: Path) -> list[object]:
 
 
 def test_a_log_that_is_being_written_is_not_imported_into(export: Path, tmp_path: Path) -> None:
-    with SqliteJournal.open(tmp_path / "log.db", codec()), pytest.raises(LogLockedError, match="close it there"):
+    with SqliteJournal.open(tmp_path / "log.db", codec()), pytest.raises(LogLockedError, match="by this process"):
         import_log(export, tmp_path / "log.db")
 
 

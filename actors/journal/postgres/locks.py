@@ -243,14 +243,14 @@ class PostgresLocks:
         attempt = "pg_try_advisory_lock_shared" if self._is_shared else "pg_try_advisory_lock"
         if connection.execute(f"SELECT {attempt}({lock})".encode()).fetchone() != (True,):
             owner = _holder(connection, lock) or Owner(None)
-            raise LogLockedError(self._address.name, owner.pid, owner.host)
+            raise _locked(self._address.name, owner)
         if self._is_shared:
             own, other = (_key_of(self._address, "writers", way) for way in self._ways)
             # Both take their own first, so of two that come at once at least one sees the other.
             connection.execute(f"SELECT pg_advisory_lock_shared({own})".encode())
             stranger = _holder(connection, other)
             if stranger is not None:
-                raise LogLockedError(self._address.name, stranger.pid, stranger.host)
+                raise _locked(self._address.name, stranger)
         connection.execute(f"SELECT pg_advisory_lock({key})".encode())
         return key
 
@@ -317,6 +317,11 @@ class PostgresLocks:
             return False
         _logger.warning("%s: the locks are held again", self._address.name)
         return True
+
+
+def _locked(name: str, owner: Owner) -> LogLockedError:
+    here = owner.host is None and owner.pid == os.getpid()
+    return LogLockedError(name, owner.pid, owner.host, here=here)
 
 
 def _holder(connection: Connection, key: int) -> Owner | None:

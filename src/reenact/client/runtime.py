@@ -40,7 +40,7 @@ from reenact.domain.messages import check_text
 from reenact.domain.operations.checks import checked
 from reenact.domain.operations.images import travelling
 from reenact.domain.operations.table import REQUESTS, ImageContent, Request, Response
-from reenact.domain.plain import is_mapping, is_sayable, seconds_of
+from reenact.domain.plain import check_id, is_mapping, is_sayable, seconds_of
 from reenact.domain.stream.events import Envelope
 
 
@@ -146,6 +146,7 @@ class RemoteEvents(Observable[RemoteListener]):
 
     def _open(self, session_id: str, client_id: str | None, after: int | None, *, auto_ack: bool) -> RemoteSubscription:
         if not is_sayable(session_id):
+            check_id("session_id", session_id)
             raise SessionNotFoundError(session_id)
         subscription = RemoteSubscription(
             self._link, session_id, client_id, after, auto_ack=auto_ack, timeout=self._timeout

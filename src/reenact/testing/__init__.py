@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reenact._lazy import lazy_names
+from reenact._lazy import installed, lazy_names
 
 if TYPE_CHECKING:
     from reenact.actors.environment.mock import (
@@ -68,6 +68,9 @@ __all__ = [
     "torn_copy",
     "wait_until",
 ]
+
+if not TYPE_CHECKING:
+    __all__[:] = installed(__all__, {"hypothesis": "ReplayMachine"})
 
 # What is imported when it is first asked for: mocks need no test library, and a test run not all of this.
 __getattr__, __dir__ = lazy_names(

@@ -13,7 +13,7 @@ from reenact.testing import MockEnvironmentFactory
 from tests.cli.failures.command_line import HELLO
 from tests.cli.failures.rows import Call, Row, Section, asks, error
 from tests.cli.failures.stage import Stage
-from tests.logs import log_at
+from tests.logs import log_at, written_elsewhere
 from tests.started.disks import mounted
 
 DB: Final = ("--db", "log.db")
@@ -63,8 +63,7 @@ def of_others(stage: Stage) -> Call:
 
 def locked(stage: Stage) -> Call:
     """Ask in a log that another process writes."""
-    runtime = Runtime.open(log_at(stage.directory / "log.db"), environment=MockEnvironmentFactory(delays=False))
-    stage.exits.enter_context(runtime)
+    stage.exits.enter_context(written_elsewhere(log_at(stage.directory / "log.db")))
     return Call(arguments=("-p", "Hello", *DB))
 
 
@@ -179,7 +178,10 @@ LOG = Section(
             happens=locked,
             code=2,
             type="log_locked",
-            says=error("…log.db is being written by process …; close it there, or open a copy"),
+            says=error(
+                "…log.db is being written by process …; close it there, open a copy, or share it: `reenact serve` and "
+                "Runtime.connect"
+            ),
         ),
         Row(
             what="a log that may not be read",

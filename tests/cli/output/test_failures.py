@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from reenact import Runtime
 from reenact.cli.output.failures import ExitCode, problem_of, problem_of_turn
-from reenact.testing import FakeMessagesAPI, MockEnvironmentFactory
+from reenact.testing import FakeMessagesAPI
 from tests.cli.conftest import KEY, Run
-from tests.logs import log_at
+from tests.logs import log_at, written_elsewhere
 
 
 @pytest.mark.parametrize(
@@ -171,7 +170,7 @@ def test_bad_input_and_a_bad_scenario_are_2(run: Run) -> None:
 
 
 def test_a_log_that_another_process_writes_names_that_process(run: Run, tmp_path: Path) -> None:
-    with Runtime.open(log_at(tmp_path / "busy.db"), environment=MockEnvironmentFactory()):
+    with written_elsewhere(log_at(tmp_path / "busy.db")):
         done = run("-p", "x", "--db", "busy.db", "--output-format", "json")
         listed = run("sessions", "--db", "busy.db")
 
