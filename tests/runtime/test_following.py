@@ -400,7 +400,7 @@ def test_who_has_left_on_an_event_loop_goes_on_with_the_event_that_was_in_hand(m
             async for envelope in runtime.events.subscribe("s", "who breaks", auto_ack=True):
                 if envelope.cursor == 5:
                     break
-            while (await begin_of(runtime, "who breaks")) == 0:  # a thread that read for it may hold it for a moment
+            while (await begin_of(runtime, "who breaks")) == 0:  # noqa: ASYNC110 - nothing tells of it
                 await asyncio.sleep(0)
             begins.append(await begin_of(runtime, "who breaks"))
         return begins
