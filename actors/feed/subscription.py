@@ -7,7 +7,7 @@ import concurrent.futures
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, Final, Self
 
@@ -207,7 +207,7 @@ class Subscription:
                 await owing.aack(self._position.dealt_with, self.cursor, waker)
 
     @contextlib.contextmanager
-    def _leaving(self) -> Iterator[None]:
+    def _leaving(self) -> Generator[None]:
         """Hand out nothing more, and wake who waits; then, in the block, have acknowledged what is owed; and leave."""
         with self._lock:
             self._is_over = True

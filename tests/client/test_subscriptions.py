@@ -592,10 +592,12 @@ async def leave_at_async(cursor: int, subscription: RemoteSubscription) -> None:
                 break
 
 
+def leave_at_on_a_loop(cursor: int, subscription: RemoteSubscription) -> None:
+    asyncio.run(leave_at_async(cursor, subscription))
+
+
 Leave: TypeAlias = Callable[[int, RemoteSubscription], None]
-either = pytest.mark.parametrize(
-    "leave", [leave_at, lambda *given: asyncio.run(leave_at_async(*given))], ids=["threads", "asyncio"]
-)
+either = pytest.mark.parametrize("leave", [leave_at, leave_at_on_a_loop], ids=["threads", "asyncio"])
 
 
 @either

@@ -358,7 +358,7 @@ def test_who_has_left_a_subscription_goes_on_with_the_event_that_was_in_hand(
     runtime.agents.receive(agent, "Hello")
     ears.wait("turn_completed")
 
-    begins = []
+    begins: list[int] = []
     for number in range(20):
         leave(runtime, f"me {number}")
         begins.append(runtime.events.subscribe("s", f"me {number}").cursor)
@@ -383,7 +383,7 @@ def test_who_is_left_by_the_runtime_goes_on_with_the_event_that_was_in_hand(
 
 def test_who_has_left_on_an_event_loop_goes_on_with_the_event_that_was_in_hand(mock: GatedFactory) -> None:
     async def story() -> list[int]:
-        begins = []
+        begins: list[int] = []
         async with AsyncRuntime.in_memory(environment=mock) as runtime:
             await runtime.containers.create(container_id="c")
             await runtime.images.register(Image(id="i"))

@@ -52,15 +52,19 @@ def test_the_log_of_other_actors_is_refused_and_stays_as_it_is(tmp_path: Path) -
     assert count(log, 1) == (Counted(1),)
 
 
-@pytest.mark.parametrize(
-    "begin",
-    [
-        lambda runtime: runtime.containers.create(container_id="home"),
-        lambda runtime: runtime.images.register(Image(id="chat")),
-        lambda runtime: runtime.ask("Hello"),
-    ],
-    ids=["container", "image", "ask"],
-)
+def with_a_container(runtime: Runtime) -> None:
+    runtime.containers.create(container_id="home")
+
+
+def with_an_image(runtime: Runtime) -> None:
+    runtime.images.register(Image(id="chat"))
+
+
+def with_a_talk(runtime: Runtime) -> None:
+    runtime.ask("Hello")
+
+
+@pytest.mark.parametrize("begin", [with_a_container, with_an_image, with_a_talk])
 def test_other_actors_are_not_started_in_the_log_of_a_runtime(
     tmp_path: Path, begin: Callable[[Runtime], object]
 ) -> None:
