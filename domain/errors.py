@@ -421,7 +421,9 @@ class CallNotPendingError(ReenactError, LookupError):
     code = "call_not_pending"
 
     def __init__(self, call_id: str, why: str = "it was decided already, or never asked for") -> None:
-        super().__init__(f"call {call_id!r} cannot be decided like that: {why}; `agents.pending` lists the calls that wait")
+        super().__init__(
+            f"call {call_id!r} cannot be decided like that: {why}; `agents.pending` lists the calls that wait"
+        )
         self.call_id = call_id
 
 

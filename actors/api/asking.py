@@ -225,7 +225,9 @@ class Asker:
         if on_event is not None:
             check_callable(on_event)
         if session is not None and not (image is None and container is None):
-            raise InvalidInputError("a session has an image and a container already; give `session` alone, or leave it out for a new session")
+            raise InvalidInputError(
+                "a session has an image and a container already; give `session` alone, or leave it out for a new session"
+            )
         session_id = await waiting.call(_new_session, self._of, image, container) if session is None else session
         turn, events = await self._begin(waiting, session_id, content, None if wanted is None else wanted.spec)
         hearing = self._hear(waiting, turn, events, deadline, on_event)

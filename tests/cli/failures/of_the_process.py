@@ -10,7 +10,7 @@ from reenact.testing import wait_until
 from tests.cli.failures.command_line import HELLO
 from tests.cli.failures.of_agents import with_tools
 from tests.cli.failures.of_the_api import SOME
-from tests.cli.failures.rows import TRACEBACK, Call, Row, Section, Stream, error
+from tests.cli.failures.rows import TRACEBACK, Call, Row, Said, Section, Stream, error
 from tests.cli.failures.stage import PATIENCE, Running, Stage
 
 LOST: Final = "standard output cannot be written: No space left on device; what was said so far is in the log"
@@ -191,7 +191,7 @@ PROGRAM = Section(
             happens=lambda stage: Call(before=("astray",)),
             code=1,
             type="driver_error",
-            says=error("ZeroDivisionError: no such luck"),
+            says=(Said("warning", "the driver has failed", TRACEBACK), *error("ZeroDivisionError: no such luck")),
             asked=True,
         ),
         Row(

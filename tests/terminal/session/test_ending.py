@@ -177,6 +177,7 @@ def test_a_test_of_terminals_that_is_under_test_is_ended_with_its_programs(start
 
 
 @pytest.mark.usefixtures("hurry")
+@pytest.mark.usefixtures("patience")
 def test_where_processes_are_not_listed_their_groups_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending, "_HAS_PROC", False)
     before = holdings()
