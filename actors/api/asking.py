@@ -226,7 +226,7 @@ class Asker:
             check_callable(on_event)
         if session is not None and not (image is None and container is None):
             raise InvalidInputError(
-                "a session has an image and a container already; give `session` alone, or leave it out for a new session"
+                "a session has an image and a container already; give `session` alone, or leave it out for a new one"
             )
         session_id = await waiting.call(_new_session, self._of, image, container) if session is None else session
         turn, events = await self._begin(waiting, session_id, content, None if wanted is None else wanted.spec)

@@ -108,7 +108,8 @@ def test_errors_about_calls_name_the_call_and_what_to_do() -> None:
 
     assert (settled.call_id, settled.code, isinstance(settled, LookupError)) == ("a", "call_not_pending", True)
     assert str(settled) == (
-        "call 'a' cannot be decided like that: it was decided already, or never asked for; `agents.pending` lists the calls that wait"
+        "call 'a' cannot be decided like that: it was decided already, or never asked for; "
+        "`agents.pending` lists the calls that wait"
     )
     assert (stale.call_id, stale.code) == ("b", "stale_approval")
     assert str(stale) == "the approval of call 'b' does not hold: the policies have changed; look at the call again"

@@ -423,7 +423,7 @@ def test_what_does_not_wait_starts_no_agent(opened: Open, desk: Desk) -> None:
     for decide in (runtime.agents.approve, runtime.agents.reject):
         with pytest.raises(CallNotPendingError, match="'t1'"):
             decide("t1", session_id="s")
-    with pytest.raises(CallNotPendingError, match="`agents.pending` lists the calls that wait"):
+    with pytest.raises(CallNotPendingError, match=r"`agents\.pending` lists the calls that wait"):
         runtime.agents.respond("t1", "Red")
 
     assert runtime.agents.list() == []
