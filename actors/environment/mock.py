@@ -145,16 +145,6 @@ def _output(event: MockEvent, output: OutputSpec | None) -> MockEvent:
     return MockEvent("text_delta", data={"text": msgspec.json.encode(value).decode()})
 
 
-def _data(event: MockEvent, last: str) -> Mapping[str, object] | None:
-    """Return the data of the event; an answer whose last word is a call ends for the call, if it does not say for what.
-
-    Without a reason nobody would run the call.
-    """
-    if event.type == "message_stop" and last == "tool_call" and "stop_reason" not in (event.data or {}):
-        return {**(event.data or {}), "stop_reason": "tool_use"}
-    return event.data
-
-
 def _always(events: tuple[MockEvent, ...]) -> Callable[[Sequence[Said]], Iterable[MockEvent]]:
     return lambda _messages: events
 
@@ -208,14 +198,12 @@ class MockClaudeDriver(_Scripted, Interruptible):
         output: OutputSpec | None = None,
     ) -> None:
         """Play the chosen scenario."""
-        last = ""
         with self.working():
             for event in self._scenarios.events(messages):
                 if self._delays and event.delay:
                     await asyncio.sleep(event.delay / _MILLISECONDS)
                 said = _output(event, output) if event.type == "output" else event
-                on_event({"type": said.type, "data": _data(said, last)})
-                last = said.type
+                on_event({"type": said.type, "data": said.data})
 
 
 class MockLLMProvider(_Scripted):

@@ -242,32 +242,6 @@ def test_the_driver_alone_can_be_scripted() -> None:
 MINE: dict[str, Script] = {"mine": [MockEvent("text_delta", data={"text": "mine"}), MockEvent("message_stop")]}
 
 
-CALL = MockEvent("tool_call", data=BASH)
-
-
-@pytest.mark.parametrize(
-    ("events", "data"),
-    [
-        ([CALL, MockEvent("message_stop")], {"stop_reason": "tool_use"}),
-        (
-            [MockEvent("text_delta", data={"text": "Let me see"}), CALL, CALL, MockEvent("message_stop", data={})],
-            {"stop_reason": "tool_use"},
-        ),
-        ([CALL, MockEvent("message_stop", data={"stop_reason": "end_turn"})], {"stop_reason": "end_turn"}),
-        ([CALL, MockEvent("text_delta", data={"text": "Done"}), MockEvent("message_stop")], None),
-        ([MockEvent("message_stop")], None),
-    ],
-)
-def test_an_answer_that_ends_with_a_call_stops_for_it_unless_it_says_otherwise(
-    events: list[MockEvent], data: dict[str, str] | None
-) -> None:
-    driver, heard = MockClaudeDriver("mine", {"mine": events}, delays=False), list[object]()
-
-    asyncio.run(driver.send_message(messages=HELLO, on_event=heard.append))
-
-    assert heard[-1] == {"type": "message_stop", "data": data}
-
-
 @pytest.mark.parametrize("make", [MockEnvironmentFactory, MockLLMProvider, MockClaudeDriver])
 def test_scenarios_can_be_handed_in(make: type[MockEnvironmentFactory]) -> None:
     mock = make("mine", MINE)
