@@ -128,6 +128,20 @@ def test_an_environment_that_cannot_be_connected_ends_its_agent_and_the_session_
     check(runtime)
 
 
+def test_a_call_that_the_answer_does_not_stop_for_is_heard_and_not_run(opened: Open) -> None:
+    mock = MockEnvironmentFactory(delays=False)
+    call = MockEvent("tool_call", data={"name": "bash", "input": {"command": "ls"}})
+    mock.define_scenario("shown", [MockEvent("message_start"), call, MockEvent("message_stop")])
+    mock.set_scenario("shown")
+    runtime = opened(environment=mock)
+    heard: list[str] = []
+
+    answer = runtime.ask("Go", on_event=lambda envelope: heard.append(envelope.type))
+
+    assert (answer.outcome, heard.count("tool_call"), heard.count("message_start")) == ("completed", 1, 1)
+    assert "tool_started" not in heard
+
+
 def test_a_call_whose_input_has_keys_that_are_no_text_is_recorded_as_text(opened: Open) -> None:
     mock = MockEnvironmentFactory(delays=False)
     mock.define_scenario(
