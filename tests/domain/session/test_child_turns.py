@@ -113,6 +113,18 @@ def test_no_child_starts_when_nothing_is_left_to_spend() -> None:
     assert kinds(events)[-1] == "StepStarted"
 
 
+@pytest.mark.parametrize("budget", [Budget(steps=2), Budget(tokens=3)])
+def test_of_several_children_those_start_for_which_something_is_left(budget: Budget) -> None:
+    begun = session(SessionCreated("s", "c", "i", 1, OF_PARENT, budget), AgentStarted("a"))
+    state = after(begun, receive("t1", RULES))
+
+    events = decide(state, finish(asks(CALL, OTHER, usage={"input_tokens": 2}), RULES))
+
+    assert [event.call_id for event in events if isinstance(event, ChildStarted)] == ["c1"]
+    (result,) = [event for event in events if isinstance(event, ToolResult)]
+    assert (result.id, result.result) == ("c2", "agent was not run: nothing is left of the budget")
+
+
 def test_a_child_of_a_child_has_no_more_seconds_than_are_left() -> None:
     begun = session(BORN, AgentStarted("a"))
     state = after(begun, receive("t1", RULES))
