@@ -385,6 +385,7 @@ def test_for_asyncio_too_a_handler_can_be_called() -> None:
     asyncio.run(register())
 
 
+@pytest.mark.sqlite_only("in PostgreSQL a log has as many nodes as one likes")
 def test_a_log_that_this_process_has_open_already_is_named_as_its_own(opened: Open) -> None:
     opened()
 
