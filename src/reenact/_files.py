@@ -47,15 +47,14 @@ def replacing(path: Path, hint: str = "; name another file") -> Generator[Binary
     """
     if path.is_dir():
         raise ConfigurationError(f"{path} is a directory; name a file in it")
-    if (
-        path.exists() and not path.is_file()
-    ):  # not as it is resolved: the name of a pipe behind /dev/stdout is not a path
+    # Not as it is resolved: the name of a pipe behind /dev/stdout is not a path.
+    if path.exists() and not path.is_file():
         with translated(str(path), hint), path.open("wb") as file:
             yield file
         return
     with translated(str(path), hint):
         target = Path(os.path.realpath(path))
-        if target.is_symlink():
+        if target.is_symlink():  # links that lead in a circle, of which nothing is said otherwise
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         descriptor, part = tempfile.mkstemp(prefix=f".{target.name[:80]}.", suffix=".part", dir=target.parent)
         try:

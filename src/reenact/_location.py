@@ -141,14 +141,14 @@ class LogFile(LogLocation):
 
     def owns(self, path: Path) -> bool:
         """Return whether the path is that of the log or of a file beside it, whatever names the file has besides."""
-        own, given = Path(self.url).resolve(), path.resolve()
+        own, given = Path(os.path.realpath(self.url)), Path(os.path.realpath(path))
         if any(one.parent == own.parent and _belongs(own.name, one.name) for one in (given, *given.parents)):
             return True
         return given.exists() and any(one.samefile(given) for one in _there(own))
 
     def owner(self) -> Path | None:
         """Return the log that has this file as one of its own."""
-        given = Path(self.url).resolve()
+        given = Path(os.path.realpath(self.url))
         return next((log for one in (given, *given.parents) for log in _owners(one) if log.is_file()), None)
 
 

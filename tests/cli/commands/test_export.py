@@ -107,6 +107,16 @@ def test_what_cannot_be_done_is_said_and_leaves_nothing(
     assert there() == before
 
 
+def test_a_link_that_leads_in_a_circle_is_not_replaced(run: Run, talked: list[str], tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+
+    refused = run("export", "circle", "--db", "here.db")
+
+    assert (refused.code, refused.out) == (2, "")
+    assert "symbolic links" in refused.err
+    assert (tmp_path / "circle").is_symlink()
+
+
 def test_a_changed_export_is_refused_with_the_line(run: Run, talked: list[str], tmp_path: Path) -> None:
     run("export", "a.jsonl", "--db", "here.db")
     path = tmp_path / "a.jsonl"
