@@ -26,11 +26,15 @@ class Ours:
         self._done = threading.Semaphore(0)
         self._ended: dict[str, threading.Semaphore] = {}
         self.heard = 0
-        self._runtime.events.on("text_delta", self._hear)
-        self._runtime.events.on("turn_completed", self._end)
+        self.hear()
         if self._runtime.containers.get("bench") is None:
             self._runtime.containers.create(container_id="bench")
             self._runtime.images.register(self.image())
+
+    def hear(self) -> None:
+        """Have the handlers called."""
+        self._runtime.events.on("text_delta", self._hear)
+        self._runtime.events.on("turn_completed", self._end)
 
     def open(self, path: Path, synchronous: Literal["FULL", "NORMAL"]) -> Runtime:
         """Open the runtime."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Literal, Protocol, TypeVar, overload
@@ -534,10 +535,16 @@ class Events(Observable[Registration]):
         self._sweep = sweep
         self._check = check
 
-    def register(self, type: str | None, handler: Handler, session_id: str | None) -> Registration:  # noqa: A002 - as there
-        """See `Observable.register`."""
+    def register(
+        self,
+        type: str | None,  # noqa: A002 - as there
+        handler: Handler,
+        session_id: str | None,
+        loop: AbstractEventLoop | None = None,
+    ) -> Registration:
+        """See `Observable.register`. Without a loop, the handler is called on a thread."""
         self._check()
-        return self._feed.handlers.add(type, handler, session_id)
+        return self._feed.handlers.add(type, handler, session_id, loop)
 
     def subscribe(
         self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False

@@ -4,19 +4,24 @@ One thread makes the calls, all those of an event before those of the next, so t
 before its cause. The calls come from one generator. A second thread stands by: when a handler has not returned within
 `GRACE`, it goes on with the same generator, without that handler. The first thread then calls that handler alone until
 it has caught up with what is published; from then on it is called with the others again.
+
+Handlers of asyncio callers run on their event loop: a coroutine there makes the calls that come one after the other on
+this loop, while the thread waits for it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import CancelledError, wait
 from contextvars import ContextVar
 from itertools import islice
-from typing import Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
 
@@ -29,11 +34,16 @@ from reenact.domain.operations.table import CATALOGUE
 from reenact.domain.stream.events import Envelope
 
 logger = logging.getLogger("reenact.events")
+T = TypeVar("T")
 Handler: TypeAlias = Callable[[Envelope[Any, Any]], object]
 GRACE = 0.25
 """How long, in seconds, a handler may hold up the handlers of others."""
 PATIENCE = 5.0
 """How long, in seconds, closing waits for handlers that do not return."""
+REST = 1024
+"""After how many calls in a row an event loop is left to others for a moment."""
+LOOKS = 0.25
+"""Seconds after which a thread that waits for an event loop looks whether that is still there."""
 
 _ALL = frozenset(CATALOGUE)
 
@@ -47,10 +57,14 @@ class Registration:
         type: str | None,  # noqa: A002 - the word users know it by
         handler: Handler,
         session_id: str | None,
+        *,
         begin: int,
+        loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         self._end = end
         self.handler = handler
+        self.loop = loop
+        """The event loop on which the handler is called and awaited; None if it is called on a thread."""
         self.types = _ALL if type is None else frozenset((type,))
         self.session_id = session_id
         self.topic = None if session_id is None else stream_of(session_id)
@@ -84,7 +98,7 @@ class _Handling(msgspec.Struct):
 
 
 _handling: ContextVar[_Handling | None] = ContextVar("_handling", default=None)
-"""The present call, also in a coroutine: it is scheduled from the handlers' thread, and has a copy of its context."""
+"""The present call, also in the tasks and threads that a handler starts with a copy of its context."""
 
 
 def handle(source: object, number: int, handler: Handler, envelope: Envelope) -> None:
@@ -94,9 +108,47 @@ def handle(source: object, number: int, handler: Handler, envelope: Envelope) ->
     try:
         handler(envelope)
     except BaseException:  # a handler is a stranger's code: nothing that it raises may harm anybody else
-        logger.exception("a handler of %r raised; the event was %s", envelope.type, envelope.id)
+        logger.exception(_RAISED, envelope.type, envelope.id)
     finally:
         handling.number = None
+
+
+_RAISED = "a handler of %r raised; the event was %s"
+
+
+async def handle_on_loop(source: object, number: int, handler: Handler, envelope: Envelope) -> None:
+    """Do as `handle`, and await what the handler returns. Raises `CancelledError` if the task was cancelled."""
+    handling = _Handling(source, number)
+    _handling.set(handling)
+    try:
+        result = handler(envelope)
+        if result is not None and inspect.isawaitable(result):  # most return None, and are called for each delta
+            await result
+    except GeneratorExit:  # the loop is closed
+        raise
+    except BaseException:  # as there
+        logger.exception(_RAISED, envelope.type, envelope.id)
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise asyncio.CancelledError from None
+    finally:
+        handling.number = None
+
+
+def run_on(loop: asyncio.AbstractEventLoop, work: Coroutine[object, object, T]) -> T:
+    """Have the loop do the work, and block until it is done; raise `RuntimeError` if the loop is closed."""
+    try:
+        doing = asyncio.run_coroutine_threadsafe(work, loop)
+    except RuntimeError:
+        work.close()
+        raise
+    while not doing.done():
+        wait((doing,), timeout=LOOKS)
+        if loop.is_closed() and not doing.done():  # it was closed before it came to that: it never will
+            doing.cancel()
+            work.close()
+            raise RuntimeError("the event loop was closed while a handler was to run on it")
+    return doing.result()
 
 
 def handled(source: object) -> int | None:
@@ -107,6 +159,14 @@ def handled(source: object) -> int | None:
 
 _Call: TypeAlias = tuple[Registration, Node, int]
 """A handler that is to be called, and the publication and number of the event that it is called with."""
+_Calls: TypeAlias = Iterator[_Call | None]
+
+
+class _Present(msgspec.Struct):
+    """The number of a walk's present call on an event loop, and that call until it is made."""
+
+    number: int
+    call: tuple[Registration, Node, int] | None
 
 
 class _ByType(dict[str, tuple[Registration, ...]]):
@@ -144,10 +204,12 @@ class Handlers:
         type: str | None,  # noqa: A002 - the word users know it by
         handler: Handler,
         session_id: str | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> Registration:
         """Call the handler with each event of the type (all, if None), of the session (any, if None), from now on.
 
-        What is added or ended inside a handler is so from the event after the one being handled.
+        On an event loop it may be a coroutine function. What is added or ended inside a handler is so from the event
+        after the one being handled.
 
         Raises:
             UnknownEventTypeError: the type is not in the catalogue.
@@ -156,7 +218,7 @@ class Handlers:
         """
         if type is not None:
             check_type(type)
-        check_handler(handler)
+        (check_handler if loop is None else check_callable)(handler)
         check_session(session_id)
         with self._log.lock:
             if self._log.closed:
@@ -164,9 +226,8 @@ class Handlers:
                 raise RuntimeClosedError(msg)
             tail = self._log.tail
             number = handled(self)
-            registration = Registration(
-                self._end, type, handler, session_id, tail.end if number is None else number + 1
-            )
+            begin = tail.end if number is None else number + 1
+            registration = Registration(self._end, type, handler, session_id, begin=begin, loop=loop)
             self._serve((*self._served.registrations, registration))
             if not self._threads:
                 calls = self._calls(tail, 0)
@@ -199,7 +260,7 @@ class Handlers:
         topics = [one.topic for one in registrations if one.topic is not None]
         self._log.handle(types, frozenset(topics) if len(topics) == len(registrations) else None)
 
-    def _start(self, work: Callable[[Iterator[_Call]], None], calls: Iterator[_Call]) -> None:
+    def _start(self, work: Callable[[_Calls], None], calls: _Calls) -> None:
         def run() -> None:
             try:
                 work(calls)
@@ -210,8 +271,12 @@ class Handlers:
         self._threads.add(thread)
         thread.start()
 
-    def _calls(self, node: Node | None, index: int, alone: Registration | None = None) -> Iterator[_Call]:
-        """Yield the calls from an event on, as events are published; those of one handler until it has caught up."""
+    def _calls(self, node: Node | None, index: int, alone: Registration | None = None) -> _Calls:
+        """Yield the calls from an event on, as events are published; those of one handler until it has caught up.
+
+        Yield None in between when the next call is on another loop, or has to be waited for.
+        """
+        loop = None
         is_alone = alone is not None
         of_alone = None if alone is None else _ByType((alone,))
         while node is not None:
@@ -219,9 +284,19 @@ class Handlers:
             for number, type_ in islice(enumerate(node.chunk.types, node.begin), index, None):
                 for one in self._served[type_] if of_alone is None else of_alone[type_]:
                     if one.alone is is_alone and one.begin <= number < one.end and one.session_id in wanted:
+                        if one.loop is not loop:
+                            loop = one.loop
+                            yield None
                         yield one, node, number
             index = 0
-            node = (node.next or self._after(node)) if alone is None else self._after_alone(node, alone)
+            if alone is not None:
+                node = self._after_alone(node, alone)
+            elif node.next is not None:
+                node = node.next
+            else:
+                if loop is not None:
+                    yield None
+                node = self._after(node)
 
     def _after(self, node: Node) -> Node | None:
         """Wait for what comes next; None if nothing does."""
@@ -240,20 +315,24 @@ class Handlers:
                 return None
             return node.next
 
-    def _walk(self, calls: Iterator[_Call]) -> None:
+    def _walk(self, calls: _Calls) -> None:
         """Make the calls, until nothing more comes or a handler takes too long; then go on with that one alone."""
-        under_way = self._under_way
         for call in calls:
-            self._made = number = self._made + 1
-            under_way[number] = call
+            if call is None:
+                continue
+            number = self._begin(call)
+            if (loop := call[0].loop) is not None:
+                present = _Present(number, call)
+                del call
+                if self._hand_over(loop, present, calls):
+                    continue
+                return
             self._make(call)
-            if under_way.pop(number, None) is not None:
+            if self._is_over(number):
                 del call  # it would keep all that is published behind it
                 continue
-            alone, node, event = call
-            with self._taking:  # until the handler is marked as alone
-                missed = self._calls(node, event + 1 - node.begin, alone)
-            del call, node
+            missed = self._missed(call)
+            del call
             for late in missed:
                 self._make(late)
                 del late
@@ -261,11 +340,65 @@ class Handlers:
         self._done.set()
         self._busy.set()
 
+    def _hand_over(self, loop: asyncio.AbstractEventLoop, present: _Present, calls: _Calls) -> bool:
+        """Have calls made on the loop, and wait for that; return whether there may be others, to be made here."""
+        try:
+            return run_on(loop, self._walk_on(present, calls))
+        except CancelledError:  # what the handler raised has been logged
+            pass
+        except RuntimeError:
+            logger.exception("the handlers of an event loop that was closed are called no more")
+            with self._log.lock:
+                self._serve(tuple(one for one in self._served.registrations if one.loop is not loop))
+        return self._is_over(present.number)
+
+    async def _walk_on(self, present: _Present, calls: _Calls) -> bool:
+        """Do as `_walk` on a loop, until no other call is made there for now; return whether to go on behind it."""
+        call, present.call = present.call, None  # it would keep all that is published behind it
+        while call is not None:
+            if present.number % REST == 0:
+                await asyncio.sleep(0)
+            await self._make_on(call)
+            if not self._is_over(present.number):
+                missed = self._missed(call)
+                del call
+                for late in missed:
+                    await self._make_on(late)
+                    del late
+                return False
+            del call
+            call = next(calls, None)
+            if call is not None:
+                present.number = self._begin(call)
+        return True
+
+    def _begin(self, call: _Call) -> int:
+        """Take note that the call is under way; return its number."""
+        self._made = number = self._made + 1
+        self._under_way[number] = call
+        return number
+
+    def _is_over(self, number: int) -> bool:
+        """Take note that a call is over; False if another walk has gone on with the calls meanwhile."""
+        return self._under_way.pop(number, None) is not None
+
+    def _missed(self, call: _Call) -> Iterator[_Call]:
+        """Yield the calls that a handler has missed meanwhile, until it is called with the others again."""
+        alone, node, number = call
+        with self._taking:  # until the handler is marked as alone
+            missed = self._calls(node, number + 1 - node.begin, alone)
+        del call, node
+        return (late for late in missed if late is not None)
+
     def _make(self, call: _Call) -> None:
         registration, node, number = call
         handle(self, number, registration.handler, node.chunk.envelope(number - node.begin))
 
-    def _stand_by(self, calls: Iterator[_Call]) -> None:
+    async def _make_on(self, call: _Call) -> None:
+        registration, node, number = call
+        await handle_on_loop(self, number, registration.handler, node.chunk.envelope(number - node.begin))
+
+    def _stand_by(self, calls: _Calls) -> None:
         """Go on with the calls once one of them holds up the thread that makes them."""
         seen, times = 0, 0
         while not (times > 1 and self._take(seen)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial, wraps
 from typing import (
     TYPE_CHECKING,
@@ -26,7 +26,7 @@ from reenact.actors.api.asking import Asker, Following, Turns, Waiting
 from reenact.actors.api.facades import Agents, Containers, Events, Images, Sessions
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.family import FamilyStream
-from reenact.actors.feed.handlers import Handler, check_callable
+from reenact.actors.feed.handlers import Handler
 from reenact.actors.feed.observable import Observable
 from reenact.actors.feed.subscription import Subscription
 from reenact.actors.output import spec_of
@@ -61,10 +61,6 @@ C = TypeVar("C", bound=_Closable)
 A = TypeVar("A", bound=_Awaited)
 _THREADS = 32
 """How many calls of one runtime may wait at a time; further ones queue."""
-
-
-_LOOKS = 0.25
-"""Seconds after which a thread that waits for a loop looks whether it is still there."""
 
 
 class Threads:
@@ -320,7 +316,7 @@ class AsyncEvents(Twin, Observable[AsyncSubscription]):
 
     def register(self, type: str | None, handler: Handler, session_id: str | None) -> AsyncSubscription:  # noqa: A002 - as there
         """See `Observable.register`."""
-        return AsyncSubscription(self._events.register(type, on_loop(handler), session_id))
+        return AsyncSubscription(self._events.register(type, handler, session_id, asyncio.get_running_loop()))
 
     def subscribe(
         self, session_id: str, client_id: str, after: int | None = None, *, auto_ack: bool = False
@@ -518,26 +514,3 @@ async def _handle(handler: Handler, envelope: Envelope) -> None:
     result = handler(envelope)
     if result is not None and inspect.isawaitable(result):  # most handlers return None, and are called for each delta
         await result
-
-
-def on_loop(handler: Handler) -> Handler:
-    """Return a handler for a subscription's thread that has this one run on the present loop, and waits for it."""
-    check_callable(handler)
-    loop = asyncio.get_running_loop()
-
-    def pass_on(envelope: Envelope) -> None:
-        work = _handle(handler, envelope)
-        try:
-            handled = asyncio.run_coroutine_threadsafe(work, loop)
-        except RuntimeError:  # the loop is closed: nobody is there to hear it
-            work.close()
-            raise
-        while not handled.done():
-            wait((handled,), timeout=_LOOKS)
-            if loop.is_closed() and not handled.done():  # it was closed before it came to that: it never will
-                handled.cancel()
-                work.close()
-                raise RuntimeError("the event loop was closed while a handler was to run on it")
-        handled.result()
-
-    return pass_on

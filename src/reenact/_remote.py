@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Mapping
 from typing import Literal, Self, overload
 
-from reenact._aio import AsyncFacades, AsyncSubscription, Subscribing, Threads, on_loop
+from reenact._aio import AsyncFacades, AsyncSubscription, Subscribing, Threads
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.family import FamilyStream
 from reenact.actors.feed.handlers import Handler
@@ -53,7 +54,7 @@ class AsyncRemoteEvents(Observable[AsyncRemoteListener]):
 
     def register(self, type: str | None, handler: Handler, session_id: str | None) -> AsyncRemoteListener:  # noqa: A002 - as there
         """See `Observable.register`."""
-        return AsyncRemoteListener(self._of.begin(type, on_loop(handler), session_id), self._of)
+        return AsyncRemoteListener(self._of.begin(type, handler, session_id, asyncio.get_running_loop()), self._of)
 
     def subscribe(
         self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import math
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass
 from functools import partial
-from typing import Self
+from typing import Self, TypeAlias
 
 import msgspec
 
-from reenact.actors.feed.handlers import Handler, handle, handled
+from reenact.actors.feed.handlers import REST, Handler, handle, handle_on_loop, handled, run_on
 from reenact.client.asking import Batch, Head, read_envelope, read_head
 from reenact.client.link import Follower, Link, Told
 from reenact.client.thread import NAME, Buffer, reject, resolve
 from reenact.domain.errors import ProtocolError, ReenactError, RuntimeClosedError, from_wire
+from reenact.domain.stream.events import Envelope
 from reenact.domain.stream.frames import Ended, Listen, Refused, Subscribed, Unsubscribe, Welcome
 
 MOST = 10_000
@@ -44,6 +46,8 @@ class RemoteListener:
     type: str | None
     handler: Handler
     session_id: str | None
+    loop: asyncio.AbstractEventLoop | None
+    """The event loop on which the handler is called and awaited; None if it is called on a thread."""
     _end: Callable[[RemoteListener], int]
     begin: float = math.inf
     """The number of the first event that is for it."""
@@ -69,6 +73,10 @@ class RemoteListener:
         return is_meanwhile and self.type in (None, type) and self.session_id in (None, session_id)
 
 
+_Call: TypeAlias = tuple[RemoteListener, int, Envelope]
+"""A handler that is to be called, and the number and the envelope of the event that it is called with."""
+
+
 class Handlers:
     """The handlers of one remote runtime. Thread-safe."""
 
@@ -79,7 +87,8 @@ class Handlers:
     # and admits handlers; the handlers' own thread takes the events and calls the handlers. `_changed` protects the
     # listeners and the thread; the events that wait are in a buffer with a lock of its own. Neither is held while a
     # handler runs. Events are numbered as they are taken in, on the link's thread, and so as they are handed out. The
-    # own thread reads `_listeners` without the lock: the tuple is replaced as a whole.
+    # own thread reads `_listeners` without the lock: the tuple is replaced as a whole. Where handlers belong to an
+    # event loop, a coroutine there takes the events and calls them, while the own thread waits for it.
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -89,13 +98,19 @@ class Handlers:
         self._listening = Listening(link, self)
         self._events.on_room = partial(link.call, self._listening.go_on)
 
-    def add(self, type: str | None, handler: Handler, session_id: str | None) -> RemoteListener:  # noqa: A002
+    def add(
+        self,
+        type: str | None,  # noqa: A002 - the word users know it by
+        handler: Handler,
+        session_id: str | None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> RemoteListener:
         """Let a handler join; it hears once its `standing` is done.
 
         Raises:
             RuntimeClosedError: the runtime is closed.
         """
-        listener = RemoteListener(type, handler, session_id, self._end)
+        listener = RemoteListener(type, handler, session_id, loop, self._end)
         with self._changed:  # which also keeps the link's thread from admitting it before it is among the listeners
             self._link.call(self._listening.join, listener)
             self._listeners = (*self._listeners, listener)
@@ -143,7 +158,47 @@ class Handlers:
         return 0 if number is None else number + 1
 
     def _run(self) -> None:
-        while (found := self._take()) is not None:
+        calls = self._calls()
+        for call in calls:
+            if call is None:
+                continue
+            listener, number, envelope = call
+            if listener.loop is None:
+                handle(self, number, listener.handler, envelope)
+            else:
+                self._hand_over(listener.loop, call, calls)
+
+    def _hand_over(self, loop: asyncio.AbstractEventLoop, call: _Call, calls: Iterator[_Call | None]) -> None:
+        """Have calls made on the loop, and wait for that."""
+        try:
+            run_on(loop, self._run_on(call, calls))
+        except CancelledError:  # what the handler raised has been logged
+            pass
+        except RuntimeError:
+            _log.exception("the handlers of an event loop that was closed are called no more")
+            for listener in self._listeners:
+                if listener.loop is loop:
+                    listener()
+
+    async def _run_on(self, call: _Call | None, calls: Iterator[_Call | None]) -> None:
+        while call is not None:
+            listener, number, envelope = call
+            if number % REST == 0:
+                await asyncio.sleep(0)
+            await handle_on_loop(self, number, listener.handler, envelope)
+            call = next(calls, None)
+
+    def _calls(self) -> Iterator[_Call | None]:
+        """Yield the calls, as events come. Yield None in between when the next is on another loop, or not there yet."""
+        loop = None
+        while True:
+            found = self._events.look()
+            if found is None:
+                if self._events.is_done:
+                    return
+                yield None
+                self._events.come(None)
+                continue
             number, type_, session_id, event = found
             listeners = [one for one in self._listeners if one.hears(number, type_, session_id)]
             if not listeners:
@@ -154,14 +209,11 @@ class Handlers:
                 _log.exception("an event of the type %r could not be read", type_)
                 continue
             for listener in listeners:
+                if listener.loop is not loop:
+                    loop = listener.loop
+                    yield None
                 if listener.hears(number, type_, session_id):  # it may have ended meanwhile
-                    handle(self, number, listener.handler, envelope)
-
-    def _take(self) -> tuple[int, str, str | None, bytes] | None:
-        """Wait for the next event; None when the runtime is closed and none is left."""
-        while (found := self._events.look()) is None and not self._events.is_done:
-            self._events.come(None)
-        return found
+                    yield listener, number, envelope
 
 
 class Listening(Follower):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
+from asyncio import AbstractEventLoop
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ import msgspec
 from reenact.actors.api.asking import Asker, Asking
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.family import FamilyStream, cursors_of
-from reenact.actors.feed.handlers import Handler, check_handler, check_session, check_type
+from reenact.actors.feed.handlers import Handler, check_callable, check_handler, check_session, check_type
 from reenact.actors.feed.observable import Observable
 from reenact.actors.kernel.at_exit import AtExit
 from reenact.actors.resolving import resolve_types
@@ -72,11 +73,18 @@ class RemoteEvents(Observable[RemoteListener]):
         self._settled(listener.standing, listener)
         return listener
 
-    def begin(self, type: str | None, handler: Handler, session_id: str | None) -> RemoteListener:  # noqa: A002 - as there
+    def begin(
+        self,
+        type: str | None,  # noqa: A002 - as there
+        handler: Handler,
+        session_id: str | None,
+        loop: AbstractEventLoop | None = None,
+    ) -> RemoteListener:
         """Do as `on`, or as `on_all` if the type is None, but without waiting for the server: see `standing`."""
         if type is not None:
             check_type(type)
-        return self._handlers.add(type, check_handler(handler), check_session(session_id))
+        (check_handler if loop is None else check_callable)(handler)
+        return self._handlers.add(type, handler, check_session(session_id), loop)
 
     def subscribe(
         self, session_id: str, client_id: str | None = None, after: int | None = None, *, auto_ack: bool = True
