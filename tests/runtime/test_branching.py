@@ -256,6 +256,7 @@ def test_nobody_hears_of_the_end_of_a_turn_that_goes_on_elsewhere(runtime: Runti
     ears.wait("tool_started")
 
     runtime.sessions.branch("s")
+    wait_until(lambda: "c1" in desk.held)
     desk.held["c1"]()
 
     (completed,) = ears.wait("turn_completed", turn_id=turn_id)

@@ -28,6 +28,7 @@ from reenact.domain.operations.table import Response, SessionRunRequest
 from reenact.domain.session.people import PendingCall
 from reenact.domain.session.state import Session
 from reenact.domain.session.told import ToolCallInfo, TurnInfo, UsageInfo
+from reenact.testing import wait_until
 from tests.journal.server import running_server
 from tests.logs import copy_log, drop_tables
 from tests.runtime.conftest import Open
@@ -290,6 +291,7 @@ def test_what_needs_nobody_runs_while_the_rest_waits(opened: Open, desk: Desk) -
     assert (info.state, info.turn_id) == ("tool_executing", turn_id)
 
     approved_in = runtime.agents.approve("t2")
+    wait_until(lambda: "t1" in desk.held)
     desk.held["t1"]()
 
     ears.wait("turn_completed", turn_id=turn_id)
