@@ -5,6 +5,7 @@ A full mailbox still takes signals.
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import Any, Final, Protocol
 
@@ -61,6 +62,8 @@ SIGNALS = frozenset({_ActorStop, Passivate, HandOff, Drop, Due, ChildFailed, Esc
 
 DEPTH = 16
 """Asks that may be answered inside each other on one thread; a deeper one waits for a worker."""
+HEADROOM = 250
+"""Calls that an actor may make inside each other on the thread of who asks; with less room it waits for a worker."""
 
 
 class Envelope(msgspec.Struct, eq=False, gc=False):
@@ -81,6 +84,15 @@ class Envelope(msgspec.Struct, eq=False, gc=False):
             self.reply_to.set(reply)
 
 
+def has_headroom() -> bool:
+    """Return whether the current thread is so far from Python's recursion limit that it can run an actor."""
+    try:
+        sys._getframe(sys.getrecursionlimit() - HEADROOM)
+    except ValueError:  # there are not as many calls
+        return True
+    return False
+
+
 class Occupant(Protocol):
     """Whose mailbox it is."""
 
@@ -94,6 +106,20 @@ _FEW = 32
 _RARE = threading.Lock()
 _NONE: Final[list[Envelope]] = []
 """Stands where there was no message yet: many actors wait for their first. Always empty."""
+
+
+class _Kick:
+    """Has a worker look whether the mailbox is idle and has messages."""
+
+    __slots__ = ("_mailbox", "has_run")
+
+    def __init__(self, mailbox: Mailbox) -> None:
+        self._mailbox = mailbox
+        self.has_run = False
+
+    def run(self) -> None:
+        self.has_run = True
+        self._mailbox._run_if_idle()
 
 
 class Mailbox:
@@ -110,8 +136,10 @@ class Mailbox:
     # What is sent goes to the end of `_waiting`. Whoever holds the mailbox takes it from there, or first moves all of
     # it to `_taken`, in reverse, if it is much: an empty list takes a tenth of the memory of a deque. The holder alone
     # takes messages out, but for `_take_back`.
+    #
+    # A signal may interrupt the main thread between any two steps. So that never holds a mailbox: it has a worker look.
 
-    __slots__ = ("_closed", "_held", "_limit", "_mutex", "_occupant", "_taken", "_waiting", "pool")
+    __slots__ = ("_closed", "_held", "_kick", "_limit", "_mutex", "_occupant", "_taken", "_waiting", "pool")
 
     pool: Place
     """Where the actor runs; there is none before `open`."""
@@ -133,6 +161,7 @@ class Mailbox:
         self._held.acquire()  # until `open` has said who is to run
         # For closing, and for those who find it closed: too rare for each to have one of its own.
         self._mutex = _RARE if limit is None else threading.Lock()
+        self._kick: _Kick | None = None
         self._closed = False
 
     def open(self, pool: Place, occupant: Occupant) -> None:
@@ -160,7 +189,7 @@ class Mailbox:
         if not here.runs_actors:
             return False
         running = here.running
-        if not (len(running) <= DEPTH and self.hold()):
+        if not (len(running) <= DEPTH and has_headroom() and self.hold()):
             if envelope.reply_to is not None and any(self is mailbox for mailbox in running):
                 raise DeadlockError("an actor that waits for its own reply waits for ever; let it tell itself")
             return False
@@ -189,8 +218,17 @@ class Mailbox:
                 waiting.append(envelope)
         if self._closed and self._take_back(envelope):
             return False
-        if self._held.acquire(blocking=False):
-            self.pool.submit(self)
+        if here.is_main:
+            if not self._held.locked() and (self._kick is None or self._kick.has_run):
+                kick = _Kick(self)
+                self.pool.submit(kick)
+                self._kick = kick
+        elif self._held.acquire(blocking=False):
+            try:
+                self.pool.submit(self)
+            except BaseException:
+                self._held.release()
+                raise
         return True
 
     def put(self, envelope: Envelope, /) -> None:
@@ -205,6 +243,10 @@ class Mailbox:
     def admit(self, envelope: Envelope) -> None:
         """Take the message in whatever the limit is; the mailbox is held."""
         self._make_room().append(envelope)
+
+    def _run_if_idle(self) -> None:
+        if self._held.acquire(blocking=False):
+            self.run()
 
     def hold(self) -> bool:
         """Hold the mailbox if it is idle; it is empty then."""

@@ -57,8 +57,13 @@ class _Here(threading.local):
 
     def __init__(self) -> None:
         self.running: list[object] = []
+        self.is_main = threading.current_thread() is threading.main_thread()
         # A signal may interrupt the main thread anywhere, also in the middle of an append: it runs no actors.
-        self.runs_actors = threading.current_thread() is not threading.main_thread()
+        self.runs_actors = not self.is_main
+
+    def runs_on(self, *places: Place) -> bool:
+        """Return whether the thread is one of these places', or runs an actor in whose stead somebody asks."""
+        return bool(self.running) or any(self.pool is place for place in places)
 
 
 here = _Here()

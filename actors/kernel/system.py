@@ -42,7 +42,7 @@ from reenact.actors.kernel.letters import DeadLetters, Reader
 from reenact.actors.kernel.loop_actor import EventLoopActor
 from reenact.actors.kernel.mailbox import DROP, DUE, HAND_OFF, STOP, ChildFailed, Envelope, Escalated, Mailbox
 from reenact.actors.kernel.persistent import EventSourcedActor
-from reenact.actors.kernel.pool import Place, WorkerPool, here
+from reenact.actors.kernel.pool import WorkerPool, here
 from reenact.actors.kernel.pooled import Keeper, PooledActor
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.timetable import Clock, Timetable, microseconds
@@ -379,7 +379,7 @@ class ActorSystem:
         was accepted is handled, or its sender is told that it was not; timers stay in the log. After `timeout` seconds
         it returns in any case, and logs a warning that names what has not ended and is left behind.
         """
-        if self._is_ours(here.pool):
+        if here.runs_on(self.pool, self._on_loop):
             raise RuntimeError("an actor cannot close the system that it lives in")
         if self._forked:
             return  # it is the parent's, and so is what it holds
@@ -465,7 +465,7 @@ class ActorSystem:
             MailboxFullError: no more messages may wait.
             RuntimeClosedError: the system is closed.
         """
-        if self._closing and (self._closed or not self._is_ours(here.pool)):
+        if self._closing and (self._closed or not here.runs_on(self.pool, self._on_loop)):
             raise _closed()
         while True:
             cell = self._cells.get(key)
@@ -540,11 +540,8 @@ class ActorSystem:
             named = Reference[object, object](self, child) if isinstance(child, tuple) else child
             cell.mailbox.offer(Envelope(Escalated(error) if escalates else ChildFailed(named, error)))
 
-    def _is_ours(self, place: Place | None) -> bool:
-        return place is not None and (place is self.pool or place is self._on_loop)
-
     def _start(self, parent: Key | None, make: Callable[[], Plain]) -> pykka.ActorRef[Plain]:
-        if self._closing and (self._closed or not self._is_ours(here.pool)):
+        if self._closing and (self._closed or not here.runs_on(self.pool, self._on_loop)):
             raise _closed()
         actor = make()
         ref: pykka.ActorRef[Plain] = actor.actor_ref

@@ -37,6 +37,9 @@ class Interrupted:
         held, self._held = self._held, True
         return not held
 
+    def locked(self) -> bool:
+        return self._held
+
     def release(self) -> None:
         for send in self._sends:
             send()

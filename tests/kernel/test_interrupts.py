@@ -1,0 +1,94 @@
+"""Whoever sends may be interrupted anywhere, or be near the limit of recursion: the actor goes on."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Any, Self
+
+import pytest
+
+from reenact.actors import kernel
+from reenact.actors.kernel import ActorSystem, Reference
+from tests.kernel.account import Account, Audit, Command, Deposit
+
+KERNEL = str(Path(kernel.__file__).resolve().parent)
+PATIENCE = 20.0
+SENT: dict[str, Callable[[Reference[Command, int]], object]] = {
+    "ask": lambda account: account.ask(Deposit(1)),
+    "ask with a timeout": lambda account: account.ask(Deposit(1), PATIENCE),
+    "tell": lambda account: account.tell(Deposit(1)),
+    "a future": lambda account: account.ask_future(Deposit(1)).get(),
+    "stop": lambda account: account.stop(),
+}
+
+
+class Interrupt:
+    """Raises `KeyboardInterrupt` before one of the lines that the current thread runs in the kernel, as Ctrl-C may."""
+
+    def __init__(self, at: int) -> None:
+        self._left = at
+        self.was_raised = False
+
+    def __enter__(self) -> Self:
+        self._before = sys.gettrace()
+        sys.settrace(self._trace)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        sys.settrace(self._before)
+
+    def _trace(self, frame: FrameType, event: str, _: object) -> Any:  # noqa: ANN401 - what settrace wants
+        if not str(Path(frame.f_code.co_filename).resolve()).startswith(KERNEL):
+            return None
+        if event == "line":
+            self._left -= 1
+            if self._left < 0 and not self.was_raised:
+                self.was_raised = True
+                raise KeyboardInterrupt
+        return self._trace
+
+
+@pytest.mark.parametrize("send", SENT.values(), ids=SENT)
+def test_whoever_sends_from_the_main_thread_may_be_interrupted_at_any_line(
+    system: ActorSystem, send: Callable[[Reference[Command, int]], object]
+) -> None:
+    account = system.actor(Account, "a")
+    account.ask(Deposit(1))
+    at, was_interrupted = 0, True
+    while was_interrupted:
+        with suppress(KeyboardInterrupt), Interrupt(at) as interrupt:
+            send(account)
+        was_interrupted = interrupt.was_raised
+        at += 1
+        assert account.ask(Audit(), PATIENCE) >= 1
+
+    assert at > 10
+
+
+def test_whoever_asks_may_be_near_the_limit_of_recursion(system: ActorSystem) -> None:
+    account = system.actor(Account, "a")
+    account.ask(Deposit(1))
+    raised: list[int] = []
+
+    def deep(calls: int) -> int:
+        return deep(calls - 1) if calls else account.ask(Audit())
+
+    def ask(calls: int) -> None:
+        try:
+            assert deep(calls) == 1
+        except RecursionError:
+            raised.append(calls)
+
+    for calls in range(sys.getrecursionlimit() - 400, sys.getrecursionlimit(), 3):
+        thread = threading.Thread(target=ask, args=(calls,))
+        thread.start()
+        thread.join(PATIENCE)
+        assert not thread.is_alive()
+        assert account.ask(Audit(), PATIENCE) == 1
+
+    assert raised
