@@ -87,7 +87,7 @@ class Envelope(msgspec.Struct, eq=False, gc=False):
 def has_headroom() -> bool:
     """Return whether the current thread is so far from Python's recursion limit that it can run an actor."""
     try:
-        sys._getframe(sys.getrecursionlimit() - HEADROOM)
+        sys._getframe(sys.getrecursionlimit() - HEADROOM)  # pyright: ignore[reportPrivateUsage]  # nothing else is as fast
     except ValueError:  # there are not as many calls
         return True
     return False
@@ -119,7 +119,7 @@ class _Kick:
 
     def run(self) -> None:
         self.has_run = True
-        self._mailbox._run_if_idle()
+        self._mailbox.run_if_idle()
 
 
 class Mailbox:
@@ -244,7 +244,8 @@ class Mailbox:
         """Take the message in whatever the limit is; the mailbox is held."""
         self._make_room().append(envelope)
 
-    def _run_if_idle(self) -> None:
+    def run_if_idle(self) -> None:
+        """Have some messages handled, if nobody does; called by a worker."""
         if self._held.acquire(blocking=False):
             self.run()
 

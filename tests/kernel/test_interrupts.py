@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import sys
 import threading
 from collections.abc import Callable
@@ -45,7 +46,9 @@ class Interrupt:
     def _trace(self, frame: FrameType, event: str, _: object) -> Any:  # noqa: ANN401 - what settrace wants
         if not str(Path(frame.f_code.co_filename).resolve()).startswith(KERNEL):
             return None
-        if event == "line":
+        # No signal is handled before a `try:`, nor between the end of a block and the exit of its `with`.
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).lstrip()
+        if event == "line" and not line.startswith(("with ", "try:")):
             self._left -= 1
             if self._left < 0 and not self.was_raised:
                 self.was_raised = True
