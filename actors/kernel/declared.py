@@ -287,6 +287,11 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         return True
 
 
+def is_sequence(returned: object) -> bool:
+    """Return whether a hook may have meant it as a sequence: text is not taken for one of characters."""
+    return isinstance(returned, Iterable) and not isinstance(returned, str | bytes)
+
+
 def _stored_form(name: str, kind: type[msgspec.Struct] | Stored) -> StoredForm:
     stored = kind if isinstance(kind, Stored) else Stored(kind)
     return StoredForm(name, stored.type, stored.version, stored.upcast)
