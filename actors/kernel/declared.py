@@ -128,6 +128,8 @@ class Declared(PooledActor, Generic[State, Command, Event]):
             TypeError: something that the class declares cannot work.
         """
         category = cls.category or cls.__name__
+        if not isinstance(category, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+            raise TypeError(f"{cls.__name__}.category must be a text, not {category!r:.100}")
         if "/" in category:
             raise TypeError(f"the category {category!r} of {cls.__name__} must not contain a slash")
         if not isinstance(cls.events, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
@@ -135,8 +137,12 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         for name, kind in cls.events.items():
             if not _can_be_stored(name, kind):
                 raise TypeError(f"{cls.__name__}.events must map texts to types or Stored, not {name!r} to {kind!r}")
-        if cls.mailbox_limit is not None and cls.mailbox_limit < 1:
-            raise TypeError(f"{cls.__name__}.mailbox_limit must be above zero, not {cls.mailbox_limit}")
+            if isinstance(kind, Stored) and (wrong := _wrong_with(kind)):
+                raise TypeError(f"{cls.__name__}.events[{name!r}]: {wrong}")
+        for name in ("mailbox_limit", "snapshot_every"):
+            count: object = getattr(cls, name)
+            if not (count is None or _is_count(count)):
+                raise TypeError(f"{cls.__name__}.{name} must be an int above zero, not {count!r:.100}")
         cls._check_functions()
         may_be_none = cls.initial is None or NoneType in get_args(_state_type(cls))
         snapshots = cls._snapshot_form(category)
@@ -180,8 +186,6 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         every = cls.snapshot_every
         if every is None:
             return None
-        if every < 1:
-            raise TypeError(f"{cls.__name__}.snapshot_every must be above zero, not {every}")
         topic = f"{category}:{cls.snapshot_version}"
         kind = cls.snapshot_type or _state_type(cls) or type(cls.initial)
         form: SnapshotForm[State] = SnapshotForm(topic, every, kind, cls.to_snapshot, cls.from_snapshot)
@@ -287,6 +291,11 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         return True
 
 
+def is_sequence(returned: object) -> bool:
+    """Return whether a hook may have meant it as a sequence: text is not taken for one of characters."""
+    return isinstance(returned, Iterable) and not isinstance(returned, str | bytes)
+
+
 def _stored_form(name: str, kind: type[msgspec.Struct] | Stored) -> StoredForm:
     stored = kind if isinstance(kind, Stored) else Stored(kind)
     return StoredForm(name, stored.type, stored.version, stored.upcast)
@@ -294,6 +303,23 @@ def _stored_form(name: str, kind: type[msgspec.Struct] | Stored) -> StoredForm:
 
 def _can_be_stored(name: object, kind: object) -> bool:
     return isinstance(name, str) and isinstance(kind.type if isinstance(kind, Stored) else kind, type)
+
+
+def _wrong_with(stored: Stored) -> str | None:
+    if not _is_count(stored.version):
+        return f"the version must be an int above zero, not {stored.version!r:.100}"
+    if not isinstance(stored.upcast, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+        return f"upcast must map versions to functions, not be {stored.upcast!r:.100}"
+    wrong = [version for version, upcast in stored.upcast.items() if not callable(upcast)]
+    return (
+        f"the upcast of version {wrong[0]!r} must be a function, not {stored.upcast[wrong[0]]!r:.100}"
+        if wrong
+        else None
+    )
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
 def _state_type(actor_class: type) -> object:

@@ -15,7 +15,7 @@ import pykka
 
 from reenact.actors.journal.api import Append, Committed, Outcome
 from reenact.actors.kernel.context import ActorContext
-from reenact.actors.kernel.declared import Declared
+from reenact.actors.kernel.declared import Declared, is_sequence
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.handing_off import HandingOff
 from reenact.actors.kernel.lineage import Command, Event, State
@@ -101,7 +101,13 @@ class EventSourcedActor(Declared[State, Command, Event]):
         try:
             self.on_start()
             self._recover()
-            opening: list[Envelope] = [First(command) for command in self.on_recovered()]
+            commands = self.on_recovered()
+            if not is_sequence(commands):
+                name = type(self).__name__
+                raise TypeError(  # noqa: TRY301 - told as any other mistake in a hook
+                    f"{name}.on_recovered returned {commands!r:.100}; it returns a sequence of commands, () for none"
+                )
+            opening: list[Envelope] = [First(command) for command in commands]
             if self._waiting is not None:
                 opening += self._waiting.first(self.state, is_new=not self.version)
             if opening:

@@ -43,8 +43,11 @@ class Residents:
         """Take the limits; None stands for none.
 
         Raises:
-            ValueError: a limit is not above zero.
+            TypeError: a limit is not a number.
+            ValueError: it is not above zero.
         """
+        if not isinstance(idle, int | float | None) or not isinstance(limit, int | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+            raise TypeError(f"passivate_after={idle!r:.100} and max_live={limit!r:.100} must be numbers, or None")
         if (idle is not None and not idle > 0) or (limit is not None and limit < 1):
             raise ValueError(f"passivate_after={idle} and max_live={limit} must be above zero, or None")
         self._timetable = timetable

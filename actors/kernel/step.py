@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Generic
 
@@ -10,7 +10,7 @@ import msgspec
 
 from reenact.actors.journal.api import Append, Kept, Outcome, Remembered, Segment
 from reenact.actors.kernel.alarms import Timer
-from reenact.actors.kernel.declared import Declared
+from reenact.actors.kernel.declared import Announcement, Declared, is_sequence
 from reenact.actors.kernel.lineage import Command, Event, State
 from reenact.actors.kernel.mailbox import Envelope
 from reenact.actors.kernel.timers import Waiting, earliest
@@ -93,16 +93,12 @@ def events_of(actor: Declared[State, Command, Event], command: Command) -> tuple
 
 
 def _listed(actor: Declared[State, Command, Event], command: Command, decided: Sequence[Event]) -> tuple[Event, ...]:
-    if not _is_sequence(decided):
+    if not is_sequence(decided):
         raise TypeError(
             f"{type(actor).__name__}.decide returned {decided!r:.100} for {type(command).__name__}; "
             "it returns a sequence of events, () for none"
         )
     return tuple(decided)
-
-
-def _is_sequence(decided: object) -> bool:
-    return isinstance(decided, Iterable) and not isinstance(decided, str | bytes)
 
 
 def step_of(
@@ -141,8 +137,17 @@ def step_of(
     passing: tuple[Segment, ...] = ()
     cause: bytes | None = None
     if events:
-        kept, passing = actor.announce(command, before, events, state, now)
+        announced = actor.announce(command, before, events, state, now)
+        try:
+            kept, passing = announced
+        except (TypeError, ValueError) as error:
+            raise _no_announcement(actor, command, announced) from error
         cause = actor.cause(command, events)
+        if cause is not None and not isinstance(cause, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
+            raise TypeError(
+                f"{type(actor).__name__}.cause returned {cause!r:.100} for {type(command).__name__}; "
+                "it returns bytes, or None"
+            )
     elif remembered is None:
         return None
     version = actor.version
@@ -153,10 +158,14 @@ def step_of(
     fired: tuple[Timer[Command], ...] = ()
     next_due = None
     if waiting is not None:
-        timers = tuple(waiting.timers(state))
+        timers = waiting.timers_of(state)
         if timers:
             fired = tuple(timer for timer in waiting.after(envelope) if timer in timers)
-            next_due = earliest(timer for timer in timers if timer not in fired)
+            try:
+                next_due = earliest(timer for timer in timers if timer not in fired)
+            except AttributeError:
+                waiting.check(timers)
+                raise
         if next_due != waiting.due:
             due = next_due
     snapshot, reached = None, version + len(events)
@@ -164,3 +173,10 @@ def step_of(
         snapshot = profile.snapshots.taken(stream, reached, state)
     append = Append(stream, version, now, events, kept, passing, snapshot, due, remembered, cause)
     return Step(envelope, command, events, state, retries, fired, next_due, snapshot is not None), append
+
+
+def _no_announcement(actor: Declared[State, Command, Event], command: Command, announced: Announcement) -> TypeError:
+    return TypeError(
+        f"{type(actor).__name__}.announce returned {announced!r:.100} for {type(command).__name__}; "
+        "it returns the kept segments and the passing ones, ((), ()) for none"
+    )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Generic
+from typing import Any, Generic, NoReturn
 
 import msgspec
 
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.context import ActorContext
+from reenact.actors.kernel.declared import is_sequence
 from reenact.actors.kernel.lineage import Command, State
 from reenact.actors.kernel.mailbox import DUE, Envelope
 
@@ -43,9 +44,44 @@ class Waiting(Generic[State, Command]):
         self.due: int | msgspec.UnsetType | None = msgspec.UNSET
         """When the log says that the actor is to be woken, if that is known."""
 
+    def timers_of(self, state: State) -> tuple[Timer[Command], ...]:
+        """Return what the state waits for.
+
+        Raises:
+            TypeError: `timers` does not return a sequence.
+            Exception: what `timers` raises.
+        """
+        returned = self.timers(state)
+        try:
+            return tuple(returned)
+        except TypeError:  # which a generator of the user's may raise as well
+            if not is_sequence(returned):
+                self._refuse(returned)
+            raise
+
+    def check(self, timers: Iterable[Timer[Command]]) -> None:
+        """Refuse what `timers` has returned if one of it is no timer.
+
+        Raises:
+            TypeError: that is so.
+        """
+        for timer in timers:
+            if not isinstance(timer, Timer):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+                self._refuse(timer)
+
+    def _refuse(self, returned: object) -> NoReturn:
+        name = self._context.profile.name
+        raise TypeError(f"{name}.timers returned {returned!r:.100}; it returns a sequence of Timers, () for none")
+
     def left(self, state: State) -> list[Timer[Command]]:
-        """Return the timers that have not had their turn."""
-        return [timer for timer in self.timers(state) if timer not in self.fired]
+        """Return the timers that have not had their turn.
+
+        Raises:
+            TypeError: `timers` does not return timers.
+        """
+        timers = self.timers_of(state)
+        self.check(timers)
+        return [timer for timer in timers if timer not in self.fired]
 
     def ripe(self, state: State) -> list[Timer[Command]]:
         """Return the timers whose time has come, in its order."""

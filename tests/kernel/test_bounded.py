@@ -279,7 +279,7 @@ def test_a_limit_that_leaves_no_room_is_refused(home: Nursery, limit: int) -> No
 
     with pytest.raises(ValueError, match="room for at least one"):
         home.system.start(Roomless)
-    with pytest.raises(TypeError, match="mailbox_limit must be above zero"):
+    with pytest.raises(TypeError, match="mailbox_limit must be an int above zero"):
         home.person(mailbox_limit=limit)
 
 

@@ -144,6 +144,65 @@ def test_what_is_no_sequence_of_events_is_not_taken_for_one(system: ActorSystem,
     assert [recorded.event for recorded in system.journal.read("sum/a")] == [Added(2)]
 
 
+@pytest.mark.parametrize(
+    ("hook", "returned", "told"),
+    [
+        ("announce", None, "Hooked.announce returned None for list; it returns the kept segments and the passing ones"),
+        ("announce", ((), (), ()), r"Hooked.announce returned \(\(\), \(\), \(\)\) for list"),
+        ("cause", "text", "Hooked.cause returned 'text' for list; it returns bytes, or None"),
+        ("on_recovered", None, r"Hooked.on_recovered returned None; it returns a sequence of commands, \(\) for none"),
+        ("on_recovered", "text", "Hooked.on_recovered returned 'text'"),
+    ],
+)
+def test_a_hook_that_forgot_what_it_returns_is_named_and_nothing_is_recorded(
+    system: ActorSystem, hook: str, returned: object, told: str
+) -> None:
+    def returns(*_: object) -> object:
+        return returned
+
+    hooked: type[Sum] = type("Hooked", (Sum,), {"category": "hooked", hook: returns})
+
+    with pytest.raises(TypeError, match=told):
+        system.actor(hooked, "a").ask([Added(1)])
+
+    assert system.journal.read_all() == []
+
+
+@pytest.mark.parametrize("waits", [None, 5, Timer(1, "late"), [5], "text", [Timer(1, "late"), 5]], ids=repr)
+@pytest.mark.parametrize("at_first", [True, False])
+def test_timers_that_are_none_are_told_with_the_name_of_the_class(
+    system: ActorSystem,
+    waits: Any,  # noqa: ANN401 - the mistake
+    *,
+    at_first: bool,
+) -> None:
+    def timers(state: int) -> Any:  # noqa: ANN401 - likewise
+        return waits if at_first or state else ()
+
+    waiting: type[Sum] = type("Waiting", (Sum,), {"category": "waiting", "timers": staticmethod(timers)})
+
+    with pytest.raises(TypeError, match=r"Waiting\.timers returned .*; it returns a sequence of Timers, \(\) for none"):
+        system.actor(waiting, "a").ask([Added(1)])
+
+    assert system.journal.read_all() == []
+
+
+def test_what_timers_themselves_raise_is_told_as_it_is(system: ActorSystem) -> None:
+    def timers(state: int) -> Iterator[Timer[object]]:
+        if state:
+            raise TypeError("of my own")
+        yield Timer(1, "late")
+
+    def decide(_: int, command: Any) -> Any:  # noqa: ANN401 - the events to be
+        return () if command == "late" else command
+
+    own = {"timers": staticmethod(timers), "decide": staticmethod(decide)}
+    waiting: type[Sum] = type("Waiting", (Sum,), {"category": "waiting", **own})
+
+    with pytest.raises(TypeError, match=r"^of my own$"):
+        system.actor(waiting, "a").ask([Added(1)])
+
+
 def test_an_event_without_a_name_is_named_and_the_actor_lives(system: ActorSystem) -> None:
     sum_ = system.actor(Sum, "a")
 

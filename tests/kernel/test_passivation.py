@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 from collections import Counter
+from typing import Any
 
 import pykka
 import pytest
@@ -142,6 +143,12 @@ def test_whoever_has_left_can_be_forgotten(journal: MemoryJournal, clock: Manual
 )
 def test_limits_must_be_above_zero(idle: float | None, limit: int | None, clock: ManualClock) -> None:
     with pytest.raises(ValueError, match="must be above zero, or None"):
+        Residents(Timetable(clock), idle=idle, limit=limit)
+
+
+@pytest.mark.parametrize(("idle", "limit"), [("1", None), (None, "1"), (None, 1.5)])
+def test_limits_must_be_numbers(idle: Any, limit: Any, clock: ManualClock) -> None:  # noqa: ANN401 - the mistakes
+    with pytest.raises(TypeError, match=r"passivate_after=.* and max_live=.* must be numbers"):
         Residents(Timetable(clock), idle=idle, limit=limit)
 
 

@@ -69,6 +69,11 @@ def notes(**declared: object) -> type[Notes]:
     return type("Other", (Notes,), declared)
 
 
+def stored(**changed: Any) -> Stored:  # noqa: ANN401 - among them are mistakes
+    """Return how an event is stored, as somebody may get it wrong."""
+    return Stored(Noted, **changed)
+
+
 @pytest.mark.parametrize(
     ("declared", "message"),
     [
@@ -79,9 +84,21 @@ def notes(**declared: object) -> type[Notes]:
         ({"events": {"noted": Stored(Noted("x"))}}, "Other.events must map texts to types or Stored"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # the mistake
         ({"events": {1: Noted}}, "Other.events must map texts to types or Stored, not 1 to"),
         ({"events": {}}, "Other.events names no events"),
-        ({"snapshot_every": 0}, "Other.snapshot_every must be above zero, not 0"),
-        ({"snapshot_every": -1}, "Other.snapshot_every must be above zero, not -1"),
-        ({"mailbox_limit": 0}, "Other.mailbox_limit must be above zero, not 0"),
+        ({"category": 5}, "Other.category must be a text, not 5"),
+        (
+            {"events": {"noted": stored(version=0)}},
+            "Other.events['noted']: the version must be an int above zero",
+        ),
+        ({"events": {"noted": stored(version="2")}}, "the version must be an int above zero, not '2'"),
+        ({"events": {"noted": stored(version=2, upcast={1: 5})}}, "the upcast of version 1 must be a function, not 5"),
+        ({"events": {"noted": stored(version=2, upcast=[list])}}, "upcast must map versions to functions, not be ["),
+        ({"snapshot_every": 0}, "Other.snapshot_every must be an int above zero, not 0"),
+        ({"snapshot_every": -1}, "Other.snapshot_every must be an int above zero, not -1"),
+        ({"snapshot_every": "1"}, "Other.snapshot_every must be an int above zero, not '1'"),
+        ({"snapshot_every": 1.5}, "Other.snapshot_every must be an int above zero, not 1.5"),
+        ({"snapshot_every": True}, "Other.snapshot_every must be an int above zero, not True"),
+        ({"mailbox_limit": 0}, "Other.mailbox_limit must be an int above zero, not 0"),
+        ({"mailbox_limit": "x"}, "Other.mailbox_limit must be an int above zero, not 'x'"),
         ({"snapshot_every": 1, "snapshot_type": str}, "snapshot 'notes:1' and read again as <class 'str'>"),
         ({"snapshot_every": 1, "initial": object()}, "cannot be stored in a snapshot 'notes:1'"),
     ],

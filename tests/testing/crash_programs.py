@@ -105,10 +105,10 @@ def wait(reporter: Reporter) -> None:
     threading.Event().wait()
 
 
-def fail(reporter: Reporter) -> None:
+def fail(reporter: Reporter, why: str = "no such luck") -> None:
     """Raise."""
     reporter.say("before")
-    raise OSError("no such luck")
+    raise OSError(why)
 
 
 def end(reporter: Reporter, code: int) -> None:

@@ -6,10 +6,12 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from functools import partial
 from multiprocessing import Pipe
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -184,6 +186,62 @@ def test_a_program_that_does_not_end_in_time_is_ended(crashes: CrashTest) -> Non
 def test_what_another_process_could_not_find_is_refused(crashes: CrashTest) -> None:
     with pytest.raises(InvalidInputError, match="give a function at the top of a module"):
         crashes.run(lambda: None)
+
+
+def test_an_argument_that_cannot_be_handed_over_is_refused(crashes: CrashTest) -> None:
+    with pytest.raises(InvalidInputError, match=r"cannot pickle .*lock.* arguments that pickle takes"):
+        crashes.run(crash_programs.end, threading.Lock())
+
+
+@pytest.mark.parametrize("no_program", [None, "append"])
+def test_what_is_no_program_is_refused(crashes: CrashTest, no_program: Any) -> None:  # noqa: ANN401 - the mistake
+    with pytest.raises(InvalidInputError, match="is not a program; give a function"):
+        crashes.run(no_program)
+
+
+@pytest.mark.parametrize(
+    ("at", "told"),
+    [
+        (CrashPoint.AFTER_REPLY, r"give it Crash\(CrashPoint.AFTER_REPLY\)"),
+        ("AFTER_REPLY", "give it a Crash, not 'AFTER_REPLY'"),
+    ],
+)
+def test_a_point_that_is_no_crash_is_refused_before_anything_is_started(at: Any, told: str) -> None:  # noqa: ANN401 - likewise
+    with CrashTest() as crashes:
+        for run in (crashes.run, crashes.run_until_killed):
+            with pytest.raises(TypeError, match=told):
+                run(crash_programs.nothing, at=at)
+
+        assert crashes._server is None
+
+
+def test_what_is_no_point_is_refused() -> None:
+    no_point: Any = "AFTER_REPLY"
+
+    with pytest.raises(TypeError, match=r"such as CrashPoint\.AFTER_COMMIT, not at 'AFTER_REPLY'"):
+        Crash(no_point)
+
+
+def test_an_error_that_is_not_valid_unicode_is_told(crashes: CrashTest) -> None:
+    with pytest.raises(AssertionError, match=r"(?s)fail has raised, having said .*OSError: half of a pair: \\ud800"):
+        crashes.run(crash_programs.fail, "half of a pair: \ud800")
+
+
+def test_what_keeps_a_child_from_running_its_program_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hindering.py").write_text(
+        "import faulthandler, sys\n"
+        "if 'pytest' not in sys.modules:\n"
+        "    faulthandler.dump_traceback_later = 'not to be called'\n"
+        "def program(reporter): pass\n"
+    )
+    monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
+    hindering = __import__("hindering")
+
+    with (
+        CrashTest() as crashes,
+        pytest.raises(AssertionError, match=r"(?s)having said \[\]:.*'str' object is not"),
+    ):
+        crashes.run(hindering.program)
 
 
 def test_a_module_that_starts_threads_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

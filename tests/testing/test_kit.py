@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import gc
 import threading
 from collections.abc import Callable, Iterator
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
-from reenact.actors.kernel import EventSourcedActor
+from reenact.actors.kernel import EventSourcedActor, PooledActor
 from reenact.domain.errors import ReenactError, StorageFullError
 from reenact.testing import EventSourcedTestKit, ManualClock, ReplayError, Result
 from tests.testing.account import (
@@ -218,6 +221,44 @@ def test_a_kit_that_was_forgotten_ends_by_itself() -> None:
     gc.collect()
 
     assert set(threading.enumerate()) <= before
+
+
+@pytest.mark.parametrize("no_class", [PooledActor, Account.decide, None])
+def test_what_is_no_class_of_event_sourced_actors_is_refused(no_class: Any) -> None:  # noqa: ANN401 - the mistake
+    with pytest.raises(TypeError, match="must be a subclass of EventSourcedActor, not"):
+        EventSourcedTestKit(no_class)
+
+
+@dataclasses.dataclass(frozen=True)
+class Deposits:
+    """A state that works out its sum when it is first asked for."""
+
+    amounts: tuple[int, ...] = ()
+
+    @functools.cached_property
+    def total(self) -> int:
+        return sum(self.amounts)
+
+
+def test_a_cache_that_is_filled_is_no_change() -> None:
+    def deposit(state: Deposits, command: Deposit) -> tuple[Deposited, ...]:
+        return (Deposited(command.amount),) if state.total < 5 else ()
+
+    def add(state: Deposits, event: Deposited) -> Deposits:
+        return Deposits((*state.amounts, event.amount)) if state.total >= 0 else state
+
+    class Caching(EventSourcedActor[Deposits, Deposit, Deposited]):
+        events = MappingProxyType({"deposited": Deposited})
+        initial = Deposits()
+        decide = staticmethod(deposit)
+        evolve = staticmethod(add)
+
+        def reply(self, command: Deposit, events: tuple[Deposited, ...]) -> int:
+            return self.state.total
+
+    with EventSourcedTestKit(Caching) as kit:
+        kit.when(Deposit(3)).then_replied(3).when(Deposit(4)).then_replied(7).when(Deposit(1)).then_nothing()
+        kit.restart().check()
 
 
 def test_any_class_can_be_tested_that_a_system_can_run() -> None:

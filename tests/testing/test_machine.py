@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-from reenact.actors.kernel import ActorContext, EventSourcedActor, Supervision, Timer
+from reenact.actors.kernel import ActorContext, EventSourcedActor, PooledActor, Supervision, Timer
 from reenact.actors.kernel.persistent import AnyActor
 from reenact.testing import ReplayError, ReplayMachine
 from reenact.testing.portrait import finding
@@ -158,6 +159,50 @@ def test_an_initial_state_that_evolve_changes_is_the_finding_and_each_example_be
 
     with pytest.raises(ReplayError, match=r"^evolve changes the state that it is given"):
         Wrong.TestCase().runTest()
+
+
+@pytest.mark.parametrize("held", [MappingProxyType[str, int]({}), threading.Lock()], ids=["mapping", "lock"])
+def test_an_initial_state_that_cannot_be_copied_is_taken_as_it_is(held: object) -> None:
+    def deposit(_state: object, command: Deposit) -> list[Deposited]:
+        return [Deposited(command.amount)]
+
+    def add(state: tuple[object, int], event: Deposited) -> tuple[object, int]:
+        return state[0], state[1] + event.amount
+
+    class Holder(EventSourcedActor[tuple[object, int], Deposit, Deposited]):
+        events: ClassVar = {"deposited": Deposited}
+        initial = (held, 0)
+        decide = staticmethod(deposit)
+        evolve = staticmethod(add)
+
+        def reply(self, command: Deposit, events: tuple[Deposited, ...]) -> int:
+            return self.state[1]
+
+    class HolderMachine(ReplayMachine):
+        actor = Holder
+        commands = st.builds(Deposit, st.integers(1, 3))
+
+    HolderMachine.TestCase.settings = settings(SETTINGS, max_examples=2)
+    HolderMachine.TestCase().runTest()
+
+
+@pytest.mark.parametrize(
+    ("declared", "told"),
+    [
+        ({"commands": commands}, "Wrong.actor must be a subclass of EventSourcedActor, not None"),
+        (
+            {"actor": PooledActor, "commands": commands},
+            "Wrong.actor must be a subclass of EventSourcedActor, not .*Poo",
+        ),
+        ({"actor": Account}, "Wrong.commands must be a strategy of Hypothesis, .* not None"),
+        ({"actor": Account, "commands": [Audit()]}, "Wrong.commands must be a strategy of Hypothesis, .* not .*Audit"),
+    ],
+)
+def test_a_machine_that_lacks_something_says_what_to_give(declared: dict[str, object], told: str) -> None:
+    wrong: type[ReplayMachine] = type("Wrong", (ReplayMachine,), declared)
+
+    with pytest.raises(TypeError, match=told):
+        wrong()
 
 
 def test_what_is_broken_on_purpose_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:

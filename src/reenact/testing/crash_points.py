@@ -121,6 +121,7 @@ class Crash(msgspec.Struct, frozen=True):
     `tool-result` if nothing else is said.
 
     Raises:
+        TypeError: `point` is not a `CrashPoint`.
         ValueError: `nth` is below one.
     """
 
@@ -129,6 +130,8 @@ class Crash(msgspec.Struct, frozen=True):
     of: str | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.point, CrashPoint):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+            raise TypeError(f"a crash is at a CrashPoint, such as CrashPoint.AFTER_COMMIT, not at {self.point!r}")
         if self.nth < 1:
             raise ValueError(f"a point is reached for the first time, or later: nth is {self.nth!r}, and not below 1")
 

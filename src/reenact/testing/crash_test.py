@@ -89,6 +89,8 @@ class CrashTest:
 
         Raises:
             AssertionError: it has ended by itself, has raised something, or has not ended in time.
+            InvalidInputError: the program, or an argument, cannot be handed to another process.
+            TypeError: `at` is not a `Crash`.
         """
         report = self.run(program, *arguments, at=at, armed=armed, until=until, timeout=timeout)
         if not report.killed:
@@ -109,7 +111,12 @@ class CrashTest:
 
         Raises:
             AssertionError: it has raised something, or has not ended in time.
+            InvalidInputError: the program, or an argument, cannot be handed to another process.
+            TypeError: `at` is not a `Crash`.
         """
+        if not isinstance(at, Crash | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+            given = f"Crash({at})" if isinstance(at, CrashPoint) else "a Crash"
+            raise TypeError(f"`at` says where the program is killed: give it {given}, not {at!r}")
         run = Run(_pickled(program, arguments), _path_to(program), at, armed, timeout * 0.9)
         with self._lock:
             channel = self._opened()
@@ -205,11 +212,14 @@ def _pickled(program: Callable[..., object], arguments: tuple[object, ...]) -> b
     Raises:
         InvalidInputError: it could not find them.
     """
+    if not callable(program):
+        raise InvalidInputError(f"{program!r} is not a program; give a function at the top of a module")
     try:
         return pickle.dumps((program, arguments))
-    except (AttributeError, pickle.PicklingError) as error:
+    except Exception as error:  # a `__reduce__` may raise anything
         raise InvalidInputError(
-            f"{program!r} cannot be run in another process; give a function at the top of a module, and its arguments"
+            f"{program!r} cannot be run in another process ({error}); "
+            "give a function at the top of a module, and arguments that pickle takes"
         ) from error
 
 
@@ -309,9 +319,15 @@ def _begin(run: Run, pipe: Connection, channel: Connection) -> int:
         try:
             channel.close()
             _live(program, arguments, run, pipe)
+        except BaseException:  # noqa: BLE001 - the other one's to know, if the program did not get as far as to run
+            pipe.send_bytes(msgspec.json.encode(("failed", _what_was_raised())))
         finally:
             os._exit(1)
     return pid
+
+
+def _what_was_raised() -> str:
+    return traceback.format_exc().encode(errors="backslashreplace").decode()  # JSON holds no half of a character
 
 
 def _live(program: Callable[..., object], arguments: tuple[object, ...], run: Run, pipe: Connection) -> None:
@@ -332,7 +348,7 @@ def _live(program: Callable[..., object], arguments: tuple[object, ...], run: Ru
         try:
             program(reporter, *arguments)
         except BaseException:  # noqa: BLE001 - the other one's to know
-            reporter.write("failed", traceback.format_exc())
+            reporter.write("failed", _what_was_raised())
         else:
             reporter.write("ended", 0 if fuse is None else fuse.reached)
         os._exit(0)

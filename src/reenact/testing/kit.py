@@ -18,7 +18,7 @@ from reenact.domain.errors import ReenactError
 from reenact.testing.clock import ManualClock
 from reenact.testing.faulty_journal import PATIENCE, FaultyJournal
 from reenact.testing.portrait import ReplayError, differences, finding, portrait
-from reenact.testing.stage import Stage
+from reenact.testing.stage import Stage, check_class
 
 State = TypeVar("State")
 Command = TypeVar("Command")
@@ -146,7 +146,11 @@ class EventSourcedTestKit(Generic[State, Command, Event]):
             factory: makes the actor from its context, if the class alone does not.
             effects: returns what effects are told by, such as a list of the mails that were sent: it must not change
                 before the events are durable.
+
+        Raises:
+            TypeError: it is not a class of event-sourced actors, or something that it declares cannot work.
         """
+        check_class(actor_class, "what EventSourcedTestKit tests")
         self.clock = clock if clock is not None else ManualClock()
         self._class = actor_class
         self._id = id

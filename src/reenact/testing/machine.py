@@ -13,7 +13,7 @@ from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.persistent import AnyActor
 from reenact.domain.errors import MailboxFullError, ReenactError, StorageError, StorageFullError, needing_extra
 from reenact.testing.clock import ManualClock
-from reenact.testing.stage import Stage
+from reenact.testing.stage import Stage, check_class
 
 with needing_extra("testing", "ReplayMachine"):
     from hypothesis import strategies as st
@@ -72,8 +72,9 @@ class ReplayMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self._check_declared()
         # An `evolve` that changes its state may have changed the class's: each example begins with a copy of the first.
-        type(self).actor.initial = deepcopy(_initial(type(self)))  # pyright: ignore[reportGeneralTypeIssues] - its own type's
+        type(self).actor.initial = _copy(_initial(type(self)))  # pyright: ignore[reportGeneralTypeIssues] - its own type's
         self.clock = ManualClock()
         self.stage = Stage(
             type(self).actor, self.make, clock=self.clock, effects=self.effects, snapshot_every=self.snapshot_every
@@ -217,6 +218,15 @@ class ReplayMachine(RuleBasedStateMachine):
         """Let time pass."""
         self.clock.advance(seconds)
 
+    def _check_declared(self) -> None:
+        name = type(self).__name__
+        check_class(getattr(type(self), "actor", None), f"{name}.actor")
+        commands: object = getattr(self, "commands", None)
+        if not isinstance(commands, st.SearchStrategy):
+            raise TypeError(
+                f"{name}.commands must be a strategy of Hypothesis, such as st.integers(), not {commands!r}"
+            )
+
     def _ask(self, id: str, command: object) -> None:  # noqa: A002 - likewise
         version = self.stage.version(id)
         with suppress(MailboxFullError):
@@ -244,7 +254,15 @@ class ReplayMachine(RuleBasedStateMachine):
 
 @cache
 def _initial(machine: type[ReplayMachine]) -> object:
-    return deepcopy(machine.actor.initial)  # pyright: ignore[reportGeneralTypeIssues] - as above
+    return _copy(machine.actor.initial)  # pyright: ignore[reportGeneralTypeIssues] - as above
+
+
+def _copy(value: object) -> object:
+    """Return a copy, or the value itself if it cannot be copied, such as one that holds a `MappingProxyType`."""
+    try:
+        return deepcopy(value)
+    except Exception:  # noqa: BLE001 - whatever a `__deepcopy__` raises; the checks find who changes the value
+        return value
 
 
 class _Asked(NamedTuple):

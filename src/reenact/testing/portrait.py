@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime
 from enum import Enum
+from functools import cached_property
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import TypeAlias, TypeGuard
 
@@ -114,7 +115,13 @@ def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
 
 def _own(value: object) -> list[str]:
     slots = [name for base in type(value).__mro__ for name in _slots(base)]
-    return [*getattr(value, "__dict__", ()), *(name for name in slots if hasattr(value, name))]
+    kept = [name for name in getattr(value, "__dict__", ()) if not is_cache(value, name)]
+    return [*kept, *(name for name in slots if hasattr(value, name))]
+
+
+def is_cache(value: object, name: str) -> bool:
+    """Return whether the attribute is a `cached_property`, whose filling changes nothing."""
+    return any(isinstance(base.__dict__.get(name), cached_property) for base in type(value).__mro__)
 
 
 def _slots(base: type) -> tuple[str, ...]:

@@ -247,6 +247,16 @@ class _Question(NamedTuple):
     looks: Portrait
 
 
+def check_class(kind: object, what: str) -> None:
+    """Refuse what is not a class of event-sourced actors; `what` names where it was given.
+
+    Raises:
+        TypeError: it is something else.
+    """
+    if not (isinstance(kind, type) and issubclass(kind, EventSourcedActor)):
+        raise TypeError(f"{what} must be a subclass of EventSourcedActor, not {kind!r:.100}")
+
+
 class Stage:
     """Where one class of actors lives, and what it lives in: `journal`, `system`, `clock`.
 

@@ -11,7 +11,7 @@ from typing import ParamSpec, TypeVar
 from reenact.actors.journal.api import Journal
 from reenact.actors.journal.codec import EventCodec
 from reenact.actors.kernel.persistent import AnyActor
-from reenact.testing.portrait import Portrait, differences, finding, portrait
+from reenact.testing.portrait import Portrait, differences, finding, is_cache, portrait
 from reenact.testing.witness import SENDS, witness
 
 P = ParamSpec("P")
@@ -261,7 +261,8 @@ class _Watched:
 
     def _world(self) -> Portrait:
         """Return what decide and evolve must leave alone: effects, and what the actor remembers besides its state."""
-        own = {f"self.{name}": f"<{id(value):x}>" for name, value in vars(self._actor).items()}
+        actor = self._actor
+        own = {f"self.{name}": f"<{id(value):x}>" for name, value in vars(actor).items() if not is_cache(actor, name)}
         return {**self._watch.effects(), **own}
 
     @contextmanager
