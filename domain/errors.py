@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import isfinite
 from typing import ClassVar, TypeGuard
@@ -18,6 +18,16 @@ class ReenactError(Exception):
     """
 
     code: str = "internal_error"
+
+    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...], dict[str, object]]:
+        """Have it pickled as it is: what `__init__` was given is not known any more."""
+        return _remade, (type(self), self.args), vars(self)
+
+
+def _remade(kind: type[ReenactError], args: tuple[object, ...]) -> ReenactError:
+    error = kind.__new__(kind)
+    error.args = args
+    return error
 
 
 class InvalidInputError(ReenactError, ValueError):

@@ -24,6 +24,7 @@ from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.supervision import Supervision
 from reenact.actors.kernel.timetable import Clock, Timetable
 from reenact.domain.errors import MailboxFullError, RequestTimeoutError, ShardMovedError
+from reenact.domain.plain import seconds_of
 
 if TYPE_CHECKING:
     from typing import Never
@@ -217,15 +218,17 @@ class Reference(Generic[Command_contra, Reply_co]):
             MailboxFullError: as many messages wait for the actor as may.
             RuntimeClosedError: the system is closed.
             DeadlockError: this is an event loop on which actors run; await `ask_async`.
+            InvalidInputError: the timeout is not a number; nothing was sent.
         """
         refuse_on_loop()
+        seconds = seconds_of(timeout)
         future: PooledFuture[Reply_co] = PooledFuture()
-        self._system._deliver(self._key, Envelope(command, future), here_and_now=timeout is None)
+        self._system._deliver(self._key, Envelope(command, future), here_and_now=seconds is None)
         try:
-            return future.get(timeout=timeout)
+            return future.get(timeout=seconds)
         except pykka.Timeout:
-            if future.done():
-                raise
+            if future.done():  # it came at this very moment, or it is what the actor raised
+                return future.get()
             raise self._late(timeout) from None
 
     async def ask_async(self, command: Command_contra, timeout: float | None = None) -> Reply_co:  # noqa: ASYNC109 - as `ask`

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias, TypeVar
 import pykka
 
 from reenact.actors.kernel.pool import waiting
+from reenact.domain.plain import seconds_of
 
 T = TypeVar("T")
 
@@ -163,6 +164,7 @@ class PooledFuture(pykka.Future[T]):
             self._calling.release()
 
     def _wait(self, timeout: float | None) -> None:
+        seconds = seconds_of(timeout)
         gate = threading.Lock()
         gate.acquire()
 
@@ -171,7 +173,7 @@ class PooledFuture(pykka.Future[T]):
 
         self.add_done_callback(opened)
         with waiting():
-            came = gate.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+            came = gate.acquire(timeout=-1 if seconds is None else seconds)
         if not came:
             with self._lock:
                 if self._callbacks is not None:

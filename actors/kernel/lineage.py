@@ -8,6 +8,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from reenact.actors.journal.api import ChainedJournal, Journal, Recorded
+from reenact.actors.kernel.supervision import shown
 from reenact.domain.errors import LogUnusableError
 
 State = TypeVar("State")
@@ -83,7 +84,7 @@ def fold(evolve: Callable[[State, Event], State], state: State, history: Iterabl
         except Exception as error:
             raise LogUnusableError(
                 f"stream {recorded.stream!r} cannot be replayed: version {recorded.version} at position "
-                f"{recorded.position} ({type(recorded.event).__name__}) raised {error!r}"
+                f"{recorded.position} ({type(recorded.event).__name__}) raised {shown(error)}"
             ) from error
     return state
 

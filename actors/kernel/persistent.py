@@ -34,6 +34,7 @@ from reenact.actors.kernel.mailbox import (
 from reenact.actors.kernel.pooled import SLICE
 from reenact.actors.kernel.recovery import recover
 from reenact.actors.kernel.step import RETRIES, Postponed, Reported, Step, events_of, step_of
+from reenact.actors.kernel.supervision import shown
 from reenact.actors.kernel.timers import First, Own, Waiting, earliest
 from reenact.domain.errors import (
     ConflictError,
@@ -206,7 +207,7 @@ class EventSourcedActor(Declared[State, Command, Event]):
             if isinstance(envelope, First):
                 self._failure = None, True
             self._end(error)
-            self.context._fail(envelope, pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}"))
+            self.context._fail(envelope, pykka.ActorDeadError(f"{self} stopped before it could reply: {shown(error)}"))
         else:
             return self._asks(step, append)
         return False
@@ -503,7 +504,7 @@ def _fail_quietly(envelope: Envelope, error: BaseException) -> None:
     """Tell whoever waits; the message itself was nobody's, or has been handled."""
     if envelope.reply_to is not None:
         if not isinstance(error, Exception):
-            error = pykka.ActorDeadError(f"the actor stopped before it could reply: {error!r}")
+            error = pykka.ActorDeadError(f"the actor stopped before it could reply: {shown(error)}")
         envelope.reply_to.fail(error)
 
 

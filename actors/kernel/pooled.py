@@ -23,7 +23,7 @@ from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetters
 from reenact.actors.kernel.mailbox import STOP, Envelope, Mailbox
 from reenact.actors.kernel.pool import Place, WorkerPool, default_pool, refuse_on_loop
-from reenact.actors.kernel.supervision import Restarts, Supervision
+from reenact.actors.kernel.supervision import Restarts, Supervision, shown
 
 SLICE = 64
 """Messages that an actor handles before others get their turn."""
@@ -366,7 +366,7 @@ class PooledActor(pykka.Actor):
                 reply_to.set_exception()
             return
         self._end(error)
-        dead = pykka.ActorDeadError(f"{self} stopped before it could reply: {error!r}")
+        dead = pykka.ActorDeadError(f"{self} stopped before it could reply: {shown(error)}")
         if reply_to is None:
             self._report_lost(message, dead)
         else:

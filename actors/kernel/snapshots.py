@@ -50,16 +50,16 @@ class SnapshotForm(Generic[State]):
         except Exception as error:
             raise self._unfit(error) from error
 
-    def taken(self, stream: str, version: int, state: State) -> Snapshot:
-        """Return a snapshot of the state that the stream has at this version.
+    def taken(self, stream: str, version: int, state: State) -> Snapshot | None:
+        """Return a snapshot of the state that the stream has at this version; None, and log why, if none can be made.
 
-        Raises:
-            TypeError: the state cannot be encoded.
+        The events are the truth: what cannot be stored of a state keeps nobody from recording them.
         """
         try:
             return Snapshot(stream, version, self.topic, self._encode(self._take(state)))
-        except Exception as error:
-            raise self._unfit(error) from error
+        except Exception as error:  # noqa: BLE001 - a function of the user's
+            _log.warning("no snapshot of %s is taken at version %d: %s", stream, version, self._unfit(error))
+            return None
 
     def _unfit(self, error: Exception) -> TypeError:
         return TypeError(

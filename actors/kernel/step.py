@@ -169,10 +169,11 @@ def step_of(
         if next_due != waiting.due:
             due = next_due
     snapshot, reached = None, version + len(events)
-    if profile.snapshots is not None and reached - snapshot_at >= profile.snapshots.every:
+    is_due = profile.snapshots is not None and reached - snapshot_at >= profile.snapshots.every
+    if is_due and profile.snapshots is not None:
         snapshot = profile.snapshots.taken(stream, reached, state)
     append = Append(stream, version, now, events, kept, passing, snapshot, due, remembered, cause)
-    return Step(envelope, command, events, state, retries, fired, next_due, snapshot is not None), append
+    return Step(envelope, command, events, state, retries, fired, next_due, is_due), append
 
 
 def _no_announcement(actor: Declared[State, Command, Event], command: Command, announced: Announcement) -> TypeError:

@@ -55,13 +55,21 @@ class Supervision(msgspec.Struct, frozen=True, kw_only=True):
             raise ValueError(f"these numbers make no supervision: {self}")
 
 
+def shown(error: BaseException) -> str:
+    """Return an exception's text, or the name of its type if it fails to say more."""
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001 - a `__repr__` of the user's
+        return f"{type(error).__qualname__} (its __repr__ raises)"
+
+
 class ActorFailedError(ReenactError):
     """The actor ended, by a failure that this message was not the cause of, before the message's turn came."""
 
     code = "actor_failed"
 
     def __init__(self, who: str, cause: BaseException) -> None:
-        super().__init__(f"{who} failed before it could take this message: {cause!r}")
+        super().__init__(f"{who} failed before it could take this message: {shown(cause)}")
         self.cause = cause
         self.__cause__ = cause
 
@@ -74,7 +82,7 @@ class RestartLimitError(ReenactError):
     def __init__(self, who: str, supervision: Supervision, cause: BaseException) -> None:
         super().__init__(
             f"{who} failed more than {supervision.max_restarts} times within {supervision.within:g} s; "
-            f"the last time: {cause!r}"
+            f"the last time: {shown(cause)}"
         )
         self.cause = cause
 
