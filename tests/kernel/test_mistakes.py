@@ -275,6 +275,36 @@ def test_a_constructor_that_does_not_call_the_base_is_named_and_nobody_waits_for
         other.actor(Careless, "a").ask([], timeout=60)
 
 
+@pytest.mark.parametrize("made", [None, PooledActor], ids=["None", "a class"])
+def test_a_factory_that_does_not_return_the_actor_is_named(system: ActorSystem, made: Any) -> None:  # noqa: ANN401 - the mistake
+    system.register(Sum, lambda _: made)
+
+    with pytest.raises(TypeError, match=r"the factory of Sum returned .*; it returns the actor"):
+        system.actor(Sum, "a").ask([], timeout=60)
+
+
+def test_an_event_sourced_class_is_not_started_like_others(system: ActorSystem) -> None:
+    start: Any = system.start
+
+    with pytest.raises(TypeError, match=r"Sum is event-sourced: ActorSystem\.actor\(Sum, id\) starts it"):
+        start(Sum)
+
+
+def test_a_class_that_is_defined_anew_is_told_what_to_do(system: ActorSystem) -> None:
+    earlier, later = (type("Cell", (Sum,), {"category": "cell"}) for _ in range(2))
+    system.register(earlier)
+
+    with pytest.raises(ValueError, match=r"Cell has been defined anew, .* open a new system, or .* another category"):
+        system.actor(later, "a")
+
+
+def test_what_is_not_open_yet_says_that_it_is_awaited() -> None:
+    opening: Any = AsyncActorSystem.in_memory()
+
+    with pytest.raises(AttributeError, match=r"there is no 'actor' yet: await .* `async with`"):
+        opening.actor(Sum, "a")
+
+
 def test_an_actor_that_asks_itself_is_told_instead_of_waiting_for_ever(system: ActorSystem) -> None:
     class Narcissus(Sum):
         category = "narcissus"
