@@ -50,10 +50,7 @@ class ActorClasses:
         profile = actor_class.profile()
         other = self._categories.get(profile.category)
         if other is not None:
-            raise ValueError(
-                f"{actor_class.__name__} and {other.__name__} both have the category {profile.category!r}; "
-                "the streams of two classes must not mix"
-            )
+            raise ValueError(_same_category(actor_class, other, profile.category))
         if self._codec is not None:
             if not profile.forms:
                 raise TypeError(
@@ -78,7 +75,9 @@ class ActorClasses:
     def make(self, actor_class: type, context: ActorContext) -> Callable[[], None]:
         """Make a new actor, and return what begins it."""
         actor = self._factories[actor_class](context)
-        if not isinstance(actor, EventSourcedActor) or vars(actor).get("context") is not context:
+        if not isinstance(actor, EventSourcedActor):
+            raise TypeError(f"the factory of {actor_class.__name__} returned {actor!r:.100}; it returns the actor")
+        if vars(actor).get("context") is not context:
             raise TypeError(f"{actor_class.__name__} was made without super().__init__(context)")
         return actor.begin
 
@@ -94,6 +93,18 @@ class ActorClasses:
                     found.append(Mismatch(snapshot.stream, snapshot.version, problem))
             after = page[-1].stream
         return found
+
+
+def _same_category(actor_class: type, other: type, category: str) -> str:
+    if (actor_class.__module__, actor_class.__qualname__) == (other.__module__, other.__qualname__):
+        return (
+            f"{other.__name__} has been defined anew, and this system knows it as it was, under the category "
+            f"{category!r}; open a new system, or give the new class another category"
+        )
+    return (
+        f"{actor_class.__name__} and {other.__name__} both have the category {category!r}; "
+        "the streams of two classes must not mix: give one of them another category"
+    )
 
 
 def _is_event_sourced(kind: type) -> TypeGuard[type[AnyActor]]:

@@ -9,7 +9,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Generic, ParamSpec, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Generic, NoReturn, ParamSpec, Protocol, Self, TypeAlias
 
 import pykka
 
@@ -23,7 +23,7 @@ from reenact.actors.kernel.profile import AnyProfile
 from reenact.actors.kernel.residents import Residents
 from reenact.actors.kernel.supervision import Supervision
 from reenact.actors.kernel.timetable import Clock, Timetable
-from reenact.domain.errors import MailboxFullError, RequestTimeoutError, ShardMovedError
+from reenact.domain.errors import DeadlockError, MailboxFullError, RequestTimeoutError, ShardMovedError
 from reenact.domain.plain import seconds_of
 
 if TYPE_CHECKING:
@@ -280,14 +280,31 @@ class Reference(Generic[Command_contra, Reply_co]):
 
         Raises:
             RequestTimeoutError: it had not ended within `timeout` seconds; it still will.
+            DeadlockError: this is the actor itself, or whom it waits for; in an actor, call `self.stop()`.
         """
+        if timeout is None and self._runs_here():
+            raise DeadlockError("an actor that waits for its own end waits for ever; let it call self.stop()")
         try:
             self._system._dismiss(self._key).get(timeout=timeout)
         except pykka.Timeout:
             raise RequestTimeoutError(f"{self} has not stopped within {timeout} seconds") from None
 
+    def _runs_here(self) -> bool:
+        """Return whether the current thread is running the actor, further up."""
+        contexts = (_context_of(mailbox) for mailbox in here.running)
+        return any(one is not None and one._key == self._key and one.system is self._system for one in contexts)
+
     def _late(self, timeout: float | None) -> RequestTimeoutError:
         return RequestTimeoutError(f"{self} has not replied within {timeout} seconds")
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"{self} belongs to its system and cannot be pickled; send its id, which is {self.id!r}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Reference):
@@ -299,6 +316,13 @@ class Reference(Generic[Command_contra, Reply_co]):
 
     def __repr__(self) -> str:
         return f"<{self._key[0].__name__} {self.id!r}>"
+
+
+def _context_of(mailbox: object) -> ActorContext | None:
+    """Return that of the event-sourced actor whose mailbox it is, if it is one's."""
+    occupant = mailbox._occupant if isinstance(mailbox, Mailbox) else None
+    context: object = getattr(occupant, "context", None)
+    return context if isinstance(context, ActorContext) else None
 
 
 class Home(Protocol):

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from types import FunctionType, MappingProxyType, NoneType
-from typing import Any, ClassVar, ForwardRef, Generic, NoReturn, TypeAlias, TypeVar, get_args, get_origin
+from typing import Any, ClassVar, ForwardRef, Generic, NoReturn, TypeAlias, TypeGuard, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -137,7 +137,7 @@ class Declared(PooledActor, Generic[State, Command, Event]):
         for name, kind in cls.events.items():
             if not _can_be_stored(name, kind):
                 raise TypeError(f"{cls.__name__}.events must map texts to types or Stored, not {name!r} to {kind!r}")
-            if isinstance(kind, Stored) and (wrong := _wrong_with(kind)):
+            if isinstance(kind, Stored) and (wrong := _wrong_with(kind.version, kind.upcast)):
                 raise TypeError(f"{cls.__name__}.events[{name!r}]: {wrong}")
         for name in ("mailbox_limit", "snapshot_every"):
             count: object = getattr(cls, name)
@@ -305,17 +305,20 @@ def _can_be_stored(name: object, kind: object) -> bool:
     return isinstance(name, str) and isinstance(kind.type if isinstance(kind, Stored) else kind, type)
 
 
-def _wrong_with(stored: Stored) -> str | None:
-    if not _is_count(stored.version):
-        return f"the version must be an int above zero, not {stored.version!r:.100}"
-    if not isinstance(stored.upcast, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
-        return f"upcast must map versions to functions, not be {stored.upcast!r:.100}"
-    wrong = [version for version, upcast in stored.upcast.items() if not callable(upcast)]
-    return (
-        f"the upcast of version {wrong[0]!r} must be a function, not {stored.upcast[wrong[0]]!r:.100}"
-        if wrong
-        else None
-    )
+def _wrong_with(version: object, upcasts: object) -> str | None:
+    """Return what is wrong with how an event is stored, or None."""
+    if not _is_count(version):
+        return f"the version must be an int above zero, not {version!r:.100}"
+    if not _is_mapping(upcasts):
+        return f"upcast must map versions to functions, not be {upcasts!r:.100}"
+    for earlier, upcast in upcasts.items():
+        if not callable(upcast):
+            return f"the upcast of version {earlier!r} must be a function, not {upcast!r:.100}"
+    return None
+
+
+def _is_mapping(value: object) -> TypeGuard[Mapping[object, object]]:
+    return isinstance(value, Mapping)
 
 
 def _is_count(value: object) -> bool:

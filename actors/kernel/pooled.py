@@ -22,8 +22,9 @@ from reenact.actors.kernel.context import Surroundings
 from reenact.actors.kernel.future import PooledFuture
 from reenact.actors.kernel.letters import DeadLetters
 from reenact.actors.kernel.mailbox import STOP, Envelope, Mailbox
-from reenact.actors.kernel.pool import Place, WorkerPool, default_pool, refuse_on_loop
+from reenact.actors.kernel.pool import Place, WorkerPool, default_pool, here, refuse_on_loop
 from reenact.actors.kernel.supervision import Restarts, Supervision, shown
+from reenact.domain.errors import DeadlockError
 
 SLICE = 64
 """Messages that an actor handles before others get their turn."""
@@ -137,13 +138,19 @@ class PooledRef(pykka.ActorRef[A]):
             refuse_on_loop()
         future: PooledFuture[object] = PooledFuture()
         envelope = Envelope(message, future)
-        here = block and timeout is None and self._mailbox.handled_here(envelope)
-        if not (here or self._mailbox.offer(envelope)):
+        handled = block and timeout is None and self._mailbox.handled_here(envelope)
+        if not (handled or self._mailbox.offer(envelope)):
             future.fail(pykka.ActorDeadError(f"{self} not found"))
         return future.get(timeout=timeout) if block else future
 
     def stop(self, *, block: bool = True, timeout: float | None = None) -> Any:  # noqa: ANN401 - pykka's own signature
-        """Stop the actor once it has handled what was sent before; without a wait, if it waits to be started again."""
+        """Stop the actor once it has handled what was sent before; without a wait, if it waits to be started again.
+
+        Raises:
+            DeadlockError: it would wait, without a timeout, for itself; in an actor, call `self.stop()`.
+        """
+        if block and timeout is None and any(self._mailbox is mailbox for mailbox in here.running):
+            raise DeadlockError("an actor that waits for its own end waits for ever; let it call self.stop()")
         stopped = super().stop(block=False)
         actor = self._actor_weakref()
         if actor is not None:

@@ -46,7 +46,7 @@ class Residents:
             TypeError: a limit is not a number.
             ValueError: it is not above zero.
         """
-        if not isinstance(idle, int | float | None) or not isinstance(limit, int | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
+        if not _are_numbers(idle, limit):
             raise TypeError(f"passivate_after={idle!r:.100} and max_live={limit!r:.100} must be numbers, or None")
         if (idle is not None and not idle > 0) or (limit is not None and limit < 1):
             raise ValueError(f"passivate_after={idle} and max_live={limit} must be above zero, or None")
@@ -138,3 +138,7 @@ class Residents:
                 used = min(used, resident.touched)
         if residents:
             self._timetable.after(max(idle // 8, used + idle - now) / SECOND, self._sweep)
+
+
+def _are_numbers(idle: object, limit: object) -> bool:
+    return isinstance(idle, int | float | None) and isinstance(limit, int | None)

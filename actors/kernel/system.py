@@ -262,7 +262,12 @@ class ActorSystem:
 
         Raises:
             RuntimeClosedError: the system is closed.
+            TypeError: the class is event-sourced: `actor` starts its actors.
         """
+        kind: object = actor_class
+        if isinstance(kind, type) and issubclass(kind, EventSourcedActor):
+            name = kind.__name__
+            raise TypeError(f"{name} is event-sourced: ActorSystem.actor({name}, id) starts it with the first message")
         return self._start(None, lambda: actor_class(*args, **kwargs))
 
     def stop(self, ref: pykka.ActorRef[Plain]) -> None:

@@ -55,7 +55,10 @@ class Projections:
             ProjectionMistakeError: a projection cannot work as it is written.
             ProjectionsLockedError: somebody else keeps the projections in the directory.
             ReadModelError: the place cannot be read or written, or the log not be read.
+            TypeError: what was given is not a log.
         """
+        if not hasattr(log, "read_all"):
+            raise TypeError(f"projections follow a log, such as the `journal` of an ActorSystem, and not {log!r:.100}")
         return cls.open_beside(url, log, projections)
 
     @classmethod

@@ -348,7 +348,9 @@ class _EnteredAsync:
     """Says to who writes `with` that it is `async with`."""
 
     def __enter__(self) -> NoReturn:
-        raise TypeError("a runtime for asyncio is entered by `async with`; for `with`, there is Runtime")
+        raise TypeError(
+            "this is for asyncio, and entered by `async with`; for `with`, there are Runtime and ActorSystem"
+        )
 
     def __exit__(self, *exc: object) -> None: ...
 
@@ -372,6 +374,11 @@ class Opening(_EnteredAsync, Generic[A]):
     async def __aexit__(self, *exc: object) -> None:
         if self._opened is not None:
             await self._opened.close()
+
+    if not TYPE_CHECKING:  # which know what there is
+
+        def __getattr__(self, name: str) -> NoReturn:
+            raise AttributeError(f"there is no {name!r} yet: await what `open` returned, or enter it by `async with`")
 
 
 def opening(make: Callable[P, C], twin: Callable[[], Callable[[C, Threads], A]]) -> Callable[P, Opening[A]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import os
+import pickle
 import sys
 import threading
 import warnings
@@ -22,6 +25,7 @@ from reenact import (
     Event,
     EventSourcedActor,
     PooledActor,
+    Reference,
     RuntimeClosedError,
     Timer,
     UnstorableError,
@@ -275,6 +279,36 @@ def test_a_constructor_that_does_not_call_the_base_is_named_and_nobody_waits_for
         other.actor(Careless, "a").ask([], timeout=60)
 
 
+@pytest.mark.parametrize("made", [None, PooledActor], ids=["None", "a class"])
+def test_a_factory_that_does_not_return_the_actor_is_named(system: ActorSystem, made: Any) -> None:  # noqa: ANN401 - the mistake
+    system.register(Sum, lambda _: made)
+
+    with pytest.raises(TypeError, match=r"the factory of Sum returned .*; it returns the actor"):
+        system.actor(Sum, "a").ask([], timeout=60)
+
+
+def test_an_event_sourced_class_is_not_started_like_others(system: ActorSystem) -> None:
+    start: Any = system.start
+
+    with pytest.raises(TypeError, match=r"Sum is event-sourced: ActorSystem\.actor\(Sum, id\) starts it"):
+        start(Sum)
+
+
+def test_a_class_that_is_defined_anew_is_told_what_to_do(system: ActorSystem) -> None:
+    earlier, later = (type("Cell", (Sum,), {"category": "cell"}) for _ in range(2))
+    system.register(earlier)
+
+    with pytest.raises(ValueError, match=r"Cell has been defined anew, .* open a new system, or .* another category"):
+        system.actor(later, "a")
+
+
+def test_what_is_not_open_yet_says_that_it_is_awaited() -> None:
+    opening: Any = AsyncActorSystem.in_memory()
+
+    with pytest.raises(AttributeError, match=r"there is no 'actor' yet: await .* `async with`"):
+        opening.actor(Sum, "a")
+
+
 def test_an_actor_that_asks_itself_is_told_instead_of_waiting_for_ever(system: ActorSystem) -> None:
     class Narcissus(Sum):
         category = "narcissus"
@@ -285,6 +319,78 @@ def test_an_actor_that_asks_itself_is_told_instead_of_waiting_for_ever(system: A
 
     with pytest.raises(DeadlockError):
         system.actor(Narcissus, "a").ask([], timeout=60)
+
+
+class Quitter(Sum):
+    category = "quitter"
+
+    def on_committed(self, command: object, events: tuple[Added, ...]) -> None:
+        if events == (Added(1),):
+            self.stop()
+
+    def reply(self, command: object, events: tuple[Added, ...]) -> int:
+        if events == (Added(2),):
+            self.context.me.stop()
+        return self.state
+
+
+def test_an_actor_that_waits_for_its_own_end_is_told_instead_of_waiting_for_ever(system: ActorSystem) -> None:
+    quitter = system.actor(Quitter, "a")
+
+    with pytest.raises(DeadlockError, match=r"waits for its own end .* let it call self\.stop\(\)"):
+        quitter.ask([Added(2)], timeout=60)
+    assert quitter.ask([Added(1)]) == 3  # and does as it is told
+
+    quitter.stop()
+    assert quitter.ask([]) == 3
+
+
+def test_an_actor_without_a_log_that_waits_for_its_own_end_is_told(system: ActorSystem) -> None:
+    class Stopper(PooledActor):
+        def on_receive(self, message: Any) -> object:  # noqa: ANN401 - pykka's own signature
+            if message == "later":
+                return self.actor_ref.stop(block=False) is not None
+            return self.actor_ref.stop()
+
+    stopper = system.start(Stopper)
+
+    with pytest.raises(DeadlockError, match="waits for its own end"):
+        stopper.ask("now", timeout=60)
+    assert stopper.ask("later", timeout=60) is True
+
+
+def test_an_actor_that_another_one_stops_need_not_have_ended_itself(system: ActorSystem) -> None:
+    class Stopping(Sum):
+        category = "stopping"
+
+        def reply(self, command: object, events: tuple[Added, ...]) -> int:
+            self.context.system.actor(Sum, "a").stop()
+            return self.state
+
+    sum_ = system.actor(Sum, "a")
+    assert sum_.ask([Added(1)]) == 1
+
+    assert system.actor(Stopping, "a").ask([Added(2)], timeout=60) == 2
+
+    assert sum_.ask([]) == 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Forward:
+    to: Reference[object, object]
+
+
+def test_a_reference_is_copied_as_itself(system: ActorSystem) -> None:
+    sum_ = system.actor(Sum, "a")
+
+    assert copy.copy(sum_) is sum_
+    assert copy.deepcopy([sum_])[0] is sum_
+    assert dataclasses.asdict(Forward(sum_)) == {"to": sum_}
+
+
+def test_a_reference_that_is_pickled_says_to_send_its_id(system: ActorSystem) -> None:
+    with pytest.raises(TypeError, match=r"<Sum 'a'> belongs to its system .* send its id, which is 'a'"):
+        pickle.dumps(system.actor(Sum, "a"))
 
 
 def test_actors_that_ask_in_a_circle_are_told(system: ActorSystem) -> None:

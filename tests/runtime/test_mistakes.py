@@ -221,7 +221,10 @@ NEAR: list[tuple[Callable[[Runtime], object], str]] = [
     (AsyncRuntime, "use `async with AsyncRuntime.open"),
     (lambda _: make(Runtime), r"Runtime is opened; use Runtime\.open\(path\)"),
     (lambda _: call(Runtime, "a.db"), r"use Runtime\.open\(path\)"),
-    (lambda _: enter(AsyncRuntime.in_memory()), "entered by `async with`"),
+    (
+        lambda _: enter(AsyncRuntime.in_memory()),
+        "entered by `async with`; for `with`, there are Runtime and ActorSystem",
+    ),
     (lambda _: asyncio.run(enter_awaited(Runtime.in_memory())), "entered by `with`; .* AsyncRuntime"),
 ]
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Column, Connection, Integer, MetaData, Table
 
-from reenact import ConfigurationError, ProjectionMistakeError, Projections, Runtime
+from reenact import ActorSystem, ConfigurationError, ProjectionMistakeError, Projections, Runtime
 from reenact.actors.journal.codec import EventCodec, StoredForm
 from reenact.domain.history.stored import STORED
 from reenact.events import SessionCreated as HeardOfSessionCreated
@@ -177,3 +177,13 @@ def test_a_file_is_no_place_for_tables(tmp_path: Path) -> None:
 def test_another_kind_of_place_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="projections are kept in no mysql"):
         Projections.open("mysql://host/db", ListLog(), [Fine()])
+
+
+def test_a_system_is_not_taken_for_its_log(tmp_path: Path) -> None:
+    with ActorSystem.in_memory() as system:
+        no_log: Any = system
+
+        with pytest.raises(TypeError, match="projections follow a log, such as the `journal` of an ActorSystem, and"):
+            Projections.open(tmp_path / "views", no_log, [Fine()])
+
+    assert not (tmp_path / "views").exists()

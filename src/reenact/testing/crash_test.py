@@ -114,9 +114,7 @@ class CrashTest:
             InvalidInputError: the program, or an argument, cannot be handed to another process.
             TypeError: `at` is not a `Crash`.
         """
-        if not isinstance(at, Crash | None):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's own
-            given = f"Crash({at})" if isinstance(at, CrashPoint) else "a Crash"
-            raise TypeError(f"`at` says where the program is killed: give it {given}, not {at!r}")
+        _check_crash(at)
         run = Run(_pickled(program, arguments), _path_to(program), at, armed, timeout * 0.9)
         with self._lock:
             channel = self._opened()
@@ -204,6 +202,12 @@ def _kill(pid: int) -> None:
     # It has not been waited for, so the number is still its own.
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+
+
+def _check_crash(at: object) -> None:
+    if not isinstance(at, Crash | None):
+        crash = f"Crash({at})" if isinstance(at, CrashPoint) else "a Crash"
+        raise TypeError(f"`at` says where the program is killed: give it {crash}, not {at!r}")
 
 
 def _pickled(program: Callable[..., object], arguments: tuple[object, ...]) -> bytes:
