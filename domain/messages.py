@@ -15,6 +15,9 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MAX_MESSAGE_BYTES = 10 * 1024 * 1024
 """The largest message accepted, in bytes of UTF-8; the Messages API itself refuses requests above 32 MB."""
 
+SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
+"""The types of blocks in which an API calls a tool that it runs itself."""
+
 Role: TypeAlias = Literal["user", "assistant"]
 
 
@@ -118,6 +121,11 @@ class Said(Frozen, omit_defaults=True):
 def text_of(blocks: tuple[Block, ...]) -> str:
     """Return the text of the blocks, joined."""
     return "".join(block.text for block in blocks if isinstance(block, TextBlock))
+
+
+def server_calls_of(blocks: tuple[Block, ...]) -> int:
+    """Return how many tools the API ran itself."""
+    return sum(isinstance(block, OpaqueBlock) and block.data.get("type") in SERVER_CALLS for block in blocks)
 
 
 def is_blank(blocks: tuple[Block, ...]) -> bool:

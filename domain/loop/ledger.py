@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.plain import Spelled, is_mapping
+from reenact.domain.plain import Spelled, is_mapping, is_sequence
 from reenact.domain.tools import is_amount
 
 MILLION = 1_000_000
@@ -18,6 +18,8 @@ MOST_TOKENS = 1 << 40
 """No answer has so many; what claims to is not counted, so that sums stay far from what a log can hold."""
 MOST_COST = 1e300
 """No sum of costs, and no limit of one, is higher."""
+REQUEST = "request"
+"""The type of an entry of `iterations` in a usage that is a request; one of type `message` is the API's own."""
 SMALLEST = 1e-9
 """Amounts that differ by no more than this are the same."""
 _DATED = re.compile(r"[-@]\d{8}$")
@@ -165,8 +167,29 @@ def price_of(prices: Mapping[str, Price], model: str | None) -> Price | None:
     return known
 
 
+def context_after(usage: Mapping[str, object], *, server_calls: int, before: int) -> int:
+    """Return how many tokens the conversation has after an answer, or `before`, as many as it had, if nothing says it.
+
+    The last of the `iterations` in the usage says so. Without these, the usage of an answer for which the API ran tools
+    is the sum of up to `server_calls` + 1 requests, each longer than the one before: their mean is not too much.
+    (platform.claude.com: "Compaction", "Server tools".)
+    """
+    messages = [one for one in iterations_of(usage) if one.get("type") in {"message", REQUEST}]
+    last = messages[-1] if messages else {**usage, "type": REQUEST}
+    if server_calls and last["type"] == REQUEST:
+        return max(before, tokens_in_context(last) // (server_calls + 1))
+    return tokens_in_context(last) or before
+
+
+def iterations_of(usage: Mapping[str, object]) -> list[Mapping[str, object]]:
+    """Return what was used for each of the requests that an answer took, as far as its usage says that."""
+    iterations = usage.get("iterations")
+    mappings = [one for one in iterations if is_mapping(one)] if is_sequence(iterations) else []
+    return [{str(name): value for name, value in one.items()} for one in mappings]
+
+
 def tokens_in_context(usage: Mapping[str, object]) -> int:
-    """Return how many tokens the conversation had, answer included, after the answer with this usage."""
+    """Return how many tokens of all kinds were used; that is the length of the conversation after one request."""
     asked = _count(usage, "input_tokens") + _count(usage, "output_tokens")
     return asked + _count(usage, "cache_creation_input_tokens") + _count(usage, "cache_read_input_tokens")
 

@@ -22,9 +22,9 @@ from reenact.domain.guards import GuardChecked
 from reenact.domain.loop import rounds
 from reenact.domain.loop.events import ToolApproved, ToolResult, ToolStarted
 from reenact.domain.loop.events import Warning as LimitWarning
-from reenact.domain.loop.ledger import Ledger, sum_of, tokens_in_context
+from reenact.domain.loop.ledger import Ledger, context_after, sum_of
 from reenact.domain.loop.rounds import Call, Round, RoundEvent
-from reenact.domain.messages import Block, Said, TextBlock, ToolUseBlock
+from reenact.domain.messages import Block, Said, TextBlock, ToolUseBlock, server_calls_of
 from reenact.domain.output import correction
 from reenact.domain.policy.rules import call_digest
 from reenact.domain.session.agent import (
@@ -426,13 +426,14 @@ def _answer(session: Session, event: AnswerRecorded) -> Session:
             turn, usage=sum_of(turn.usage, event.usage), cost=plus_cost(turn.cost, event.cost)
         )
     calls = [block.id for block in event.content if isinstance(block, ToolUseBlock)]
+    before, server_calls = session.context_tokens, server_calls_of(event.content)
     return msgspec.structs.replace(
         session,
         turn=turn,
         known_calls=session.known_calls.union(calls) if calls else session.known_calls,
         conversation=session.conversation.plus(Said("assistant", event.content, refused=event.stop_reason == REFUSAL)),
         ledger=session.ledger.with_model(event.model or "", event.usage, event.cost),
-        context_tokens=tokens_in_context(event.usage) or session.context_tokens,
+        context_tokens=context_after(event.usage, server_calls=server_calls, before=before),
     )
 
 

@@ -18,8 +18,9 @@ from reenact.actors.environment.wire.stream import (
     WireEvent,
     is_json_object,
 )
+from reenact.domain.loop.ledger import REQUEST
 from reenact.domain.messages import Block, OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from reenact.domain.plain import JsonDict, is_sequence
+from reenact.domain.plain import Json, JsonDict, is_sequence
 from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import (
     InputJsonDelta,
@@ -168,8 +169,11 @@ class MessageDecoder:
 
     @property
     def usage(self) -> Usage:
-        """What has been used so far, over all requests that the message took."""
-        return _sum(self._usage_before, self._usage)
+        """What has been used so far, over all requests that the message took; `iterations` has each of them."""
+        before, now = self._usage_before, self._usage
+        if not before or not now:
+            return now or before
+        return {**_sum(before, now), "iterations": _iterations(before) + _iterations(now)}
 
     def take(self, event: WireEvent) -> None:
         """Take in the next event of the stream; report what it says.
@@ -389,6 +393,11 @@ class MessageDecoder:
 def _merged(usage: Usage, news: Usage | None) -> Usage:
     """Return the usage with what is news in it; the API leaves out, or sends as null, what has not changed."""
     return {**usage, **{name: value for name, value in (news or {}).items() if value is not None}}
+
+
+def _iterations(usage: Usage) -> list[Json]:
+    iterations = usage.get("iterations")
+    return iterations if isinstance(iterations, list) and iterations else [{**usage, "type": REQUEST}]
 
 
 def _sum(before: Usage, after: Usage) -> Usage:

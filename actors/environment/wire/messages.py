@@ -28,6 +28,7 @@ import msgspec
 
 from reenact.actors.environment.wire.stream import is_json_object
 from reenact.domain.messages import (
+    SERVER_CALLS,
     Block,
     OpaqueBlock,
     Role,
@@ -204,8 +205,7 @@ Turn: TypeAlias = tuple[Role, list[ApiBlock]]
 NO_RESULT = "No result: the call was interrupted or never carried out, or its outcome was lost."
 """What the model is told of a call that nobody answered."""
 
-_SERVER_CALLS = frozenset({"server_tool_use", "mcp_tool_use"})
-_AFTER_A_CALL = _SERVER_CALLS | {"tool_use"}
+_AFTER_A_CALL = SERVER_CALLS | {"tool_use"}
 _DIGEST = 8
 _IMPROPER = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -370,12 +370,12 @@ def _with_server_results(turns: list[Turn], *, resumable: bool) -> Iterator[Turn
 
 
 def _concerns_the_server(block: ApiBlock) -> bool:
-    return block.get("type") in _SERVER_CALLS or "caller" in block or _answered(block) is not None
+    return block.get("type") in SERVER_CALLS or "caller" in block or _answered(block) is not None
 
 
 def is_open(blocks: list[ApiBlock]) -> bool:
     """Return whether work of the API's own tools was begun in the message of the model and not finished."""
-    begun = {str(block.get("id")) for block in blocks if block.get("type") in _SERVER_CALLS}
+    begun = {str(block.get("id")) for block in blocks if block.get("type") in SERVER_CALLS}
     return not begun <= {_answered(block) for block in blocks}
 
 
@@ -412,7 +412,7 @@ def _work(messages: list[list[ApiBlock]]) -> tuple[set[str], set[str]]:
         waiting = set(running)
         for block in blocks:
             caller, answered = _caller(block), _answered(block)
-            if block.get("type") in _SERVER_CALLS:
+            if block.get("type") in SERVER_CALLS:
                 running.add(str(block.get("id")))
             elif answered in running:
                 running.remove(answered)
@@ -432,7 +432,7 @@ def _belongs(block: ApiBlock, stays: set[str], running: set[str], begun: set[str
     caller, answered = _caller(block), _answered(block)
     if caller is not None and caller not in running:
         return False
-    if block.get("type") in _SERVER_CALLS:
+    if block.get("type") in SERVER_CALLS:
         call_id = str(block.get("id"))
         if call_id not in stays or call_id in begun:
             return False

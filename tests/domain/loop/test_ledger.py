@@ -11,7 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reenact.domain.errors import ConfigurationError
-from reenact.domain.loop.ledger import CostLimit, Ledger, Price, Spent, cost_of, price_of, sum_of, tokens_in_context
+from reenact.domain.loop.ledger import (
+    CostLimit,
+    Ledger,
+    Price,
+    Spent,
+    context_after,
+    cost_of,
+    price_of,
+    sum_of,
+    tokens_in_context,
+)
 
 counts = st.dictionaries(st.sampled_from(["input_tokens", "output_tokens", "other"]), st.integers(0, 1000))
 costs = st.none() | st.integers(0, 100).map(float)
@@ -126,3 +136,27 @@ def test_another_model_has_no_price(model: str | None) -> None:
 
 def test_the_price_of_a_dated_name_goes_before_that_of_the_name() -> None:
     assert price_of({"claude-a": Price(1, 2), "claude-a-20250929": Price(3, 4)}, "claude-a-20250929") == Price(3, 4)
+
+
+def iteration(tokens: int, kind: str) -> dict[str, object]:
+    return {"type": kind, "input_tokens": tokens, "output_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    ("usage", "server_calls", "length"),
+    [
+        ({"input_tokens": 50, "output_tokens": 1}, 0, 51),
+        ({}, 0, 40),
+        ({"input_tokens": 240}, 3, 60),
+        ({"input_tokens": 80}, 3, 40),
+        ({"input_tokens": 150, "iterations": [iteration(50, "message"), iteration(99, "message")]}, 1, 100),
+        ({"input_tokens": 150, "iterations": [iteration(99, "message"), iteration(9, "compaction")]}, 0, 100),
+        ({"input_tokens": 150, "iterations": [iteration(50, "request"), iteration(99, "request")]}, 0, 100),
+        ({"input_tokens": 300, "iterations": [iteration(100, "request"), iteration(199, "request")]}, 1, 100),
+        ({"input_tokens": 50, "output_tokens": 1, "iterations": None}, 0, 51),
+    ],
+)
+def test_the_length_of_the_conversation_is_that_of_the_last_request(
+    usage: dict[str, object], server_calls: int, length: int
+) -> None:
+    assert context_after(usage, server_calls=server_calls, before=40) == length

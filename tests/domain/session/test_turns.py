@@ -17,7 +17,7 @@ from reenact.domain.loop.events import (
 from reenact.domain.loop.events import Warning as LimitWarning
 from reenact.domain.loop.ledger import CostLimit, Spent
 from reenact.domain.loop.rules import Rules
-from reenact.domain.messages import Said, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from reenact.domain.messages import OpaqueBlock, Said, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from reenact.domain.session.agent import (
     AgentStarted,
     AgentStopped,
@@ -701,6 +701,15 @@ def test_a_limit_that_warns_does_so_once() -> None:
 
 def compress(kept: int, summary: str = "so far", *, turn_id: str = "t1") -> Compress:
     return Compress(turn_id=turn_id, summary=summary, kept=kept, usage=USAGE, model="m", at=AT, rules=PRICED)
+
+
+def test_what_the_api_used_for_its_own_tools_is_not_the_length_of_the_conversation() -> None:
+    ran = OpaqueBlock({"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {}})
+    found = OpaqueBlock({"type": "code_execution_tool_result", "tool_use_id": "s", "content": {}})
+
+    told = after(ASKED, finish(asks(ran, found, LOOK, usage={"input_tokens": 120_000})))
+
+    assert told.context_tokens == 60_000
 
 
 def test_the_model_is_given_the_summary_in_place_of_what_it_sums_up() -> None:

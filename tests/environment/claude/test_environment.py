@@ -377,7 +377,11 @@ def test_a_paused_message_is_continued_as_the_same_message(api: FakeMessagesAPI)
         TextDelta(text=" two"),
         Complete(stop_reason="end_turn", content=(TextBlock("one"), TextBlock(" two"))),
     ]
-    assert heard[-2] == MessageDelta(usage={"input_tokens": 8, "output_tokens": 6, "tier": "y"})
+    each = [
+        {"type": "request", "input_tokens": 3, "output_tokens": 2, "tier": "x"},
+        {"type": "request", "input_tokens": 5, "output_tokens": 4, "tier": "y"},
+    ]
+    assert heard[-2] == MessageDelta(usage={"input_tokens": 8, "output_tokens": 6, "tier": "y", "iterations": each})
     assert api.requests[-1].body["messages"][1:] == [
         {"role": "assistant", "content": [{"type": "text", "text": "one"}]}
     ]
