@@ -25,7 +25,15 @@ from reenact.domain.stream.events import InputJsonDelta
 
 UNREADABLE = "invalid_json"
 """Under this name a tool is given arguments that are not a JSON object: it refuses them, and the model reads why."""
-_TYPES = {"server_error": "api_error", "insufficient_quota": "billing_error", "rate_limit_exceeded": "rate_limit_error"}
+ERROR = "error"
+FILTERED = "content_filter"
+"""What Azure, and others after it, call an answer, or a question, that a filter refuses."""
+_TYPES = {
+    FILTERED: FILTERED,
+    "server_error": "api_error",
+    "insufficient_quota": "billing_error",
+    "rate_limit_exceeded": "rate_limit_error",
+}
 """What OpenAI calls a failure in a field of the answer, and the Messages API by its status."""
 _NO_COUNT = 1 << 53
 
@@ -86,21 +94,32 @@ class Telling:
             self.end_block()
             self._message.say(InputJsonDelta(id=call_id, partial_json=piece))
 
-    def call(self, call_id: str, name: str, arguments: str) -> None:
-        """Say a call that is whole."""
+    def keep(self, kind: str, fields: JsonDict) -> None:
+        """Keep what only the API understands, and takes back: it stands in the whole message."""
+        self.end_block()
+        self._blocks += 1
+        block: JsonDict = {**fields, "type": f"{FOREIGN}{kind}"}
+        self._take(WireEvent("content_block_start", index=self._blocks, content_block=block))
+        self._take(WireEvent("content_block_stop", index=self._blocks))
+
+    def call(self, call_id: str, name: str, arguments: str, kept: JsonDict | None = None) -> None:
+        """Say a call that is whole; `kept` is what only an API understands, by its name, and goes back to it."""
         self.end_block()
         self.has_calls = True
         self._blocks += 1
         fields: JsonDict = {"type": "tool_use", "id": call_id, "name": name, "input": arguments_of(arguments)}
+        fields |= {f"{FOREIGN}{api}": value for api, value in (kept or {}).items()}
         self._take(WireEvent("content_block_start", index=self._blocks, content_block=fields))
         self._take(WireEvent("content_block_stop", index=self._blocks))
 
-    def end(self, stop_reason: str, usage: Usage, *, category: str | None = None) -> None:
-        """End the message; `category` says why the API cut it off."""
+    def end(
+        self, stop_reason: str, usage: Usage, *, category: str | None = None, explanation: str | None = None
+    ) -> None:
+        """End the message; `category` says why the API cut it off, `explanation` in words."""
         self.end_block()
         if self.is_refused:
             stop_reason = "refusal"
-        details = StopDetails(category=category) if stop_reason == "refusal" else None
+        details = StopDetails(category=category, explanation=explanation) if stop_reason == "refusal" else None
         ending = Delta(stop_reason=stop_reason, stop_details=details)
         self._take(WireEvent("message_delta", delta=ending, usage=dict(usage)))
         self._take(WireEvent("message_stop"))
@@ -170,17 +189,21 @@ def objects_in(value: JsonDict, name: str) -> list[JsonDict]:
 def usage_of(told: JsonDict) -> Usage:
     """Return what was used under the names of the Messages API, where tokens from the cache are counted apart.
 
-    Both APIs count them among those of the input, and differ in the names. What is not a count is left out.
+    Both APIs count them among those of the input, and differ in the names. What is not a count is left out. Servers
+    that count tokens apart, or twice as read and as written, do not make them more.
     """
     asked = _count(told, "prompt_tokens", "input_tokens")
     answered = _count(told, "completion_tokens", "output_tokens")
     of_asked = object_in(told, "prompt_tokens_details") or object_in(told, "input_tokens_details")
     of_answered = object_in(told, "completion_tokens_details") or object_in(told, "output_tokens_details")
-    read, written = _count(of_asked, "cached_tokens"), _count(of_asked, "cache_write_tokens")
+    read, written = _count(of_asked, "cached_tokens") or 0, _count(of_asked, "cache_write_tokens") or 0
     thought = _count(of_answered, "reasoning_tokens")
     usage: JsonDict = {}
     if asked is not None:
-        usage["input_tokens"] = max(0, asked - (read or 0) - (written or 0))
+        if read <= asked:  # else they are not counted among those of the input
+            written = min(written, asked - read)
+            asked -= read + written
+        usage["input_tokens"] = asked
     if answered is not None:
         usage["output_tokens"] = answered
     if read:
@@ -195,6 +218,15 @@ def usage_of(told: JsonDict) -> Usage:
 def _count(told: JsonDict, *names: str) -> int | None:
     counts = (told.get(name) for name in names)
     return next((one for one in counts if isinstance(one, int) and 0 <= one < _NO_COUNT), None)
+
+
+def fault_in(data: bytes) -> Fault:
+    """Return the fault that an event named `error` tells, as an object, as one within another, or in words."""
+    try:
+        value = lenient_json(data)
+    except (ValueError, RecursionError):
+        value = data.decode(errors="replace").strip()
+    return fault_of(value.get(ERROR) or value if is_json_object(value) else value)
 
 
 def fault_of(error: object) -> Fault:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reenact.actors.environment.openai.answer import (
+    ERROR,
+    FILTERED,
     Telling,
+    fault_in,
     fault_of,
     json_object,
     object_in,
@@ -33,11 +36,17 @@ from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
 from reenact.actors.environment.wire.stream import is_json_object, lenient_json
 from reenact.domain.messages import Said, Usage
-from reenact.domain.plain import Json, JsonDict
+from reenact.domain.plain import Json, JsonDict, is_sequence
 
 DONE = b"[DONE]"
 THOUGHTS = ("reasoning_content", "reasoning")
 """The fields in which servers send thoughts, and take them back; some send both, with the same text."""
+DETAILS = "reasoning_details"
+"""The field in which OpenRouter says how a thought is sealed, and takes that back."""
+SEAL = "data"
+EXTRA = "extra_content"
+"""The field of a call in which Gemini gives the signature of the thought that led to it, and takes that back."""
+_PIECES = frozenset({"text", "summary"})
 _REASONS = {"length": "max_tokens", "model_length": "max_tokens", "content_filter": "refusal"}
 _BROKEN = frozenset({"error", "insufficient_system_resource"})
 
@@ -51,13 +60,15 @@ class _Call:
         self.id = call_id
         self.name = ""
         self.written = ""
+        self.sealed: JsonDict = {}
 
     @property
     def is_whole(self) -> bool:
         try:
-            return is_json_object(lenient_json(self.written))
-        except ValueError:
+            lenient_json(self.written)
+        except (ValueError, RecursionError):
             return False
+        return True
 
 
 class ChatReader:
@@ -66,7 +77,10 @@ class ChatReader:
     def __init__(self, message: MessageDecoder, conversation: Iterable[Said]) -> None:
         self._telling = Telling(message, conversation)
         self._calls: list[_Call] = []
+        self._details: list[JsonDict] = []
         self._usage: Usage = {}
+        self._has_answered = False
+        self._is_whole = False
         self._reason: str | None = None
         self.is_complete = False
 
@@ -75,7 +89,7 @@ class ChatReader:
         """Whether it is known why the answer ends; what follows is what was used for it."""
         return self._reason is not None
 
-    def take(self, _name: str, data: bytes) -> None:
+    def take(self, name: str, data: bytes) -> None:
         """Take in the next event.
 
         Raises:
@@ -83,14 +97,23 @@ class ChatReader:
             MalformedEventError: it cannot be read.
         """
         if data.strip() == DONE:
-            self.end()
+            self._end_whole()
         elif not self.is_complete:
+            if name == ERROR:
+                raise fault_in(data)
             self._take(json_object(data))
 
     def whole(self, body: bytes) -> None:
         """Take in an answer that was not streamed; raises as `take` does."""
+        self._is_whole = True
         self._take(json_object(body))
-        self.end()
+        self._end_whole()
+
+    def refuse(self, explanation: str) -> None:
+        """Say that the server has refused to answer, or to go on."""
+        self.is_complete = True
+        self._telling.begin(None)
+        self._telling.end("refusal", self._usage, category=FILTERED, explanation=explanation)
 
     def end(self) -> None:
         """Say the calls, and that the message is complete: the stream is over.
@@ -105,11 +128,19 @@ class ChatReader:
         if self._reason in _BROKEN:
             raise Fault("api_error", f"the server broke off its answer: {self._reason}", again=True)
         reason = _REASONS.get(self._reason)
+        if any(SEAL in one or one.get("signature") for one in self._details):
+            self._telling.keep(f"chat:{DETAILS}", {DETAILS: [*self._details]})
         for call in self._calls[:-1] if reason else self._calls:  # what is cut, is cut at its end
-            self._telling.call(call.id, call.name, call.written)
+            self._telling.call(call.id, call.name, call.written, {"chat": call.sealed} if call.sealed else None)
         self.is_complete = True
         reason = reason or ("tool_use" if self._telling.has_calls else "end_turn")
-        self._telling.end(reason, self._usage, category="content_filter" if reason == "refusal" else None)
+        self._telling.end(reason, self._usage, category=FILTERED if reason == "refusal" else None)
+
+    def _end_whole(self) -> None:
+        """End the answer, of which the server has said that it is whole; some give no reason then."""
+        if self._has_answered and self._reason is None:
+            self._reason = "stop"
+        self.end()
 
     def _take(self, chunk: JsonDict) -> None:
         if chunk.get("error"):
@@ -120,7 +151,9 @@ class ChatReader:
             self._usage = usage_of(usage)
         for choice in objects_in(chunk, "choices"):
             if not choice.get("index"):  # one answer is asked for
-                self._go_on(object_in(choice, "delta") or object_in(choice, "message"))
+                self._has_answered = True
+                whole, piece = object_in(choice, "message"), object_in(choice, "delta")
+                self._go_on(whole or piece if self._is_whole else piece or whole)
                 reason = choice.get("finish_reason")
                 self._reason = reason if isinstance(reason, str) and reason else self._reason
 
@@ -132,36 +165,62 @@ class ChatReader:
         if delta.get("refusal"):
             self._telling.is_refused = True
             self._telling.say(delta["refusal"])
+        for detail in objects_in(delta, DETAILS):
+            self._detail(detail)
         for entry in objects_in(delta, "tool_calls"):
             self._call(entry)
 
     def _say(self, content: Json) -> None:
-        """Say what is text in the content, which some servers cut into parts."""
+        """Say what is text in the content, which some servers cut into parts, also of thoughts (Mistral)."""
         for part in content if isinstance(content, list) else (content,):
-            self._telling.say(part.get("text") if is_json_object(part) else part)
+            if not is_json_object(part):
+                self._telling.say(part)
+            elif part.get("type") == "thinking":
+                thought = part.get("thinking")
+                texts = [one.get("text") for one in objects_in(part, "thinking")]
+                for text in texts if isinstance(thought, list) else (thought,):
+                    self._telling.think(text)
+            else:
+                self._telling.say(part.get("text"))
+
+    def _detail(self, detail: JsonDict) -> None:
+        """Keep what OpenRouter says of a thought; its text comes in pieces, and its seal with the last one or alone."""
+        last = self._details[-1] if self._details else {}
+        if SEAL in detail or any(last.get(name) != detail.get(name) for name in ("type", "index")):
+            self._details.append({**detail})
+            return
+        for name, value in detail.items():
+            before = last.get(name)
+            if name in _PIECES and isinstance(before, str) and isinstance(value, str):
+                last[name] = before + value
+            elif value is not None:
+                last[name] = value
 
     def _call(self, entry: JsonDict) -> None:
         function = object_in(entry, "function")
         name, piece = function.get("name"), written(function.get("arguments"))
         index, given = entry.get("index"), entry.get("id")
-        call = next((one for one in reversed(self._calls) if one.index == index), None)
-        if call is None or (name and _is_another(call, given, piece)):
+        begun = () if self._is_whole else reversed(self._calls)
+        call = next((one for one in begun if one.index == index), None)
+        if call is None or (name and _is_another(call, name, given, piece)):
             call = _Call(index, given, self._telling.call_id(given))
             self._calls.append(call)
         if isinstance(name, str):
             call.name = call.name or name
+        if extra := object_in(entry, EXTRA):
+            call.sealed = {EXTRA: extra}
         call.written += piece
         self._telling.write(call.id, piece)
 
 
-def _is_another(call: _Call, given: Json, written: str) -> bool:
+def _is_another(call: _Call, name: Json, given: Json, written: str) -> bool:
     """Return whether a named piece under the index of a call begins another one; all have the name in some dialects.
 
-    Arguments that are whole are never continued, and those that are not, always.
+    Another id is another call's, and so is another name behind arguments. Arguments that are whole are not continued.
     """
-    if not call.written:
-        return bool(given and call.given and given != call.given)
-    return call.is_whole and bool(written.strip() or (given and given != call.given))
+    if given and call.given and given != call.given:
+        return True
+    return bool(call.written) and (name != call.name or (call.is_whole and bool(written.strip())))
 
 
 def chat_messages(question: Question, *, thoughts: bool) -> list[dict[str, object]]:
@@ -176,7 +235,8 @@ def chat_messages(question: Question, *, thoughts: bool) -> list[dict[str, objec
     messages = messages_for("chat", question.messages, thoughts=thoughts)
     for number, message in enumerate(messages, 1):
         if message["role"] == "assistant":
-            told.append(_answer(message["content"]))
+            answer = _answer(message["content"])
+            told += [answer] if answer["content"] or "tool_calls" in answer else []
         else:
             told += _asked(message["content"], is_last=number == len(messages))
     return told
@@ -195,16 +255,25 @@ def _answer(blocks: Sequence[ApiBlock]) -> dict[str, object]:
         field = text_at(block, "signature")
         if field in THOUGHTS:
             message[field] = text_at(message, field) + text_at(block, "thinking")
+    details = [one for block in blocks if block.get("type") == DETAILS for one in _list_at(block, DETAILS)]
+    if details:
+        message[DETAILS] = details
     calls = [
         {
             "id": block["id"],
             "type": "function",
             "function": {"name": block["name"], "arguments": arguments_in(block)},
+            **({EXTRA: block[EXTRA]} if EXTRA in block else {}),
         }
         for block in blocks
         if block.get("type") == "tool_use"
     ]
     return {**message, "tool_calls": calls} if calls else message
+
+
+def _list_at(block: ApiBlock, name: str) -> Sequence[object]:
+    value = block.get(name)
+    return value if is_sequence(value) else ()
 
 
 def _asked(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dict[str, object]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from reenact.actors.environment.failures import type_of_refusal
-from reenact.actors.environment.openai.answer import fault_of
+from reenact.actors.environment.openai.answer import FILTERED, fault_of
 from reenact.actors.environment.wire.client import ApiClient, Response, check_installed
 from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
 from reenact.actors.environment.wire.faults import Fault, may_be_sent_again, wait_asked_for
@@ -105,11 +105,12 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
         if not isinstance(error, openai.APIStatusError):
             return None
         body: object = error.body
-        is_unpaid = fault_of(body).error_type == "billing_error"
+        named = fault_of(body).error_type
+        is_final = named in {"billing_error", FILTERED}
         return Fault(
-            "billing_error" if is_unpaid else type_of_refusal(None, error.status_code),
+            named if is_final else type_of_refusal(None, error.status_code),
             self._told(_message(body), error.response),
-            again=may_be_sent_again(error.status_code, error.response.headers) and not is_unpaid,
+            again=may_be_sent_again(error.status_code, error.response.headers) and not is_final,
             wait=wait_asked_for(error.response.headers),
         )
 

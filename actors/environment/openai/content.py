@@ -9,6 +9,7 @@ import msgspec
 
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import FOREIGN, ApiBlock, ApiMessage, Limits, api_messages
+from reenact.actors.environment.wire.stream import is_json_object
 from reenact.domain.attachments import DocumentBlock, ImageBlock
 from reenact.domain.messages import Block, OpaqueBlock, Said, TextBlock, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from reenact.domain.plain import is_mapping, is_sequence
@@ -37,27 +38,32 @@ class Part(msgspec.Struct, frozen=True):
 def messages_for(dialect: Dialect, conversation: Sequence[Said], *, thoughts: bool) -> list[ApiMessage]:
     """Return what was said as messages of the Messages API that have nothing in them that is Claude's alone.
 
-    Thoughts are those that were had behind this API; their signature says how they go back.
+    Thoughts are those that were had behind this API; their signature says how they go back. What only this API
+    understands goes back with them.
     """
-    return api_messages([_own(said, f"{FOREIGN}{dialect}:", thoughts=thoughts) for said in conversation], limits=LIMITS)
+    return api_messages([_own(said, dialect, thoughts=thoughts) for said in conversation], limits=LIMITS)
 
 
-def _own(said: Said, origin: str, *, thoughts: bool) -> Said:
-    blocks = (_own_block(block, origin) for block in said.content if thoughts or not isinstance(block, ThinkingBlock))
+def _own(said: Said, dialect: Dialect, *, thoughts: bool) -> Said:
+    blocks = (_own_block(block, f"{FOREIGN}{dialect}", thoughts=thoughts) for block in said.content)
     return Said(said.role, tuple(block for block in blocks if block is not None), refused=said.refused)
 
 
-def _own_block(block: Block, origin: str) -> Block | None:
+def _own_block(block: Block, origin: str, *, thoughts: bool) -> Block | None:
     match block:
         case TextBlock(text=text):
             return TextBlock(text)
         case ThinkingBlock(thinking=thinking, signature=signature):
-            signed = (signature or "").startswith(origin)
-            return ThinkingBlock(thinking, (signature or "").removeprefix(origin)) if signed else None
-        case ToolUseBlock(id=call_id, name=name, input=arguments):
-            return ToolUseBlock(call_id, name, arguments)
+            signed = thoughts and (signature or "").startswith(f"{origin}:")
+            return ThinkingBlock(thinking, (signature or "").removeprefix(f"{origin}:")) if signed else None
+        case ToolUseBlock(id=call_id, name=name, input=arguments, extra=extra):
+            kept = (extra or {}).get(origin) if thoughts else None
+            return ToolUseBlock(call_id, name, arguments, kept if is_json_object(kept) else None)
         case OpaqueBlock(data=data):
-            return block if data.get("type") in _KEPT else None
+            kind = str(data.get("type"))
+            if thoughts and kind.startswith(f"{origin}:"):
+                return OpaqueBlock({**data, "type": kind.removeprefix(f"{origin}:")})
+            return block if kind in _KEPT else None
         case ToolResultBlock() | ImageBlock() | DocumentBlock():
             return block
 

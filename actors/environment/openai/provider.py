@@ -12,10 +12,10 @@ import msgspec
 
 from reenact.actors.environment.answer_tool import AnswerTool
 from reenact.actors.environment.api import LLMConfig, OnEvent
-from reenact.actors.environment.openai.chat import ChatReader, chat_messages, chat_tool
+from reenact.actors.environment.openai.answer import FILTERED
+from reenact.actors.environment.openai.chat import EXTRA, ChatReader, chat_messages, chat_tool
 from reenact.actors.environment.openai.client import OpenAIClient
-from reenact.actors.environment.openai.responses import ResponsesReader, function_tool, input_items
-from reenact.actors.environment.wire.client import Reader
+from reenact.actors.environment.openai.responses import PHASE, ResponsesReader, function_tool, input_items
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver
 from reenact.actors.environment.wire.faults import Fault
@@ -132,7 +132,7 @@ class OpenAIProvider:
         request |= {"stream": True, **self._format(question.output)}
         return {name: value for name, value in request.items() if value is not None}
 
-    def reader(self, message: MessageDecoder, question: Question) -> Reader:
+    def reader(self, message: MessageDecoder, question: Question) -> ChatReader | ResponsesReader:
         """Return what reads the answer."""
         reader = ChatReader if self._api == "chat" else ResponsesReader
         return reader(message, question.messages)
@@ -211,13 +211,19 @@ class OpenAIDriver(StreamingDriver):
         request = self._provider.request(question, thoughts=thoughts)
 
         async def send() -> None:
-            await self._client.stream(self._provider.path, request, self._provider.reader(message, question))
+            reader = self._provider.reader(message, question)
+            try:
+                await self._client.stream(self._provider.path, request, reader)
+            except Fault as fault:
+                if fault.error_type != FILTERED:
+                    raise
+                reader.refuse(fault.message)
 
         await self._patience.retried(send, message)
 
     def is_about_thoughts(self, fault: Fault) -> bool:
         """Return whether it is the thoughts in the conversation that the server does not accept."""
-        words = ("reasoning", "encrypted", "thinking")
+        words = ("reasoning", "encrypted", "thinking", EXTRA, PHASE)
         return fault.error_type == "invalid_request_error" and any(word in fault.message for word in words)
 
 

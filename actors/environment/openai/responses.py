@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from reenact.actors.environment.openai.answer import (
+    ERROR,
+    FILTERED,
     Telling,
+    fault_in,
     fault_of,
     json_object,
     object_in,
@@ -32,6 +35,7 @@ from reenact.domain.messages import Said
 from reenact.domain.plain import JsonDict
 
 _Place: TypeAlias = int | str | None
+PHASE = "phase"
 _PARAGRAPH = "\n\n"
 _CUT = {"max_output_tokens": "max_tokens", "content_filter": "refusal"}
 
@@ -48,6 +52,7 @@ class ResponsesReader:
         self._told: set[_Place] = set()
         """The items of which pieces have come."""
         self._done: set[_Place] = set()
+        self._phased: set[_Place] = set()
         self.is_complete = False
         self._table: dict[str, Callable[[JsonDict], None]] = {
             "response.created": lambda event: self._telling.begin(object_in(event, "response").get("model")),
@@ -74,6 +79,8 @@ class ResponsesReader:
         """
         if data.strip() == DONE or self.is_complete:
             return
+        if name == ERROR:
+            raise fault_in(data)
         event = json_object(data)
         kind = event.get("type") or name or ("error" if "error" in event else "")
         handle = self._table.get(str(kind))
@@ -85,6 +92,12 @@ class ResponsesReader:
         answer = json_object(body)
         self._end({"response": answer} if answer.get("object") == "response" else answer)
 
+    def refuse(self, explanation: str) -> None:
+        """Say that the server has refused to answer, or to go on."""
+        self.is_complete = True
+        self._telling.begin(None)
+        self._telling.end("refusal", {}, category=FILTERED, explanation=explanation)
+
     def end(self) -> None:
         """Raise `Fault` if the stream broke off before the end of the answer."""
         if not self.is_complete:
@@ -94,6 +107,8 @@ class ResponsesReader:
         item = object_in(event, "item")
         if item.get("type") == "function_call":
             self._calls[_place(event)] = self._telling.call_id(item.get("call_id"))
+        elif item.get("type") == "message":
+            self._begin_message(_place(event), item)
 
     def _say(self, event: JsonDict) -> None:
         self._told.add(_place(event))
@@ -131,7 +146,16 @@ class ResponsesReader:
             case _:
                 pass
 
+    def _begin_message(self, place: _Place, item: JsonDict) -> None:
+        """Keep what kind of message comes, such as `commentary`: it stands before the text."""
+        phase = item.get(PHASE)
+        if phase and place not in self._phased:
+            self._phased.add(place)
+            self._telling.keep(f"responses:{PHASE}", {PHASE: phase})
+
     def _end_message(self, place: _Place, item: JsonDict) -> None:
+        if place not in self._told:
+            self._begin_message(place, item)
         for part in objects_in(item, "content"):
             if part.get("type") == "refusal":
                 self._telling.is_refused = True
@@ -205,8 +229,11 @@ def function_tool(tool: Mapping[str, object]) -> dict[str, object]:
 
 
 def _answered(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:
+    phase: dict[str, object] = {}
     for block in blocks:
         match block.get("type"):
+            case "phase":
+                phase = {PHASE: block[PHASE]}
             case "thinking":
                 item_id, _, sealed = text_at(block, "signature").partition(":")
                 thought = text_at(block, "thinking")
@@ -216,7 +243,8 @@ def _answered(blocks: Sequence[ApiBlock]) -> Iterator[dict[str, object]]:
                 call = {"call_id": block["id"], "name": block["name"], "arguments": arguments_in(block)}
                 yield {"type": "function_call", **call}
             case _:
-                yield {"type": "message", "role": "assistant", "content": text_at(block, "text")}
+                yield {"type": "message", "role": "assistant", "content": text_at(block, "text"), **phase}
+                phase = {}
 
 
 def _asked(blocks: Sequence[ApiBlock], *, is_last: bool) -> Iterator[dict[str, object]]:

@@ -52,7 +52,10 @@ _BESIDE_THE_MESSAGE = "container"
 
 
 FOREIGN = "openai:"
-"""How the signature of a thought begins that was had behind an API of OpenAI's; the rest says how it goes back."""
+"""How the signature of a thought begins that was had behind an API of OpenAI's; the rest says how it goes back.
+
+So do the names of what else only such an API understands: a field of a call, the type of a block.
+"""
 ApiBlock: TypeAlias = Mapping[str, object]
 
 
@@ -148,7 +151,8 @@ def _api_block(block: Block) -> ApiBlock:
         case ThinkingBlock(thinking=thinking, signature=signature):
             return {"type": "thinking", "thinking": thinking, "signature": signature}
         case ToolUseBlock(id=call_id, name=name, input=arguments, extra=extra):
-            return {"type": "tool_use", "id": call_id, "name": name, "input": arguments, **(extra or {})}
+            own = {key: value for key, value in (extra or {}).items() if not key.startswith(FOREIGN)}
+            return {"type": "tool_use", "id": call_id, "name": name, "input": arguments, **own}
         case ToolResultBlock(tool_use_id=call_id, content=content, is_error=is_error):
             told = _result(content, is_error=is_error)
             return {"type": "tool_result", "tool_use_id": call_id, "content": told, "is_error": is_error}
@@ -182,7 +186,7 @@ def _is_void(block: ApiBlock) -> bool:
         case "compaction":
             return block.get("content") == ""
         case kind:
-            return kind is None or kind == _BESIDE_THE_MESSAGE
+            return kind is None or kind == _BESIDE_THE_MESSAGE or str(kind).startswith(FOREIGN)
 
 
 def _text(block: ApiBlock, field: str) -> str:

@@ -197,8 +197,12 @@ def test_a_filter_that_cuts_the_answer_off_is_a_refusal() -> None:
         ),
         ({"prompt_tokens": 1, "prompt_tokens_details": None}, {"input_tokens": 1}),
         (
-            {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": 2}},
-            {"input_tokens": 0, "cache_read_input_tokens": 2},
+            {"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 163}},
+            {"input_tokens": 7, "cache_read_input_tokens": 163},
+        ),
+        (
+            {"prompt_tokens": 2168, "prompt_tokens_details": {"cached_tokens": 2161, "cache_write_tokens": 2161}},
+            {"input_tokens": 0, "cache_read_input_tokens": 2161, "cache_creation_input_tokens": 7},
         ),
         ({"prompt_tokens": -1, "completion_tokens": "many"}, {}),
     ],
@@ -245,8 +249,17 @@ def test_what_comes_after_the_end_is_left_out() -> None:
     assert chat(chunk({"content": "Hi"}), STOP, DONE, "not even JSON", DONE).content == (TextBlock("Hi"),)
 
 
-@pytest.mark.parametrize("end", [(), (DONE,)])
-def test_an_answer_without_a_reason_for_its_end_has_broken_off(end: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("reason", [None, ""])
+def test_a_stream_that_ends_with_the_last_word_is_complete_without_a_reason(reason: str | None) -> None:
+    said = chat(chunk({"content": "Hi"}, reason), DONE)
+    called = chat(chunk(piece("{}", name="f", index=0, id="c")), chunk({}, reason), used(prompt_tokens=3), DONE)
+
+    assert (said.end.stop_reason, said.content) == ("end_turn", (TextBlock("Hi"),))
+    assert (called.end.stop_reason, called.calls) == ("tool_use", [("f", {})])
+
+
+@pytest.mark.parametrize("end", [(), (used(prompt_tokens=3),)])
+def test_an_answer_without_a_reason_for_its_end_has_broken_off(end: tuple[Json, ...]) -> None:
     with pytest.raises(Fault) as broken:
         chat(chunk({"content": "Hi"}), *end)
 

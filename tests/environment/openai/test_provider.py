@@ -16,7 +16,7 @@ from reenact import Image, LLMConfig, OpenAIProvider, Runtime
 from reenact.actors.environment.api import LLMDriver, LLMProvider
 from reenact.actors.environment.openai.provider import OpenAIDriver
 from reenact.actors.environment.wire.driver import Patience
-from reenact.domain.messages import Said, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.messages import Said, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
 from reenact.testing import FakeChatAPI, FakeChatReply, FakeError
@@ -247,6 +247,18 @@ def test_a_refusal_that_will_not_change_is_not_asked_for_again(
 
     assert [event.event_type for event in heard] == ["error"]
     assert failure(heard).type == error_type
+    assert len(api.requests) == 1
+
+
+def test_a_question_that_a_filter_refuses_is_answered_by_a_refusal(
+    api: FakeChatAPI, dialect: Literal["chat", "responses"]
+) -> None:
+    api.script([FakeError(400, code="content_filter", message="The prompt was filtered.")])
+
+    end = complete(Conversation(api, dialect).ask())
+
+    assert end.stop_reason == "refusal"
+    assert end.stop_details == StopDetails(category="content_filter", explanation="The prompt was filtered.")
     assert len(api.requests) == 1
 
 
