@@ -50,15 +50,23 @@ class SnapshotForm(Generic[State]):
         except Exception as error:
             raise self._unfit(error) from error
 
-    def taken(self, stream: str, version: int, state: State) -> Snapshot | None:
-        """Return a snapshot of the state that the stream has at this version; None, and log why, if none can be made.
+    def taken(self, stream: str, version: int, state: State) -> Snapshot:
+        """Return a snapshot of the state that the stream has at this version.
 
-        The events are the truth: what cannot be stored of a state keeps nobody from recording them.
+        Raises:
+            TypeError: the state cannot be encoded.
         """
         try:
             return Snapshot(stream, version, self.topic, self._encode(self._take(state)))
-        except Exception as error:  # noqa: BLE001 - a function of the user's
-            _log.warning("no snapshot of %s is taken at version %d: %s", stream, version, self._unfit(error))
+        except Exception as error:
+            raise self._unfit(error) from error
+
+    def taken_if_possible(self, stream: str, version: int, state: State) -> Snapshot | None:
+        """Return the snapshot, or None if the state cannot be encoded, and log why: the events say the same."""
+        try:
+            return self.taken(stream, version, state)
+        except TypeError as error:
+            _log.warning("no snapshot of %s is taken at version %d: %s", stream, version, error)
             return None
 
     def _unfit(self, error: Exception) -> TypeError:

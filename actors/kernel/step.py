@@ -171,7 +171,7 @@ def step_of(
     snapshot, reached = None, version + len(events)
     is_due = profile.snapshots is not None and reached - snapshot_at >= profile.snapshots.every
     if is_due and profile.snapshots is not None:
-        snapshot = profile.snapshots.taken(stream, reached, state)
+        snapshot = profile.snapshots.taken_if_possible(stream, reached, state)
     append = Append(stream, version, now, events, kept, passing, snapshot, due, remembered, cause)
     return Step(envelope, command, events, state, retries, fired, next_due, is_due), append
 

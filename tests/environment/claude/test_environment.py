@@ -30,6 +30,7 @@ from reenact.actors.kernel.event_loop import EventLoopThread
 from reenact.domain import conversation
 from reenact.domain.errors import ConfigurationError, LLMError
 from reenact.domain.messages import OpaqueBlock, Said, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
+from reenact.domain.plain import Json
 from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import MessageDelta, MessageStart, StreamData, StreamError, TextDelta
 from reenact.testing import FakeError, FakeMessagesAPI, FakeReply
@@ -377,7 +378,7 @@ def test_a_paused_message_is_continued_as_the_same_message(api: FakeMessagesAPI)
         TextDelta(text=" two"),
         Complete(stop_reason="end_turn", content=(TextBlock("one"), TextBlock(" two"))),
     ]
-    each = [
+    each: list[Json] = [
         {"type": "request", "input_tokens": 3, "output_tokens": 2, "tier": "x"},
         {"type": "request", "input_tokens": 5, "output_tokens": 4, "tier": "y"},
     ]
