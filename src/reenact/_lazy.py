@@ -41,7 +41,10 @@ def lazy_names(
             return getattr(sys.modules[package], instead)
         if name not in modules_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        from reenact._resolving import resolve_types  # noqa: PLC0415 - it brings in msgspec, which no version number needs
+
         value: object = getattr(importlib.import_module(modules_of[name]), name)
+        resolve_types()
         loaded[name] = value
         return value
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Self, TypeAlias
 import msgspec
 
 from reenact._location import LogFile, LogLocation, location_of
+from reenact._resolving import resolve_types
 from reenact.actors.envelopes import derived
 from reenact.actors.environment.api import ConfiguredProvider, EnvironmentFactory, LLMConfig, LLMProvider
 from reenact.actors.feed.hub import Feed
@@ -22,7 +23,6 @@ from reenact.actors.journal.opening import private_directory
 from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.vault import Vault
 from reenact.actors.kernel.timetable import microseconds
-from reenact.actors.resolving import resolve_types
 from reenact.actors.runtime import LocalRuntime, Settings
 from reenact.actors.session.actor import SessionActor
 from reenact.actors.session.ports import Recovery

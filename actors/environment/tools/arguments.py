@@ -14,7 +14,6 @@ from typing import Annotated, Protocol, TypeAlias, TypedDict, TypeGuard, get_arg
 
 import msgspec
 
-from reenact.actors.resolving import resolve
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.loop.values import is_mapping
 from reenact.domain.marks import parts_of
@@ -95,7 +94,7 @@ class Parameters:
             self.schema = schema_of(self._struct, texts, defaults, _model_schema)
         except (TypeError, NameError) as error:
             raise _unsupported(tool, types, error) from error
-        resolve(self._struct)  # calls run on several threads
+        msgspec.msgpack.Decoder(self._struct)  # msgspec learns it before several threads convert to it
 
     def read(self, arguments: Mapping[str, object]) -> dict[str, object]:
         """Return the arguments as the function takes them; those that are not given are left to its defaults.

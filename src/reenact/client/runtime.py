@@ -12,13 +12,13 @@ from typing import Literal, Self, TypeVar, overload
 
 import msgspec
 
+from reenact._resolving import resolve_types
 from reenact.actors.api.asking import Asker, Asking
 from reenact.actors.feed.consumers import check_cursor
 from reenact.actors.feed.family import FamilyStream, cursors_of
 from reenact.actors.feed.handlers import Handler, check_callable, check_handler, check_session, check_type
 from reenact.actors.feed.observable import Observable
 from reenact.actors.kernel.at_exit import AtExit
-from reenact.actors.resolving import resolve_types
 from reenact.client.asking import Answer, Asked, read_envelope
 from reenact.client.dialing import Dialer, Finder, Place, Reconnect, check_token, websocket_addresses
 from reenact.client.handlers import Handlers, RemoteListener
