@@ -20,6 +20,7 @@ from reenact.domain.errors import MissingExtraError
 
 Sdk = TypeVar("Sdk", bound=AbstractAsyncContextManager[object])
 
+_SHORTEST_SECRET = 6
 _DRAIN_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
 """How long is waited for what was used, once it is known why an answer has ended."""
@@ -97,8 +98,8 @@ class ApiClient(ABC, Generic[Sdk]):
                     await _read(response.aiter_bytes(), reader)
 
     def without_key(self, text: str) -> str:
-        """Return the text without the API key, should it be in there."""
-        return text.replace(self._key, "…") if self._key else text
+        """Return the text without the API key, should it be in there; a key of a few letters stands in any text."""
+        return text.replace(self._key, "…") if len(self._key) >= _SHORTEST_SECRET else text
 
     def _connected(self) -> Sdk:
         loop = asyncio.get_running_loop()

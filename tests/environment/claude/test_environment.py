@@ -562,6 +562,12 @@ def test_the_key_is_told_to_the_api_and_to_nobody_else(api: FakeMessagesAPI, cap
     assert "very-secret" not in repr((config, Conversation(api).driver, ClaudeEnvironmentFactory(config)))
 
 
+def test_a_key_of_a_few_letters_is_no_secret_and_takes_no_letters_out_of_words(api: FakeMessagesAPI) -> None:
+    api.error(400, message="too many tokens: remove any image")
+
+    assert failure(Conversation(api, api_key="any").ask()).message == "too many tokens: remove any image"
+
+
 def test_a_redirect_is_not_followed_for_it_would_take_the_key_along(api: FakeMessagesAPI) -> None:
     with answering(f"307 There\r\nlocation: {api.url}/v1/messages", "") as url:
         heard = Conversation(api, base_url=url, max_retries=0).ask()
