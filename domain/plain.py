@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
 
@@ -66,6 +66,22 @@ def plain(where: str, value: object, depth: int = DEEPEST) -> Json:
 def plain_object(where: str, value: Mapping[object, object], depth: int = DEEPEST) -> JsonDict:
     """Return a copy of the mapping, or raise, as `plain` does."""
     return {_key(where, name): plain(f"{where}.{name}", one, depth - 1) for name, one in value.items()}
+
+
+def check_depth(where: str, value: object, deepest: int = DEEPEST) -> None:
+    """Raise `InvalidInputError` if the value is nested so deeply that programs which walk through it may break off."""
+    level = [value]
+    for _ in range(deepest + 1):
+        level = [inner for one in level for inner in _inside(one)]
+        if not level:
+            return
+    raise InvalidInputError(f"{where} is nested more than {deepest} deep")
+
+
+def _inside(value: object) -> Iterable[object]:
+    if is_mapping(value):
+        return value.values()
+    return value if is_sequence(value) else ()
 
 
 def check_unicode(where: str, text: str, error: type[InvalidInputError] = InvalidInputError) -> bytes:
