@@ -112,6 +112,10 @@ class Telling:
         self._take(WireEvent("content_block_start", index=self._blocks, content_block=fields))
         self._take(WireEvent("content_block_stop", index=self._blocks))
 
+    def used(self, usage: Usage) -> None:
+        """Say what was used so far."""
+        self._take(WireEvent("message_delta", usage=dict(usage)))
+
     def end(
         self, stop_reason: str, usage: Usage, *, category: str | None = None, explanation: str | None = None
     ) -> None:

@@ -115,6 +115,10 @@ class ChatReader:
         self._telling.begin(None)
         self._telling.end("refusal", self._usage, category=FILTERED, explanation=explanation)
 
+    def break_off(self) -> None:
+        """Say what was used of an answer that will not be complete."""
+        self._telling.used(self._usage)
+
     def end(self) -> None:
         """Say the calls, and that the message is complete: the stream is over.
 
@@ -143,12 +147,12 @@ class ChatReader:
         self.end()
 
     def _take(self, chunk: JsonDict) -> None:
-        if chunk.get("error"):
-            raise fault_of(chunk["error"])
-        self._telling.begin(chunk.get("model"))
         usage = object_in(chunk, "usage")
         if usage:
             self._usage = usage_of(usage)
+        if chunk.get("error"):
+            raise fault_of(chunk["error"])
+        self._telling.begin(chunk.get("model"))
         for choice in objects_in(chunk, "choices"):
             if not choice.get("index"):  # one answer is asked for
                 self._has_answered = True

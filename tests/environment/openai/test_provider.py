@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import subprocess
 import sys
@@ -267,6 +268,21 @@ def test_a_refusal_keeps_its_words(api: FakeChatAPI, *, bare: bool) -> None:
     api.error(400, message="no such thing", bare=bare)
 
     assert failure(Conversation(api).ask()).message == "no such thing"
+
+
+@pytest.mark.parametrize("dialect", ["chat"])
+def test_what_an_answer_that_fails_has_used_is_told(api: FakeChatAPI, dialect: Literal["chat"]) -> None:
+    chunks = [
+        {"choices": [{"index": 0, "delta": {"content": "So"}}]},
+        {"error": {"message": "no"}, "usage": {"prompt_tokens": 3, "completion_tokens": 2}},
+    ]
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
+
+    with answering("200 OK\r\ncontent-type: text/event-stream", body) as url:
+        heard = Conversation(api, dialect, base_url=url).ask()
+
+    assert heard[-2] == MessageDelta(usage={"input_tokens": 3, "output_tokens": 2})
+    assert failure(heard).message == "no"
 
 
 def test_attempts_come_to_an_end(api: FakeChatAPI) -> None:
