@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reenact.actors.environment.openai.answer import (
-    ERROR,
     FILTERED,
     Telling,
     fault_in,
@@ -34,7 +33,7 @@ from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
-from reenact.actors.environment.wire.stream import is_json_object, lenient_json
+from reenact.actors.environment.wire.stream import ERROR, is_json_object, lenient_json
 from reenact.domain.messages import Said, Usage
 from reenact.domain.plain import Json, JsonDict, is_sequence
 
@@ -106,7 +105,10 @@ class ChatReader:
     def whole(self, body: bytes) -> None:
         """Take in an answer that was not streamed; raises as `take` does."""
         self._is_whole = True
-        self._take(json_object(body))
+        answer = json_object(body)
+        self._take(answer)
+        if not self._has_answered:
+            raise Fault("api_error", f"the server answered with {answer!r:.200}, which is not a completion", again=True)
         self._end_whole()
 
     def refuse(self, explanation: str) -> None:

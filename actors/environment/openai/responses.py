@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from reenact.actors.environment.openai.answer import (
-    ERROR,
     FILTERED,
     Telling,
     fault_in,
@@ -31,6 +30,7 @@ from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
+from reenact.actors.environment.wire.stream import ERROR
 from reenact.domain.messages import Said, Usage
 from reenact.domain.plain import JsonDict
 

@@ -366,8 +366,14 @@ def test_a_page_for_browsers_is_no_answer(api: FakeChatAPI) -> None:
     [
         ("502 Bad Gateway\r\ncontent-type: text/html", "<html>Bad Gateway</html>", "answered with status 502"),
         ("503 Busy\r\ncontent-type: text/plain", "later\n", "later"),
-        ("500 Oh\r\ncontent-type: application/json", '{"detail": [{"msg": "no"}]}', "[{'msg': 'no'}]"),
+        ("500 Oh\r\ncontent-type: application/json", '{"detail": [{"msg": "no"}]}', '[{"msg":"no"}]'),
+        ("500 Oh\r\ncontent-type: application/json", '{"errors": ["no", {"message": "never"}]}', "no; never"),
+        ("500 Oh\r\ncontent-type: application/json", '[{"error": {"code": 500, "message": "no"}}]', "no"),
+        ("500 Oh\r\ncontent-type: application/json", "[" * 5000, "[" * 2000),
         ("500 Oh\r\ncontent-type: application/json", "[1]", "answered with status 500"),
+        ("200 OK\r\ncontent-type: application/json", '[{"error": {"code": 500, "message": "no"}}]', "no"),
+        ("200 OK\r\ncontent-type: application/json", '{"choices": ' + "[" * 5000, "it is nested too deeply"),
+        ("200 OK\r\ncontent-type: text/event-stream", "data: " + "[" * 5000 + "\n\n", "it is nested too deeply"),
     ],
 )
 def test_a_refusal_without_the_words_of_the_api_says_what_there_is(
