@@ -20,12 +20,11 @@ from reenact.actors.environment.wire.stream import (
     lenient_json,
     unlisted,
 )
+from reenact.domain.loop.calls import UNREADABLE
 from reenact.domain.messages import Said, StopDetails, ToolUseBlock, Usage
-from reenact.domain.plain import Json, JsonDict
+from reenact.domain.plain import Json, JsonDict, check_depth
 from reenact.domain.stream.events import InputJsonDelta
 
-UNREADABLE = "invalid_json"
-"""Under this name a tool is given arguments that are not a JSON object: it refuses them, and the model reads why."""
 FILTERED = "content_filter"
 """What Azure, and others after it, call an answer, or a question, that a filter refuses."""
 _TYPES = {
@@ -151,6 +150,7 @@ def arguments_of(text: str) -> JsonDict:
         value = lenient_json(text)
         if isinstance(value, str):
             value = lenient_json(value)
+        check_depth("it", value)
     except (ValueError, RecursionError):
         value = None
     return value if is_json_object(value) else {UNREADABLE: text}

@@ -103,7 +103,7 @@ class Started(Ending):
 
     id: str | None = None
     model: str | None = None
-    content: list[JsonDict] = []
+    content: list[JsonDict] | None = None
     usage: JsonDict | None = None
 
 
@@ -132,6 +132,10 @@ KNOWN = frozenset(
     }
 )
 """The types of event that mean something; all others are skipped."""
+DELTAS = frozenset(
+    {"text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta", "compaction_delta"}
+)
+"""The types of delta that mean something."""
 
 _TOO_MANY = 1 << 53
 """A count that no message reaches, and no program need be able to tell exactly."""
@@ -182,7 +186,7 @@ def whole_message(body: bytes) -> tuple[WireEvent, ...]:
         value = unlisted(lenient_json(body))
         if is_json_object(value) and (value.get(ERROR) or value.get("type") == ERROR):
             return (WireEvent(ERROR, error=value.get(ERROR)),)
-        if is_json_object(value) and isinstance(value.get("content"), list):
+        if is_json_object(value) and (isinstance(value.get("content"), list) or value.get("type") == "message"):
             start = WireEvent(type="message_start", message=msgspec.convert(value, Started))
             return _checked(start), WireEvent("message_stop")
     except MalformedEventError:
@@ -208,19 +212,28 @@ def _check_counts(usage: object) -> None:
 
 
 def _leniently(name: str, data: bytes) -> WireEvent | None:
-    """Read what the fast decoder refuses: lone surrogates and broken UTF-8, which become U+FFFD."""
+    """Read what the fast decoder refuses: lone surrogates and broken UTF-8, which become U+FFFD, and new deltas."""
     try:
         value = parsed(data.decode(errors="replace"))
         kind = value.get("type", name) if is_json_object(value) else name
         if not isinstance(kind, str) or kind not in KNOWN:
             return None
-        return _decoder.decode(_without_surrogates(value))
+        return _decoder.decode(_without_surrogates(_with_known_delta(value)))
     except ValueError as broken:
         if name == ERROR:
             return WireEvent(ERROR, error=data.decode(errors="replace"))
         if name and name not in KNOWN:
             return None
         raise MalformedEventError(f"an event of the stream cannot be read: {broken}") from None
+
+
+def _with_known_delta(event: object) -> object:
+    """Return the event, with no more than the type of a delta of a new type, whose fields may have any form."""
+    delta = event.get("delta") if is_json_object(event) else None
+    kind = delta.get("type") if is_json_object(delta) else None
+    if is_json_object(event) and isinstance(kind, str) and kind not in DELTAS:
+        return {**event, "delta": {"type": kind}}
+    return event
 
 
 def lenient_json(data: str | bytes) -> object:

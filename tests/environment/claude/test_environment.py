@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
 import subprocess
 import sys
 import threading
@@ -13,6 +14,7 @@ import anthropic
 import msgspec
 import pytest
 
+from reenact import Image, Runtime
 from reenact.actors.environment.api import (
     Environment,
     EnvironmentConfig,
@@ -339,6 +341,28 @@ def test_a_whole_message_is_one_whatever_it_is_labelled_as(kind: str, api: FakeM
         heard = Conversation(api, base_url=url, max_retries=0).ask()
 
     assert heard[-1] == Complete(stop_reason="end_turn", content=(TextBlock("Hi"),))
+
+
+def test_a_model_whose_call_cannot_be_read_is_told_so_and_may_repeat_it(api: FakeMessagesAPI) -> None:
+    calls: list[float] = []
+
+    def pay(amount: float = 0) -> str:
+        """Pay somebody."""
+        calls.append(amount)
+        return "paid"
+
+    for amount in (math.nan, 5):  # the first one is no JSON
+        api.reply(tools=[("pay", {"amount": amount})], stop_reason="tool_use")
+    api.reply("Done.")
+
+    with Runtime.in_memory(llm=LLMConfig(api_key=KEY, base_url=api.url)) as runtime:
+        answer = runtime.ask("Pay 5.", image=Image(id="i", tools=(pay,)))
+
+    assert (answer.text, answer.outcome, calls) == ("Done.", "completed", [5])
+    *_, call, result = api.requests[1].body["messages"]
+    assert call["content"][-1]["input"] == {"INVALID_JSON": '{"amount": NaN}'}
+    assert result["content"][0]["is_error"]
+    assert "cannot be read as a JSON object" in result["content"][0]["content"]
 
 
 SAMPLING: dict[str, Any] = {"temperature": 0.3, "extra": {"top_p": 0.9, "top_k": 5, "metadata": {"user_id": "u"}}}

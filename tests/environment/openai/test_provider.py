@@ -564,7 +564,7 @@ def test_an_agent_calls_tools_side_by_side_and_reads_what_they_return(
     assert answer.usage == {"input_tokens": 20, "output_tokens": 10}
     told = repr(api.requests[1].body)
     assert "rain in Oslo" in told
-    assert "there is no argument `invalid_json`" in told
+    assert "forecast was not run: its arguments cannot be read as a JSON object" in told
 
 
 def test_a_conversation_that_fills_the_model_is_summarised(api: FakeChatAPI) -> None:
