@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from decimal import Decimal
 from math import isfinite
-from typing import TYPE_CHECKING, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeGuard, TypeVar
 
 import msgspec
 
@@ -66,6 +68,55 @@ def plain(where: str, value: object, depth: int = DEEPEST) -> Json:
 def plain_object(where: str, value: Mapping[object, object], depth: int = DEEPEST) -> JsonDict:
     """Return a copy of the mapping, or raise, as `plain` does."""
     return {_key(where, name): plain(f"{where}.{name}", one, depth - 1) for name, one in value.items()}
+
+
+def parsed(text: str, *, strict: bool = True) -> object:
+    """Return the value of a JSON text, with numbers that a log can hold; `strict` is that of `json.loads`.
+
+    An integer of more than 64 bits becomes a float where no digit is lost. What is still too large is its digits, as a
+    text: a tool that is to have a number refuses it, and the model reads why.
+
+    Raises:
+        ValueError: it is not a JSON text, or is nested too deeply.
+    """
+    try:
+        value: object = json.loads(
+            text, strict=strict, parse_int=_integer, parse_float=_float, parse_constant=_refuse_constant
+        )
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    return value
+
+
+def _integer(digits: str) -> int | float | str:
+    if _LEAST <= Decimal(digits) <= _GREATEST:
+        return int(digits)
+    return float(digits) if Decimal(digits) == float(digits) else digits
+
+
+def _float(digits: str) -> float | str:
+    value = float(digits)
+    return value if isfinite(value) else digits
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def check_depth(where: str, value: object, deepest: int = DEEPEST) -> None:
+    """Raise `InvalidInputError` if the value is nested so deeply that programs which walk through it may break off."""
+    level = [value]
+    for _ in range(deepest + 1):
+        level = [inner for one in level for inner in _inside(one)]
+        if not level:
+            return
+    raise InvalidInputError(f"{where} is nested more than {deepest} deep")
+
+
+def _inside(value: object) -> Iterable[object]:
+    if is_mapping(value):
+        return value.values()
+    return value if is_sequence(value) else ()
 
 
 def check_unicode(where: str, text: str, error: type[InvalidInputError] = InvalidInputError) -> bytes:

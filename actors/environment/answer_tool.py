@@ -13,6 +13,8 @@ from itertools import count
 import msgspec
 
 from reenact.actors.environment.incoming import Reported, incoming
+from reenact.domain.loop.calls import UNREADABLE, is_unreadable
+from reenact.domain.loop.values import is_mapping
 from reenact.domain.messages import Block, TextBlock, ToolUseBlock
 from reenact.domain.output import OutputSpec
 from reenact.domain.plain import Json
@@ -88,4 +90,6 @@ class AnswerTool:
 
 
 def _written(value: Json) -> str:
+    if is_mapping(value) and is_unreadable(value):
+        return str(value[UNREADABLE])
     return msgspec.json.encode(value).decode()

@@ -10,7 +10,7 @@ import msgspec
 from reenact.actors.environment.api import SystemBusProducer
 from reenact.actors.environment.failures import RETRYABLE, failure
 from reenact.domain.errors import InvalidInputError
-from reenact.domain.plain import check_unicode, is_mapping
+from reenact.domain.plain import DEEPEST, check_depth, check_unicode, is_mapping
 from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import InputJsonDelta, StreamData, StreamError, TextDelta, ThinkingDelta, stream_event
 
@@ -106,7 +106,8 @@ def _complete_error(fields: dict[object, object]) -> None:
 
 
 def _check_encodable(event: StreamData) -> None:
-    """Raise for what no log can hold: lone surrogates, integers above 64 bits, keys that are not text."""
+    """Raise for what no log can hold: lone surrogates, integers above 64 bits, keys that are not text, great depths."""
+    check_depth(event.event_type, msgspec.to_builtins(event), 2 * DEEPEST)
     msgspec.json.encode(event)
     msgspec.msgpack.encode(event)
 

@@ -12,9 +12,14 @@ from reenact.domain.content import check_result_content
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.faults import InvalidToolCallError
 from reenact.domain.loop.values import Frozen, compact, frozen, frozen_object, is_mapping
-from reenact.domain.plain import JsonObject
+from reenact.domain.plain import JsonDict, JsonObject, parsed, plain
 
 Arguments: TypeAlias = str | Mapping[str, object]
+UNREADABLE = "INVALID_JSON"
+"""Under this name stands what a model has written as the input of a call, where that cannot be read.
+
+(platform.claude.com: "Fine-grained tool streaming".)
+"""
 _TOOL_USE = "tool_use"
 
 
@@ -107,6 +112,23 @@ def with_arguments(call: ToolCall, arguments: Mapping[str, object]) -> ToolCall:
         return ToolCall({**call, "input": arguments})
     function = {**frozen_object(call["function"], what="a function"), "arguments": compact(frozen(arguments))}
     return ToolCall({**call, "function": function})
+
+
+def input_of(written: str) -> JsonDict:
+    """Return the input of a call as a model has written it; what is not a JSON object stands under `UNREADABLE`.
+
+    So nothing of it is lost. Such a call never runs, and the model is told why.
+    """
+    try:
+        value = plain("the input", parsed(written or "{}"))
+    except ValueError:
+        value = None
+    return value if isinstance(value, dict) else {UNREADABLE: written}
+
+
+def is_unreadable(arguments: Mapping[str, object]) -> bool:
+    """Return whether these are no arguments, but what a model has written in their place."""
+    return list(arguments) == [UNREADABLE]
 
 
 def _decoded(arguments: object, name: str) -> Frozen:

@@ -14,7 +14,7 @@ import msgspec
 
 from reenact.domain.errors import CallNotPendingError, StaleApprovalError
 from reenact.domain.loop.asking import ASK_USER, Question, chosen, question_of
-from reenact.domain.loop.calls import content_of
+from reenact.domain.loop.calls import content_of, is_unreadable
 from reenact.domain.loop.events import (
     AskedCall,
     HumanApproveRequired,
@@ -40,6 +40,7 @@ Kind: TypeAlias = Literal["approval", "prompt", "select"]
 CallKind: TypeAlias = Literal[Kind, "child"]
 _MANY = 16
 """Calls of a round among which one is found by an index, and not by looking at each."""
+_UNREADABLE = "its arguments cannot be read as a JSON object; call it again, with valid JSON"
 RoundEvent: TypeAlias = (
     HumanApproveRequired
     | HumanPromptRequired
@@ -166,7 +167,9 @@ def judged(
     questions: str | None = ASK_USER,
     ask_always: bool = False,
 ) -> tuple[RoundEvent, ...]:
-    """Return what the policies say of the calls that are ready: which are denied, which a person is asked about.
+    """Return what becomes of the calls that are ready: which are denied, which a person is asked about.
+
+    One whose arguments cannot be read is answered with that. The policies say what becomes of the others.
 
     `asked` are the digests of the calls that a person has approved in this session. `questions` names the tool whose
     calls are questions, put to a person as they are unless they are denied. With `ask_always`, a person is asked about
@@ -177,7 +180,9 @@ def judged(
     to_approve: list[AskedCall] = []
     for call in round_.at("ready"):
         verdict = rules.verdict(call.name, call.arguments, asked)
-        if verdict.decision == "deny":
+        if is_unreadable(call.arguments):
+            denied.append(not_run(call, _UNREADABLE))
+        elif verdict.decision == "deny":
             denied.append(_denied(call, verdict))
         elif call.name == questions:
             question = question_of(call.arguments)

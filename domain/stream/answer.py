@@ -11,10 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import msgspec
-
+from reenact.domain.loop.calls import input_of, is_unreadable
 from reenact.domain.messages import Block, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from reenact.domain.plain import Json, JsonDict, JsonObject
+from reenact.domain.plain import Json, JsonObject
 from reenact.domain.stream.events import (
     InputJsonDelta,
     MessageDelta,
@@ -29,6 +28,9 @@ from reenact.domain.stream.events import (
     ToolCall,
     ToolResult,
 )
+
+CUT = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
+"""Stop reasons that can cut a message anywhere, also before the first byte of a tool's input."""
 
 
 class Complete(MessageStop, kw_only=True):
@@ -100,7 +102,7 @@ class Answer:
             return ()
         self._is_speaking = False
         if self._call is not None and not isinstance(event, InputJsonDelta):
-            return (*self._called(), *self.accept(event))
+            return (*self._called(event), *self.accept(event))
         match event:
             case TextDelta() if not self._thinking or self._implied:
                 return (*self._begun(), *self._close_thought(), *self._say(event))
@@ -174,16 +176,12 @@ class Answer:
                 pass
         return (event,)
 
-    def _called(self) -> tuple[StreamData, ...]:
-        """Return the call whose input came in pieces; none, if they are not a JSON object."""
+    def _called(self, then: StreamData) -> tuple[StreamData, ...]:
+        """Return the call whose input came in pieces; none, if they cannot be read since the message was cut there."""
         call, self._call = self._call, None
-        written, self._pieces = "".join(self._pieces), []
-        try:
-            arguments = msgspec.json.decode(written or "{}", type=JsonDict)
-            msgspec.msgpack.encode(arguments)  # a log holds no integers of more than 64 bits
-        except (msgspec.MsgspecError, OverflowError):
-            return ()
-        return () if call is None else (self._add_call(call, arguments),)
+        arguments, self._pieces = input_of("".join(self._pieces)), []
+        is_cut = isinstance(then, StreamError) or (isinstance(then, MessageStop) and then.stop_reason in CUT)
+        return () if call is None or (is_cut and is_unreadable(arguments)) else (self._add_call(call, arguments),)
 
     def _add_call(self, call: ToolCall, arguments: JsonObject) -> ToolCall:
         self._flush_text()

@@ -55,6 +55,12 @@ def test_its_call_is_the_text_of_the_answer() -> None:
     ]
 
 
+def test_what_cannot_be_read_of_its_call_is_the_text_as_the_model_wrote_it() -> None:
+    call = ToolCall(id="b", name="final_answer", input={"INVALID_JSON": '{"n": '})
+
+    assert TextDelta(text='{"n": ') in heard(MessageStart(), call, STOP)
+
+
 def test_a_call_in_pieces_is_heard_when_it_is_whole() -> None:
     pieces = [InputJsonDelta(partial_json=piece) for piece in ('{"n"', ":5}")]
 

@@ -5,6 +5,7 @@ import pytest
 from reenact.actors.environment.incoming import incoming
 from reenact.actors.environment.mock import MockEvent
 from reenact.domain.messages import OpaqueBlock, TextBlock
+from reenact.domain.plain import Json
 from reenact.domain.stream.answer import Complete
 from reenact.domain.stream.events import (
     MessageDelta,
@@ -53,6 +54,13 @@ def test_each_spelling_is_understood(reported: object, event: StreamData) -> Non
     assert incoming(reported) == event
 
 
+def nested(depth: int) -> Json:
+    value: Json = None
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 @pytest.mark.parametrize(
     ("reported", "complaint"),
     [
@@ -69,6 +77,8 @@ def test_each_spelling_is_understood(reported: object, event: StreamData) -> Non
         (ToolCall(name="x", input=object()), "tool_call"),  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # likewise
         (ToolCall(name="x", input={"a": 1 << 70}), "tool_call"),
         (ToolCall(name="x", input={"a": "\udfff"}), "surrogates"),
+        (ToolCall(name="x", input={"a": nested(300)}), "nested"),
+        (ToolCall(name="x", input={"a": nested(960)}), "tool_call"),
         (MessageDelta(usage={"a": {1, 2} and object()}), "message_delta"),  # type: ignore[dict-item]  # pyright: ignore[reportArgumentType]  # likewise
     ],
 )

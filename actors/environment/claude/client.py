@@ -12,14 +12,8 @@ from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
 from reenact.actors.environment.wire.client import ApiClient, Response, check_installed
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
-from reenact.actors.environment.wire.faults import Fault, may_be_sent_again, wait_asked_for
-from reenact.actors.environment.wire.stream import (
-    ApiError,
-    WireEvent,
-    is_json_object,
-    whole_message,
-    wire_event,
-)
+from reenact.actors.environment.wire.faults import Fault, error_in, may_be_sent_again, wait_asked_for, words_of
+from reenact.actors.environment.wire.stream import ERROR, WireEvent, is_json_object, whole_message, wire_event
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic, RequestOptions
@@ -107,8 +101,8 @@ class ClaudeClient(ApiClient["AsyncAnthropic"]):
         if not isinstance(error, anthropic.APIStatusError):
             return None
         return Fault(
-            type_of_refusal(error.type, error.status_code),
-            self._told(error.api_message, error.response),
+            type_of_refusal(_type_of(error_in(error.body)), error.status_code),
+            self._told(words_of(error.body), error.response),
             again=may_be_sent_again(error.status_code, error.response.headers),
             wait=wait_asked_for(error.response.headers),
         )
@@ -156,7 +150,17 @@ class ClaudeReader:
         raise Fault("incomplete_stream", "the stream ended before the message was complete", again=True)
 
     def _take(self, event: WireEvent) -> None:
-        if event.type == "error":
-            error = event.error or ApiError()
-            raise Fault(error.type, error.message or error.type, again=error.type in RETRYABLE)
+        if event.type == ERROR:
+            raise _fault_of(event.error)
         self._message.take(event)
+
+
+def _fault_of(error: object) -> Fault:
+    error_type = _type_of(error) or "api_error"
+    return Fault(error_type, words_of(error) or error_type, again=error_type in RETRYABLE)
+
+
+def _type_of(error: object) -> str | None:
+    """Return the type of an error as the API names it; gateways may say something else there, or words alone."""
+    kind = error.get("type") if is_json_object(error) else None
+    return kind if isinstance(kind, str) else None

@@ -17,7 +17,6 @@ from reenact.actors.environment.claude.client import MESSAGES, ClaudeClient, Cla
 from reenact.actors.environment.claude.models import DEFAULT_MODEL, takes_output_format
 from reenact.actors.environment.claude.output import is_format
 from reenact.actors.environment.claude.request import count_request, left_out, message_request
-from reenact.actors.environment.failures import RETRYABLE
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.environment.wire.decode import PAUSED, MessageDecoder
 from reenact.actors.environment.wire.driver import Patience, Question, StreamingDriver, read
@@ -82,8 +81,8 @@ class ClaudeDriver(StreamingDriver):
         try:
             return await self._patience.retried(lambda: self._client.count(request))
         except Fault as fault:
-            told = self._client.without_key(fault.message)
-            raise LLMError(fault.error_type, told, retryable=fault.error_type in RETRYABLE) from None
+            told = self.told(fault)
+            raise LLMError(told.type, told.message, retryable=told.retryable) from None
 
     def warn(self, question: Question) -> None:
         """Log once what of the configuration is not sent."""

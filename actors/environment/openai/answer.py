@@ -9,7 +9,7 @@ import msgspec
 
 from reenact.actors.environment.failures import RETRYABLE, type_of_refusal
 from reenact.actors.environment.wire.decode import MessageDecoder
-from reenact.actors.environment.wire.faults import Fault
+from reenact.actors.environment.wire.faults import Fault, error_in, words_of
 from reenact.actors.environment.wire.messages import FOREIGN
 from reenact.actors.environment.wire.stream import (
     Delta,
@@ -18,14 +18,13 @@ from reenact.actors.environment.wire.stream import (
     WireEvent,
     is_json_object,
     lenient_json,
+    unlisted,
 )
+from reenact.domain.loop.calls import UNREADABLE
 from reenact.domain.messages import Said, StopDetails, ToolUseBlock, Usage
-from reenact.domain.plain import Json, JsonDict
+from reenact.domain.plain import Json, JsonDict, check_depth
 from reenact.domain.stream.events import InputJsonDelta
 
-UNREADABLE = "invalid_json"
-"""Under this name a tool is given arguments that are not a JSON object: it refuses them, and the model reads why."""
-ERROR = "error"
 FILTERED = "content_filter"
 """What Azure, and others after it, call an answer, or a question, that a filter refuses."""
 _TYPES = {
@@ -112,6 +111,10 @@ class Telling:
         self._take(WireEvent("content_block_start", index=self._blocks, content_block=fields))
         self._take(WireEvent("content_block_stop", index=self._blocks))
 
+    def used(self, usage: Usage) -> None:
+        """Say what was used so far."""
+        self._take(WireEvent("message_delta", usage=dict(usage)))
+
     def end(
         self, stop_reason: str, usage: Usage, *, category: str | None = None, explanation: str | None = None
     ) -> None:
@@ -147,6 +150,7 @@ def arguments_of(text: str) -> JsonDict:
         value = lenient_json(text)
         if isinstance(value, str):
             value = lenient_json(value)
+        check_depth("it", value)
     except (ValueError, RecursionError):
         value = None
     return value if is_json_object(value) else {UNREADABLE: text}
@@ -166,7 +170,7 @@ def json_object(data: bytes) -> JsonDict:
         MalformedEventError: it holds something else.
     """
     try:
-        value = lenient_json(data)
+        value = unlisted(lenient_json(data))
     except (ValueError, RecursionError) as broken:
         raise MalformedEventError(f"an event of the stream cannot be read: {broken}") from None
     if not is_json_object(value):
@@ -225,13 +229,13 @@ def fault_in(data: bytes) -> Fault:
     try:
         value = lenient_json(data)
     except (ValueError, RecursionError):
-        value = data.decode(errors="replace").strip()
-    return fault_of(value.get(ERROR) or value if is_json_object(value) else value)
+        value = data.decode(errors="replace")
+    return fault_of(error_in(value))
 
 
 def fault_of(error: object) -> Fault:
     """Return the fault that an answer tells in the place of an answer: an object with a message, or a text."""
-    told = error if is_json_object(error) else {"message": error}
+    told = error if is_json_object(error) else {}
     code, kind = told.get("code"), told.get("type")
     names = [name for name in (code, kind) if isinstance(name, str)]
     error_type = next((_TYPES[name] for name in names if name in _TYPES), "api_error")
@@ -239,4 +243,4 @@ def fault_of(error: object) -> Fault:
         error_type = type_of_refusal(None, code)
     elif error_type == "api_error" and any("invalid" in name for name in names):
         error_type = "invalid_request_error"
-    return Fault(error_type, str(told.get("message") or code or error_type), again=error_type in RETRYABLE)
+    return Fault(error_type, words_of(error) or str(code or error_type), again=error_type in RETRYABLE)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from reenact.actors.environment.openai.answer import (
-    ERROR,
     FILTERED,
     Telling,
     fault_in,
@@ -34,7 +33,7 @@ from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
-from reenact.actors.environment.wire.stream import is_json_object, lenient_json
+from reenact.actors.environment.wire.stream import ERROR, is_json_object, lenient_json
 from reenact.domain.messages import Said, Usage
 from reenact.domain.plain import Json, JsonDict, is_sequence
 
@@ -106,7 +105,10 @@ class ChatReader:
     def whole(self, body: bytes) -> None:
         """Take in an answer that was not streamed; raises as `take` does."""
         self._is_whole = True
-        self._take(json_object(body))
+        answer = json_object(body)
+        self._take(answer)
+        if not self._has_answered:
+            raise Fault("api_error", f"the server answered with {answer!r:.200}, which is not a completion", again=True)
         self._end_whole()
 
     def refuse(self, explanation: str) -> None:
@@ -114,6 +116,10 @@ class ChatReader:
         self.is_complete = True
         self._telling.begin(None)
         self._telling.end("refusal", self._usage, category=FILTERED, explanation=explanation)
+
+    def break_off(self) -> None:
+        """Say what was used of an answer that will not be complete."""
+        self._telling.used(self._usage)
 
     def end(self) -> None:
         """Say the calls, and that the message is complete: the stream is over.
@@ -143,12 +149,12 @@ class ChatReader:
         self.end()
 
     def _take(self, chunk: JsonDict) -> None:
-        if chunk.get("error"):
-            raise fault_of(chunk["error"])
-        self._telling.begin(chunk.get("model"))
         usage = object_in(chunk, "usage")
         if usage:
             self._usage = usage_of(usage)
+        if chunk.get("error"):
+            raise fault_of(chunk["error"])
+        self._telling.begin(chunk.get("model"))
         for choice in objects_in(chunk, "choices"):
             if not choice.get("index"):  # one answer is asked for
                 self._has_answered = True

@@ -11,8 +11,7 @@ from reenact.actors.environment.failures import type_of_refusal
 from reenact.actors.environment.openai.answer import FILTERED, fault_of
 from reenact.actors.environment.wire.client import ApiClient, Response, check_installed
 from reenact.actors.environment.wire.endpoint import CONNECT_SECONDS, Api, checked_key, checked_url
-from reenact.actors.environment.wire.faults import Fault, may_be_sent_again, wait_asked_for
-from reenact.actors.environment.wire.stream import is_json_object
+from reenact.actors.environment.wire.faults import Fault, error_in, may_be_sent_again, wait_asked_for, words_of
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI, Omit
@@ -104,22 +103,11 @@ class OpenAIClient(ApiClient["AsyncOpenAI"]):
 
         if not isinstance(error, openai.APIStatusError):
             return None
-        body: object = error.body
-        named = fault_of(body).error_type
+        named = fault_of(error_in(error.body)).error_type
         is_final = named in {"billing_error", FILTERED}
         return Fault(
             named if is_final else type_of_refusal(None, error.status_code),
-            self._told(_message(body), error.response),
+            self._told(words_of(error.body), error.response),
             again=may_be_sent_again(error.status_code, error.response.headers) and not is_final,
             wait=wait_asked_for(error.response.headers),
         )
-
-
-def _message(body: object) -> str | None:
-    """Return what a refusal says in words; servers differ in where they do, and proxies send pages for browsers."""
-    if isinstance(body, str):
-        return None if body.lstrip().startswith("<") else body.strip() or None
-    if is_json_object(body):
-        said = body.get("message") or body.get("detail") or body.get("error")
-        return said if isinstance(said, str) else None if said is None else str(said)
-    return None

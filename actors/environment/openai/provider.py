@@ -216,6 +216,7 @@ class OpenAIDriver(StreamingDriver):
                 await self._client.stream(self._provider.path, request, reader)
             except Fault as fault:
                 if fault.error_type != FILTERED:
+                    reader.break_off()
                     raise
                 reader.refuse(fault.message)
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from reenact.actors.environment.openai.answer import (
-    ERROR,
     FILTERED,
     Telling,
     fault_in,
@@ -31,7 +30,8 @@ from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.driver import Question
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.messages import ApiBlock
-from reenact.domain.messages import Said
+from reenact.actors.environment.wire.stream import ERROR
+from reenact.domain.messages import Said, Usage
 from reenact.domain.plain import JsonDict
 
 _Place: TypeAlias = int | str | None
@@ -53,6 +53,7 @@ class ResponsesReader:
         """The items of which pieces have come."""
         self._done: set[_Place] = set()
         self._phased: set[_Place] = set()
+        self._usage: Usage = {}
         self.is_complete = False
         self._table: dict[str, Callable[[JsonDict], None]] = {
             "response.created": lambda event: self._telling.begin(object_in(event, "response").get("model")),
@@ -97,6 +98,10 @@ class ResponsesReader:
         self.is_complete = True
         self._telling.begin(None)
         self._telling.end("refusal", {}, category=FILTERED, explanation=explanation)
+
+    def break_off(self) -> None:
+        """Say what was used of an answer that will not be complete."""
+        self._telling.used(self._usage)
 
     def end(self) -> None:
         """Raise `Fault` if the stream broke off before the end of the answer."""
@@ -175,6 +180,7 @@ class ResponsesReader:
 
     def _end(self, event: JsonDict) -> None:
         response = object_in(event, "response")
+        self._usage = usage_of(object_in(response, "usage"))
         error = response.get("error") or event.get("error")
         if error or response.get("status") in {"failed", "cancelled"}:
             raise fault_of(error or "the server gave up its answer")
@@ -190,8 +196,7 @@ class ResponsesReader:
         why = str(object_in(response, "incomplete_details").get("reason"))
         cut = (_CUT.get(why) or "max_tokens") if response.get("status") == "incomplete" else None
         reason = cut or ("tool_use" if self._telling.has_calls else "end_turn")
-        usage = usage_of(object_in(response, "usage"))
-        self._telling.end(reason, usage, category=why if reason == "refusal" else None)
+        self._telling.end(reason, self._usage, category=why if reason == "refusal" else None)
 
     def _fail(self, event: JsonDict) -> None:
         raise fault_of(event.get("error") or event)

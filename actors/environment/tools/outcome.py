@@ -15,7 +15,7 @@ from reenact.domain.content import check_result_content
 from reenact.domain.errors import InvalidInputError
 from reenact.domain.loop.calls import BLOCK_TYPES, Content, json_text
 from reenact.domain.loop.values import is_mapping
-from reenact.domain.plain import Json, JsonDict
+from reenact.domain.plain import Json, JsonDict, check_depth
 from reenact.domain.tools import is_array, is_object
 
 MAX_OUTPUT = 1_000_000
@@ -101,6 +101,7 @@ def _as_json(result: object) -> Json:
             result.encode()
             return result
         copy: Json = msgspec.json.decode(_dumped(result))
+        check_depth("it", copy)
     except UnicodeEncodeError as error:
         raise _UnfitError(f"a lone surrogate stands in its text, at index {error.start}") from None
     except RecursionError:

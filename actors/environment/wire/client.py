@@ -20,6 +20,7 @@ from reenact.domain.errors import MissingExtraError
 
 Sdk = TypeVar("Sdk", bound=AbstractAsyncContextManager[object])
 
+_SHORTEST_SECRET = 6
 _DRAIN_SECONDS = 1.0
 _LINGER_SECONDS = 2.0
 """How long is waited for what was used, once it is known why an answer has ended."""
@@ -79,7 +80,7 @@ class ApiClient(ABC, Generic[Sdk]):
     async def stream(self, path: str, request: Mapping[str, object], reader: Reader) -> None:
         """Send the request, let the reader take in the answer, and return when that is complete.
 
-        An answer that comes whole, as some proxies send it, is taken in like a stream.
+        An answer that comes whole, as some proxies send it, is taken in like a stream, whatever either is labelled as.
 
         Raises:
             Fault: there is no answer, or no whole one.
@@ -87,18 +88,14 @@ class ApiClient(ABC, Generic[Sdk]):
         client = self._connected()
         with self._faults():
             async with self._posted(client, path, request) as response:
-                kind = response.headers.get("content-type", "")
-                if kind.startswith("application/json"):
-                    reader.whole(await response.aread())
-                elif kind.startswith("text/html"):
+                if response.headers.get("content-type", "").startswith("text/html"):
                     told = f"what answers at {shown(self._url)} is not {self._kind}: it sends a page for a browser"
                     raise Fault("api_error", told, again=True)
-                else:
-                    await _read(response.aiter_bytes(), reader)
+                await _read(response.aiter_bytes(), reader)
 
     def without_key(self, text: str) -> str:
-        """Return the text without the API key, should it be in there."""
-        return text.replace(self._key, "…") if self._key else text
+        """Return the text without the API key, should it be in there; a key of a few letters stands in any text."""
+        return text.replace(self._key, "…") if len(self._key) >= _SHORTEST_SECRET else text
 
     def _connected(self) -> Sdk:
         loop = asyncio.get_running_loop()
@@ -127,6 +124,8 @@ class ApiClient(ABC, Generic[Sdk]):
             yield
         except MalformedEventError as error:
             raise Fault("api_error", str(error), again=True) from error
+        except RecursionError as error:
+            raise Fault("api_error", "the answer cannot be read: it is nested too deeply", again=True) from error
         except Exception as error:
             refusal = self._refusal(error)
             if refusal is not None:
@@ -138,7 +137,7 @@ class ApiClient(ABC, Generic[Sdk]):
             told = silence(self._url, self._timeout, error) if is_silent else disconnection(self._url, error)
             raise Fault(error_type, told, again=True) from error
 
-    def _told(self, said: str | None, response: Response) -> str:
+    def _told(self, said: str, response: Response) -> str:
         """Return what a refusal says, or that there was one; and where a redirect leads, which is not followed."""
         told = said or f"{shown(self._url)} answered with status {response.status_code}"
         if response.has_redirect_location:

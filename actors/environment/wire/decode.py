@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
+import logging
 from collections.abc import Callable
-from decimal import Decimal
-
-import msgspec
+from functools import cached_property
 
 from reenact.actors.environment.api import OnEvent
 from reenact.actors.environment.wire.stream import (
+    DELTAS,
     Delta,
     Ending,
     MalformedEventError,
@@ -18,10 +17,12 @@ from reenact.actors.environment.wire.stream import (
     WireEvent,
     is_json_object,
 )
+from reenact.domain.errors import InvalidInputError
+from reenact.domain.loop.calls import input_of, is_unreadable
 from reenact.domain.loop.ledger import REQUEST
 from reenact.domain.messages import Block, OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock, Usage
-from reenact.domain.plain import Json, JsonDict, is_sequence
-from reenact.domain.stream.answer import Complete
+from reenact.domain.plain import Json, JsonDict, is_sequence, plain
+from reenact.domain.stream.answer import CUT, Complete
 from reenact.domain.stream.events import (
     InputJsonDelta,
     MessageDelta,
@@ -35,17 +36,12 @@ from reenact.domain.stream.events import (
 )
 
 PAUSED = "pause_turn"
-_CUT = frozenset({"max_tokens", "model_context_window_exceeded", "refusal"})
-"""Stop reasons that can cut a message anywhere, also before the first byte of a tool's input."""
 _WORDS = {"text": TextDelta, "thinking": ThinkingDelta}
 """The types of blocks that consist of words, and how these are reported."""
 _TOLD = frozenset({*_WORDS, "tool_use"})
 """The types of blocks that are reported as they come; others stand only in the whole message."""
-_LONG = re.compile(r"[0-9]{19}")
-"""What an integer of more than 64 bits has at least."""
-_LEAST = -(2**63)
-_GREATEST = 2**64 - 1
 _OF_A_CALL = frozenset({"type", "id", "name", "input"})
+_log = logging.getLogger(__name__)
 
 
 class _OpenBlock:
@@ -56,6 +52,8 @@ class _OpenBlock:
         self.fields = fields
         self.type = str(fields.get("type", ""))
         self.ended = False
+        self.is_partial = False
+        """Whether something of the block is of a type that is not known."""
         self.text: list[str] = []
         self.json: list[str] = []
         self.signature = _optional_text(fields.get("signature"))
@@ -63,19 +61,18 @@ class _OpenBlock:
         self.citations = [one for one in citations if is_json_object(one)] if is_sequence(citations) else []
 
     def finished(self) -> Block | None:
-        """Return the block, or None for a call whose input is not whole."""
+        """Return the block, or None if it is not whole."""
         match self.type:
             case "text":
                 return TextBlock("".join(self.text), tuple(self.citations) or None)
             case "thinking":
                 return ThinkingBlock("".join(self.text), self.signature)
             case "tool_use":
-                arguments = self.input() if self.ended else None
-                if arguments is None:
+                if not self.ended:
                     return None
                 extra = {name: value for name, value in self.fields.items() if name not in _OF_A_CALL}
-                name = str(self.fields.get("name", ""))
-                return ToolUseBlock(str(self.fields.get("id", "")), name, arguments, extra or None)
+                call_id, name = (_optional_text(self.fields.get(field)) or "" for field in ("id", "name"))
+                return ToolUseBlock(call_id, name, self.input, extra or None)
             case _:
                 return self._opaque()
 
@@ -85,43 +82,31 @@ class _OpenBlock:
         return self.type.endswith("tool_use")
 
     @property
+    def is_known(self) -> bool:
+        """Whether it is known how such a block goes on."""
+        return self.type in {*_WORDS, "compaction"} or self.is_call
+
+    @property
     def is_told(self) -> bool:
         """Whether all that is in the block is reported as it comes."""
         return self.type in _TOLD and not self.citations
 
-    def input(self) -> JsonDict | None:
-        """Return the input of a call, None if it is not a JSON object; what deltas said replaces what stood there."""
-        try:
-            written = "".join(self.json) or json.dumps(self.fields.get("input") or {})
-            value: object = msgspec.json.decode(written)
-            if _LONG.search(written):
-                value = json.loads(written, parse_int=_integer)
-        except ValueError:
-            return None
-        return value if is_json_object(value) else None
+    @cached_property
+    def input(self) -> JsonDict:
+        """The input of a call that has ended; what deltas said replaces what stood there."""
+        return input_of("".join(self.json) or json.dumps(self.fields.get("input") or {}))
 
     def _opaque(self) -> OpaqueBlock | None:
         fields = dict(self.fields)
-        if self.is_call and not self.ended:
+        if self.is_partial or (self.is_call and not self.ended):
             return None
         if self.json:
-            fields["input"] = self.input()
-            if fields["input"] is None:
+            fields["input"] = self.input
+            if is_unreadable(self.input):
                 return None
         if self.text:
             fields["content"] = f"{_optional_text(fields.get('content')) or ''}{''.join(self.text)}"
         return OpaqueBlock(fields)
-
-
-def _integer(digits: str) -> int | float | str:
-    """Return something that a log can hold; integers of more than 64 bits are valid JSON, and none.
-
-    For these that is the number as a float where no digit is lost, else its digits as a text: a tool that is to have a
-    number refuses it, and the model reads why.
-    """
-    if _LEAST <= Decimal(digits) <= _GREATEST:
-        return int(digits)
-    return float(digits) if Decimal(digits) == float(digits) else digits
 
 
 class MessageDecoder:
@@ -152,6 +137,8 @@ class MessageDecoder:
         self._stop_sequence: str | None = None
         self._stop_details: StopDetails | None = None
         self.complete = False
+        self._left_out: set[str] = set()
+        """What has been logged as left out."""
         self._table: dict[str, Callable[[WireEvent], None]] = {
             "message_start": self._start,
             "content_block_start": self._begin_block,
@@ -236,11 +223,11 @@ class MessageDecoder:
         self._started = event.message
         self._usage = _merged({}, event.message.usage)
         self._note_end(event.message)
-        for index, fields in enumerate(event.message.content):
+        for index, fields in enumerate(event.message.content or ()):
             if index:
                 self._end()
             self._open(index, fields)
-        if self.stop_reason not in _CUT:  # else nobody knows whether the last block is whole
+        if self.stop_reason not in CUT:  # else nobody knows whether the last block is whole
             self._end()
 
     def _begin_block(self, event: WireEvent) -> None:
@@ -253,16 +240,21 @@ class MessageDecoder:
         self._end()
         self._say_call()
         block = _OpenBlock(index, fields)
+        if block.type not in _TOLD:
+            _check_kept(index, fields)
         self._blocks.append(block)
         if block.type == "thinking":
             self.say(ThinkingStart())
         if block.type in _WORDS:
-            self._add_words(block, _optional_text(fields.get(block.type)))
+            self._add_words(block, block.type, _optional_text(fields.get(block.type)) or "")
         return block
 
     def _go_on(self, event: WireEvent) -> None:
         delta = event.delta or Delta()
         block = self._open_at(event.index)
+        if delta.type and delta.type not in DELTAS:
+            self._leave_out(block, delta.type)
+            return
         if block is None and delta.text is not None:
             block = self._open(event.index, {"type": "text"})
         if block is None:
@@ -270,11 +262,9 @@ class MessageDecoder:
                 raise MalformedEventError(f"the input of a call goes on at index {event.index}, where none is open")
             return
         if delta.text is not None:
-            self._must_be(block, "text")
-            self._add_words(block, delta.text)
+            self._add_words(block, "text", delta.text)
         elif delta.thinking is not None:
-            self._must_be(block, "thinking")
-            self._add_words(block, delta.thinking)
+            self._add_words(block, "thinking", delta.thinking)
         elif delta.partial_json is not None:
             self._add_json(block, delta.partial_json)
         elif delta.signature is not None:
@@ -286,22 +276,29 @@ class MessageDecoder:
         if delta.encrypted_content is not None:
             block.fields["encrypted_content"] = delta.encrypted_content
 
-    @staticmethod
-    def _must_be(block: _OpenBlock, kind: str) -> None:
-        if block.type != kind:
-            raise MalformedEventError(
-                f"a delta of type {kind!r} continues a block of type {block.type!r}, at index {block.index}"
-            )
+    def _leave_out(self, block: _OpenBlock | None, delta: str) -> None:
+        """Ignore a delta of a new type, as the API asks clients to, and a block of a new type that goes on with any."""
+        what = f"a delta of type {delta!r}"
+        if block is not None and not block.is_known:
+            block.is_partial = True
+            what = f"a block of type {block.type!r}"
+        if what not in self._left_out:
+            self._left_out.add(what)
+            _log.warning("left out of the answer, because the type is not known: %s", what)
 
-    def _add_words(self, block: _OpenBlock, text: str | None) -> None:
-        if text:
+    def _add_words(self, block: _OpenBlock, kind: str, text: str) -> None:
+        if block.type != kind and not block.is_known:
+            self._leave_out(block, kind)
+        elif block.type != kind:
+            raise _mismatch(block, kind)
+        elif text:
             block.text.append(text)
-            self.say(_WORDS[block.type](text=text))
+            self.say(_WORDS[kind](text=text))
 
     def _add_json(self, block: _OpenBlock, text: str) -> None:
         if text:
             if block.type in _WORDS:
-                self._must_be(block, "tool_use")
+                raise _mismatch(block, "tool_use")
             block.json.append(text)
             if block.type == "tool_use":
                 self.say(InputJsonDelta(id=_optional_text(block.fields.get("id")), partial_json=text))
@@ -328,7 +325,7 @@ class MessageDecoder:
             self.say(ThinkingEnd(signature=block.signature if self._is_told_before_last else None))
         elif block.type == "tool_use":
             self._unsaid_call = block
-            if block.json or block.fields.get("input"):
+            if (block.json or block.fields.get("input")) and not is_unreadable(block.input):
                 self._say_call()
 
     @property
@@ -342,7 +339,7 @@ class MessageDecoder:
         return not opaque and all(block.is_told for block in self._blocks[:-1])
 
     def _say_call(self) -> None:
-        """Report the call that has ended; one without any input only once it is sure that the input was not cut off."""
+        """Report the call that has ended; one without a readable input only once it is sure that it was not cut off."""
         block, self._unsaid_call = self._unsaid_call, None
         call = block.finished() if block is not None else None
         if isinstance(call, ToolUseBlock):
@@ -372,7 +369,7 @@ class MessageDecoder:
 
     def _settle(self) -> None:
         """End what the API left open when it stopped. A call left open is none, nor is one cut off before its input."""
-        if self.stop_reason in _CUT and self._unsaid_call is not None:
+        if self.stop_reason in CUT and self._unsaid_call is not None:
             self._unsaid_call.ended = False
             self._unsaid_call = None
         self._say_call()
@@ -388,6 +385,19 @@ class MessageDecoder:
         self._say_usage()
         if self.stop_reason != PAUSED:
             self.end(self.stop_reason)
+
+
+def _check_kept(index: int | None, fields: JsonDict) -> None:
+    try:
+        plain("it", fields)
+    except InvalidInputError as broken:
+        raise MalformedEventError(f"the block at index {index} cannot be kept: {broken}") from None
+
+
+def _mismatch(block: _OpenBlock, kind: str) -> MalformedEventError:
+    return MalformedEventError(
+        f"a delta of type {kind!r} continues a block of type {block.type!r}, at index {block.index}"
+    )
 
 
 def _merged(usage: Usage, news: Usage | None) -> Usage:

@@ -19,6 +19,7 @@ from reenact.actors.environment.wire.faults import Fault, backoff
 from reenact.domain.conversation import Conversation
 from reenact.domain.messages import Said
 from reenact.domain.output import OutputSpec
+from reenact.domain.stream.events import StreamError
 
 T = TypeVar("T")
 
@@ -96,7 +97,11 @@ class StreamingDriver(ABC, Interruptible):
                 await self._answer(question, message)
             except Fault as fault:
                 message.break_off()
-                on_event(failure(fault.error_type, self._api_client.without_key(fault.message)))
+                on_event(self.told(fault))
+
+    def told(self, fault: Fault) -> StreamError:
+        """Return the fault as it is reported: without the key, and not at any length."""
+        return failure(fault.error_type, self._api_client.without_key(fault.message))
 
     async def aclose(self) -> None:
         """Close the connections, unless they are shared."""

@@ -6,6 +6,11 @@ import email.utils
 import time
 from collections.abc import Callable, Mapping
 
+import msgspec
+
+from reenact.actors.environment.wire.stream import ERROR, is_json_object, unlisted
+from reenact.domain.plain import is_sequence
+
 RETRYABLE_STATUS = frozenset({408, 409, 429})
 LONGEST_WAIT = 60.0
 """The longest that a `retry-after` is obeyed, in seconds."""
@@ -14,6 +19,8 @@ _FIRST_WAIT = 0.5
 _LONGEST_OWN_WAIT = 8.0
 _SERVER_ERROR = 500
 _MILLISECONDS = 1000
+_WORDS = ("message", ERROR, "detail", "errors")
+"""Where servers say in words what is wrong; the first of them that says something is believed."""
 
 
 class Fault(Exception):
@@ -59,6 +66,29 @@ def backoff(attempt: int, asked_for: float | None, chance: float) -> float:
     """
     own: float = min(_FIRST_WAIT * 2**attempt, _LONGEST_OWN_WAIT) * (1 - chance / 2)
     return max(own, min(asked_for or 0.0, LONGEST_WAIT))
+
+
+def error_in(body: object) -> object:
+    """Return what a body, or an event, has in the place of an answer: its `error`, else all of it."""
+    body = unlisted(body)
+    return (body.get(ERROR) or body) if is_json_object(body) else body
+
+
+def words_of(error: object) -> str:
+    """Return what an error says in words, wherever they stand in it; empty if there are none, as in a page."""
+    try:
+        return _words_of(error)
+    except RecursionError:
+        return ""
+
+
+def _words_of(error: object) -> str:
+    if isinstance(error, str):
+        return "" if error.lstrip().startswith("<") else error.strip()
+    if is_sequence(error):
+        return "; ".join(filter(None, map(_words_of, error)))
+    said = next(filter(None, map(error.get, _WORDS)), None) if is_json_object(error) else None
+    return "" if said is None else _words_of(said) or msgspec.json.encode(said).decode()
 
 
 def _number(text: str | None) -> float | None:

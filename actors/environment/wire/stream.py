@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
-from typing import NoReturn, TypeGuard
+from typing import TypeGuard
 
 import msgspec
 
 from reenact.domain.messages import StopDetails
-from reenact.domain.plain import JsonDict
+from reenact.domain.plain import Json, JsonDict, is_sequence, parsed
 
 
 class SseDecoder:
@@ -21,6 +22,7 @@ class SseDecoder:
     def __init__(self) -> None:
         self._rest = bytearray()
         self._no_event = b""
+        self._has_events = False
         self._after_cr = False
         self._started = False
 
@@ -28,7 +30,7 @@ class SseDecoder:
         """Take the next bytes; yield the name and the data of each event that they complete."""
         start = max(0, len(self._rest) - 1)
         self._rest += self._with_plain_line_ends(chunk)
-        while (end := self._rest.find(b"\n\n", start)) >= 0:
+        while not self._is_whole and (end := self._rest.find(b"\n\n", start)) >= 0:
             block = bytes(self._rest[:end])
             del self._rest[: end + 2]
             start = 0
@@ -52,17 +54,26 @@ class SseDecoder:
             field, _, value = line.partition(b":")
             if field == b"data":
                 data.append(value.removeprefix(b" "))
+            elif field == b"error":  # as llama-server says it
+                name, data = ERROR, [value.removeprefix(b" ")]
             elif field == b"event":
                 name = value.removeprefix(b" ").decode(errors="replace")
         if data:
+            self._has_events = True
             yield name, b"\n".join(data)
-        elif block.lstrip().startswith(b"{"):
+        elif _JSON.match(block):
             self._no_event = block
 
     @property
+    def _is_whole(self) -> bool:
+        """Whether this is JSON in the place of a stream; empty lines end no event in there."""
+        return not self._has_events and _JSON.match(self._rest) is not None
+
+    @property
     def body(self) -> bytes:
-        """A JSON object that stood in the stream in the place of an event, or empty; known when the stream is over."""
-        return bytes(self._rest) if self._rest.lstrip().startswith(b"{") else self._no_event
+        """JSON that stood in the place of the events, or of one, or empty; known when the stream is over."""
+        rest = self._rest.removeprefix(_BYTE_ORDER_MARK)
+        return bytes(rest) if _JSON.match(rest) else self._no_event
 
 
 class Ending(msgspec.Struct):
@@ -92,15 +103,8 @@ class Started(Ending):
 
     id: str | None = None
     model: str | None = None
-    content: list[JsonDict] = []
+    content: list[JsonDict] | None = None
     usage: JsonDict | None = None
-
-
-class ApiError(msgspec.Struct):
-    """What went wrong, as the API says it."""
-
-    type: str = "api_error"
-    message: str = ""
 
 
 class WireEvent(msgspec.Struct):
@@ -112,9 +116,10 @@ class WireEvent(msgspec.Struct):
     content_block: JsonDict | None = None
     message: Started | None = None
     usage: JsonDict | None = None
-    error: ApiError | None = None
+    error: Json = None
 
 
+ERROR = "error"
 KNOWN = frozenset(
     {
         "message_start",
@@ -123,15 +128,27 @@ KNOWN = frozenset(
         "content_block_stop",
         "message_delta",
         "message_stop",
-        "error",
+        ERROR,
     }
 )
 """The types of event that mean something; all others are skipped."""
+DELTAS = frozenset(
+    {"text_delta", "thinking_delta", "signature_delta", "input_json_delta", "citations_delta", "compaction_delta"}
+)
+"""The types of delta that mean something."""
 
 _TOO_MANY = 1 << 53
 """A count that no message reaches, and no program need be able to tell exactly."""
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[\[{]")
 _decoder = msgspec.json.Decoder(WireEvent)
+
+
+def unlisted(value: object) -> object:
+    """Return what stands first in a list: Google's gateways put an error into one."""
+    while is_sequence(value) and value:
+        value = value[0]
+    return value
 
 
 def is_json_object(value: object) -> TypeGuard[JsonDict]:
@@ -153,10 +170,10 @@ def wire_event(name: str, data: bytes) -> WireEvent | None:
         event: WireEvent | None = _decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         event = _leniently(name, data)
-    if event is None or (event.type or name) not in KNOWN:
+    if event is None:
         return None
-    event.type = event.type or name
-    return _checked(event)
+    event.type = event.type or name or (ERROR if event.error else "")
+    return _checked(event) if event.type in KNOWN else None
 
 
 def whole_message(body: bytes) -> tuple[WireEvent, ...]:
@@ -166,10 +183,10 @@ def whole_message(body: bytes) -> tuple[WireEvent, ...]:
         MalformedEventError: it is neither.
     """
     try:
-        value: object = json.loads(body.decode(errors="replace"))
-        if is_json_object(value) and value.get("type") == "error":
-            return (msgspec.convert(value, WireEvent),)
-        if is_json_object(value) and isinstance(value.get("content"), list):
+        value = unlisted(lenient_json(body))
+        if is_json_object(value) and (value.get(ERROR) or value.get("type") == ERROR):
+            return (WireEvent(ERROR, error=value.get(ERROR)),)
+        if is_json_object(value) and (isinstance(value.get("content"), list) or value.get("type") == "message"):
             start = WireEvent(type="message_start", message=msgspec.convert(value, Started))
             return _checked(start), WireEvent("message_stop")
     except MalformedEventError:
@@ -195,36 +212,42 @@ def _check_counts(usage: object) -> None:
 
 
 def _leniently(name: str, data: bytes) -> WireEvent | None:
-    """Read what the fast decoder refuses: lone surrogates and broken UTF-8, which become U+FFFD."""
+    """Read what the fast decoder refuses: lone surrogates and broken UTF-8, which become U+FFFD, and new deltas."""
     try:
-        value: object = json.loads(data.decode(errors="replace"))
+        value = parsed(data.decode(errors="replace"))
         kind = value.get("type", name) if is_json_object(value) else name
-        if kind not in KNOWN:
+        if not isinstance(kind, str) or kind not in KNOWN:
             return None
-        return _decoder.decode(_without_surrogates(value))
+        return _decoder.decode(_without_surrogates(_with_known_delta(value)))
     except ValueError as broken:
+        if name == ERROR:
+            return WireEvent(ERROR, error=data.decode(errors="replace"))
         if name and name not in KNOWN:
             return None
         raise MalformedEventError(f"an event of the stream cannot be read: {broken}") from None
+
+
+def _with_known_delta(event: object) -> object:
+    """Return the event, with no more than the type of a delta of a new type, whose fields may have any form."""
+    delta = event.get("delta") if is_json_object(event) else None
+    kind = delta.get("type") if is_json_object(delta) else None
+    if is_json_object(event) and isinstance(kind, str) and kind not in DELTAS:
+        return {**event, "delta": {"type": kind}}
+    return event
 
 
 def lenient_json(data: str | bytes) -> object:
     """Return the value of a JSON text, also of one with control characters in texts, lone surrogates or broken UTF-8.
 
     Raises:
-        ValueError: it is not a JSON text all the same.
+        ValueError: it is not a JSON text all the same, or is nested too deeply.
     """
     try:
         return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         text = data if isinstance(data, str) else data.decode(errors="replace")
-        value: object = json.loads(text, strict=False, parse_constant=_refuse_constant)
-        return json.loads(_without_surrogates(value))
+        return json.loads(_without_surrogates(parsed(text, strict=False)))
 
 
 def _without_surrogates(value: object) -> str:
     return json.dumps(value, ensure_ascii=False).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")

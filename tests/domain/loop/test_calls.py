@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from reenact.domain.loop.calls import ToolCall, call_of, looks_like_a_call, with_arguments
+from reenact.domain.loop.calls import (
+    UNREADABLE,
+    ToolCall,
+    call_of,
+    input_of,
+    is_unreadable,
+    looks_like_a_call,
+    with_arguments,
+)
 from reenact.domain.loop.faults import InvalidToolCallError
 
 OPENAI = {"id": "c1", "type": "function", "function": {"name": "tool", "arguments": '{"x": 1}'}}
@@ -77,3 +85,32 @@ def test_what_is_wrong_with_a_call_is_told(value: object, message: str) -> None:
 )
 def test_a_call_is_told_from_a_message(value: object, is_call: bool) -> None:  # noqa: FBT001
     assert looks_like_a_call(value) is is_call
+
+
+@pytest.mark.parametrize(
+    ("written", "given"),
+    [
+        ("", {}),
+        ('{"x": [1, null, "a\\n"]}', {"x": [1, None, "a\n"]}),
+        ('{"x": 18446744073709551616}', {"x": 2.0**64}),
+        ('{"x": -9223372036854775809}', {"x": "-9223372036854775809"}),
+        ('{"x": 1e400}', {"x": "1e400"}),
+    ],
+)
+def test_the_input_that_a_model_writes_is_read_with_numbers_that_a_log_can_hold(written: str, given: object) -> None:
+    assert input_of(written) == given
+    assert not is_unreadable(input_of(written))
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        *('{"x": ', "[1]", '"x"', "null", '{}{"x":1}', '{"x": NaN}', '{"x": "a\nb"}', '{"x": "\\ud83d"}'),
+        '{"x":' + "[" * 101 + "]" * 101 + "}",
+        '{"x":' + "[" * 5000 + "]" * 5000 + "}",
+    ],
+    ids=lambda written: written[:20],
+)
+def test_what_cannot_be_read_is_kept_as_the_model_wrote_it(written: str) -> None:
+    assert input_of(written) == {UNREADABLE: written}
+    assert is_unreadable(input_of(written))

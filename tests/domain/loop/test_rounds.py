@@ -109,6 +109,18 @@ def test_a_denied_call_is_answered_and_nobody_is_asked() -> None:
     assert round_.is_answered
 
 
+@pytest.mark.parametrize("policies", [ANYTHING_GOES, ALL_IS_ASKED])
+@pytest.mark.parametrize("name", ["pay", "ask_user"])
+def test_a_call_that_cannot_be_read_never_runs_and_nobody_is_asked(policies: Policies, name: str) -> None:
+    round_, events = judged(policies, Call("b", name, {"INVALID_JSON": '{"amount": '}))
+
+    (told,) = events
+    assert isinstance(told, ToolResult)
+    assert (told.is_error, told.ran, told.denied) == (True, False, False)
+    assert "cannot be read as a JSON object" in str(told.result)
+    assert round_.is_answered
+
+
 def test_what_was_approved_before_need_not_be_asked_about_again() -> None:
     known = frozenset({call_digest("pay", {"amount": 1})})
     other = msgspec.structs.replace(PAY, id="c", arguments={"amount": 2})

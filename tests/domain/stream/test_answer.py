@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reenact.domain.loop.calls import UNREADABLE
 from reenact.domain.messages import OpaqueBlock, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.plain import JsonObject
 from reenact.domain.stream.answer import Answer, Complete, gather
@@ -156,25 +157,32 @@ def test_a_tool_call_ends_a_thought() -> None:
         (['{"a"', ": 1}"], {"a": 1}),
         ([""], {}),
         ([], {}),
-        (['{"a": '], None),
-        (["[1]"], None),
-        (['{"a": 99999999999999999999999}'], None),
+        (['{"a": '], {UNREADABLE: '{"a": '}),
+        (["[1]"], {UNREADABLE: "[1]"}),
+        (['{"a": 99999999999999999999999}'], {"a": "99999999999999999999999"}),
     ],
 )
 @pytest.mark.parametrize(
     "then", [MessageStop(stop_reason="tool_use"), TextDelta(text="so"), ToolCall(id="d", name="x", input={})]
 )
-def test_the_input_of_a_call_may_follow_in_pieces(
-    pieces: list[str], arguments: JsonObject | None, then: StreamData
-) -> None:
+def test_the_input_of_a_call_may_follow_in_pieces(pieces: list[str], arguments: JsonObject, then: StreamData) -> None:
     deltas = [InputJsonDelta(id=id_, partial_json=piece) for id_, piece in zip(("c", None), pieces, strict=False)]
 
     published, answer = heard(ToolCall(id="c", name="bash"), *deltas, then)
 
-    whole = [] if arguments is None else [ToolCall(id="c", name="bash", input=arguments)]
-    assert published == [STARTED, *deltas, *whole, then]
+    assert published == [STARTED, *deltas, ToolCall(id="c", name="bash", input=arguments), then]
     blocks = [block for block in answer.blocks if isinstance(block, ToolUseBlock) and block.id == "c"]
-    assert blocks == ([] if arguments is None else [ToolUseBlock("c", "bash", arguments)])
+    assert blocks == [ToolUseBlock("c", "bash", arguments)]
+
+
+@pytest.mark.parametrize("then", [MessageStop(stop_reason="max_tokens"), StreamError(message="broken")])
+def test_a_call_whose_input_was_cut_off_with_the_message_is_none(then: StreamData) -> None:
+    piece = InputJsonDelta(id="c", partial_json='{"a": ')
+
+    published, answer = heard(ToolCall(id="c", name="bash"), piece, then)
+
+    assert published == [STARTED, piece, then]
+    assert answer.blocks == ()
 
 
 def test_pieces_of_another_call_are_not_taken_for_those_of_this_one() -> None:

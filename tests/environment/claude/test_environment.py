@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
+import math
 import subprocess
 import sys
 import threading
@@ -12,6 +14,7 @@ import anthropic
 import msgspec
 import pytest
 
+from reenact import Image, Runtime
 from reenact.actors.environment.api import (
     Environment,
     EnvironmentConfig,
@@ -260,6 +263,106 @@ def test_an_error_in_json_keeps_its_words_whatever_it_is_labelled_as(
 
     assert heard == [StreamError(type="overloaded_error", message="come back later", retryable=True)]
     assert talk.waits == []
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error_type", "words"),
+    [
+        (403, '{"detail": "Not authenticated"}', "permission_error", "Not authenticated"),
+        (404, '{"error": "no such model"}', "not_found_error", "no such model"),
+        (429, '{"message": "Limit exceeded"}', "rate_limit_error", "Limit exceeded"),
+        (429, "slow down, please", "rate_limit_error", "slow down, please"),
+        (400, '{"errors": [{"message": "one"}, "two"]}', "invalid_request_error", "one; two"),
+        (422, '{"detail": [{"loc": ["body"], "msg": "no"}]}', "invalid_request_error", '[{"loc":["body"],"msg":"no"}]'),
+        (529, '{"type": "error", "error": "come back later"}', "overloaded_error", "come back later"),
+        (400, '{"error": {"message": "no such model", "type": "None"}}', "invalid_request_error", "no such model"),
+        (400, '[{"error": {"code": 400, "message": "in a list"}}]', "invalid_request_error", "in a list"),
+        (503, '[{"error": {"type": "overloaded_error", "message": "in a list"}}]', "overloaded_error", "in a list"),
+        (200, '[{"error": {"type": "overloaded_error", "message": "in a list"}}]', "overloaded_error", "in a list"),
+        (200, '{"error": "come back later"}', "api_error", "come back later"),
+        (500, "[" * 5000, "api_error", "[" * 2000),
+    ],
+)
+def test_a_refusal_in_other_words_than_the_apis_keeps_them(
+    status: int, body: str, error_type: str, words: str, api: FakeMessagesAPI
+) -> None:
+    with answering(f"{status} Oh\r\ncontent-type: application/json", body) as url:
+        heard = Conversation(api, base_url=url, max_retries=0).ask()
+
+    assert (failure(heard).type, failure(heard).message) == (error_type, words)
+
+
+STARTED = json.dumps({"type": "message_start", "message": {"id": "msg_1", "usage": {"input_tokens": 3}}})
+SAID = json.dumps({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}})
+ENDED = json.dumps({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 2}})
+STOPPED = json.dumps({"type": "message_stop"})
+
+
+@pytest.mark.parametrize(
+    ("event", "error_type", "words"),
+    [
+        ('data: {"type": "error", "error": "come back later"}', "api_error", "come back later"),
+        ('data: {"error": {"message": "come back later"}}', "api_error", "come back later"),
+        ("event: error\ndata: come back later", "api_error", "come back later"),
+        (
+            'data: {"type": "error", "error": {"type": "overloaded_error", "message": null}}',
+            "overloaded_error",
+            "overloaded_error",
+        ),
+        ('data: {"type": "content_block_start", "content_block": ' + "[" * 5000, "api_error", "nested too deeply"),
+    ],
+)
+def test_an_error_within_a_stream_keeps_its_words(
+    event: str, error_type: str, words: str, api: FakeMessagesAPI
+) -> None:
+    with answering("200 OK\r\ncontent-type: text/event-stream", f"data: {STARTED}\n\n{event}\n\n") as url:
+        heard = Conversation(api, base_url=url, max_retries=0).ask()
+
+    assert failure(heard).type == error_type
+    assert words in failure(heard).message
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "application/octet-stream", ""])
+def test_a_stream_is_one_whatever_it_is_labelled_as(kind: str, api: FakeMessagesAPI) -> None:
+    body = "".join(f"data: {event}\n\n" for event in (STARTED, SAID, ENDED, STOPPED))
+
+    with answering(f"200 OK\r\ncontent-type: {kind}" if kind else "200 OK", body) as url:
+        heard = Conversation(api, base_url=url, max_retries=0).ask()
+
+    assert heard[-1] == Complete(stop_reason="end_turn", content=(TextBlock("Hi"),))
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream", "text/plain", ""])
+def test_a_whole_message_is_one_whatever_it_is_labelled_as(kind: str, api: FakeMessagesAPI) -> None:
+    message = {"type": "message", "content": [{"type": "text", "text": "Hi"}], "stop_reason": "end_turn"}
+    body = f"\n\n{json.dumps(message, indent=1)}".replace("\n", "\n\n")
+
+    with answering(f"200 OK\r\ncontent-type: {kind}" if kind else "200 OK", body) as url:
+        heard = Conversation(api, base_url=url, max_retries=0).ask()
+
+    assert heard[-1] == Complete(stop_reason="end_turn", content=(TextBlock("Hi"),))
+
+
+def test_a_model_whose_call_cannot_be_read_is_told_so_and_may_repeat_it(api: FakeMessagesAPI) -> None:
+    calls: list[float] = []
+
+    def pay(amount: float = 0) -> str:
+        """Pay somebody."""
+        calls.append(amount)
+        return "paid"
+
+    for amount in (math.nan, 5):  # the first one is no JSON
+        api.reply(tools=[("pay", {"amount": amount})], stop_reason="tool_use")
+    api.reply("Done.")
+
+    with Runtime.in_memory(llm=LLMConfig(api_key=KEY, base_url=api.url)) as runtime:
+        answer = runtime.ask("Pay 5.", image=Image(id="i", tools=(pay,)))
+
+    assert (answer.text, answer.outcome, calls) == ("Done.", "completed", [5])
+    *_, call, result = api.requests[1].body["messages"]
+    assert call["content"][-1]["input"] == {"INVALID_JSON": '{"amount": NaN}'}
+    assert result["content"][0]["is_error"]
+    assert "cannot be read as a JSON object" in result["content"][0]["content"]
 
 
 SAMPLING: dict[str, Any] = {"temperature": 0.3, "extra": {"top_p": 0.9, "top_k": 5, "metadata": {"user_id": "u"}}}
@@ -560,6 +663,12 @@ def test_the_key_is_told_to_the_api_and_to_nobody_else(api: FakeMessagesAPI, cap
     assert "odd" in failure(refused).message
     assert "very-secret" not in caplog.text
     assert "very-secret" not in repr((config, Conversation(api).driver, ClaudeEnvironmentFactory(config)))
+
+
+def test_a_key_of_a_few_letters_is_no_secret_and_takes_no_letters_out_of_words(api: FakeMessagesAPI) -> None:
+    api.error(400, message="too many tokens: remove any image")
+
+    assert failure(Conversation(api, api_key="any").ask()).message == "too many tokens: remove any image"
 
 
 def test_a_redirect_is_not_followed_for_it_would_take_the_key_along(api: FakeMessagesAPI) -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reenact.actors.environment.openai.answer import UNREADABLE, arguments_of
+from reenact.actors.environment.openai.answer import arguments_of
 from reenact.actors.environment.wire.faults import Fault
 from reenact.actors.environment.wire.stream import MalformedEventError
+from reenact.domain.loop.calls import UNREADABLE
 from reenact.domain.messages import Said, StopDetails, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.stream.events import InputJsonDelta, MessageDelta, MessageStart, TextDelta, ThinkingDelta, ToolCall
 from tests.environment.openai.streams import Json, chat, chunk, piece
@@ -320,6 +321,7 @@ def test_broken_characters_in_an_event_are_replaced() -> None:
         ('{"a": ', {UNREADABLE: '{"a": '}),
         ("[1]", {UNREADABLE: "[1]"}),
         ('{"a": NaN}', {UNREADABLE: '{"a": NaN}'}),
+        ('{"a": 1e400}', {"a": "1e400"}),
         ("[" * 100_000, {UNREADABLE: "[" * 100_000}),
     ],
 )
@@ -327,10 +329,11 @@ def test_arguments_are_read_as_models_write_them(text: str, arguments: Json) -> 
     assert arguments_of(text) == arguments
 
 
-def test_arguments_that_are_no_json_reach_the_tool_which_refuses_them() -> None:
-    heard = chat(chunk(piece('{"a": oops}', name="f", index=0, id="c")), chunk({}, "tool_calls"), DONE)
+@pytest.mark.parametrize("written", ['{"a": oops}', '{"a":' + "[" * 200 + "]" * 200 + "}"])
+def test_arguments_that_cannot_be_read_are_kept_as_they_were_written(written: str) -> None:
+    heard = chat(chunk(piece(written, name="f", index=0, id="c")), chunk({}, "tool_calls"), DONE)
 
-    assert heard.calls == [("f", {UNREADABLE: '{"a": oops}'})]
+    assert heard.calls == [("f", {UNREADABLE: written})]
 
 
 def test_an_integer_that_no_log_holds_is_told_otherwise() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import subprocess
 import sys
@@ -269,6 +270,21 @@ def test_a_refusal_keeps_its_words(api: FakeChatAPI, *, bare: bool) -> None:
     assert failure(Conversation(api).ask()).message == "no such thing"
 
 
+@pytest.mark.parametrize("dialect", ["chat"])
+def test_what_an_answer_that_fails_has_used_is_told(api: FakeChatAPI, dialect: Literal["chat"]) -> None:
+    chunks = [
+        {"choices": [{"index": 0, "delta": {"content": "So"}}]},
+        {"error": {"message": "no"}, "usage": {"prompt_tokens": 3, "completion_tokens": 2}},
+    ]
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks)
+
+    with answering("200 OK\r\ncontent-type: text/event-stream", body) as url:
+        heard = Conversation(api, dialect, base_url=url).ask()
+
+    assert heard[-2] == MessageDelta(usage={"input_tokens": 3, "output_tokens": 2})
+    assert failure(heard).message == "no"
+
+
 def test_attempts_come_to_an_end(api: FakeChatAPI) -> None:
     api.script([FakeError(500)] * 9)
 
@@ -350,8 +366,14 @@ def test_a_page_for_browsers_is_no_answer(api: FakeChatAPI) -> None:
     [
         ("502 Bad Gateway\r\ncontent-type: text/html", "<html>Bad Gateway</html>", "answered with status 502"),
         ("503 Busy\r\ncontent-type: text/plain", "later\n", "later"),
-        ("500 Oh\r\ncontent-type: application/json", '{"detail": [{"msg": "no"}]}', "[{'msg': 'no'}]"),
+        ("500 Oh\r\ncontent-type: application/json", '{"detail": [{"msg": "no"}]}', '[{"msg":"no"}]'),
+        ("500 Oh\r\ncontent-type: application/json", '{"errors": ["no", {"message": "never"}]}', "no; never"),
+        ("500 Oh\r\ncontent-type: application/json", '[{"error": {"code": 500, "message": "no"}}]', "no"),
+        ("500 Oh\r\ncontent-type: application/json", "[" * 5000, "[" * 2000),
         ("500 Oh\r\ncontent-type: application/json", "[1]", "answered with status 500"),
+        ("200 OK\r\ncontent-type: application/json", '[{"error": {"code": 500, "message": "no"}}]', "no"),
+        ("200 OK\r\ncontent-type: application/json", '{"choices": ' + "[" * 5000, "it is nested too deeply"),
+        ("200 OK\r\ncontent-type: text/event-stream", "data: " + "[" * 5000 + "\n\n", "it is nested too deeply"),
     ],
 )
 def test_a_refusal_without_the_words_of_the_api_says_what_there_is(
@@ -542,7 +564,7 @@ def test_an_agent_calls_tools_side_by_side_and_reads_what_they_return(
     assert answer.usage == {"input_tokens": 20, "output_tokens": 10}
     told = repr(api.requests[1].body)
     assert "rain in Oslo" in told
-    assert "there is no argument `invalid_json`" in told
+    assert "forecast was not run: its arguments cannot be read as a JSON object" in told
 
 
 def test_a_conversation_that_fills_the_model_is_summarised(api: FakeChatAPI) -> None:

@@ -187,12 +187,13 @@ def test_what_json_does_not_have_makes_an_error_that_names_the_tool_and_the_type
     assert outcome.result == outcome.content
 
 
-def test_what_is_nested_too_deeply_makes_an_error() -> None:
+@pytest.mark.parametrize("depth", [101, 960, 100_000])
+def test_what_is_nested_too_deeply_makes_an_error(depth: int) -> None:
     deep: list[Any] = []
-    for _ in range(100_000):
+    for _ in range(depth):
         deep = [deep]
 
-    assert "it contains itself, or is nested too deeply" in str(outcome_of(deep).content)
+    assert "nested" in str(outcome_of(deep).content)
 
 
 def test_a_set_without_an_order_can_be_sent_too() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from reenact.actors.environment.wire.decode import MessageDecoder
 from reenact.actors.environment.wire.stream import MalformedEventError, SseDecoder, whole_message, wire_event
+from reenact.domain.loop.calls import UNREADABLE
 from reenact.domain.messages import Block, OpaqueBlock, TextBlock, ThinkingBlock, ToolUseBlock
 from reenact.domain.stream.answer import Answer, Complete, gather
 from reenact.domain.stream.events import (
@@ -146,17 +148,25 @@ TABLE: dict[str, tuple[list[Json], list[Block], list[StreamData]]] = {
             delta(0, "input_json_delta", partial_json='{"a":'),
             closed(0),
         ],
-        [],
-        [InputJsonDelta(id="t", partial_json='{"a":')],
+        [ToolUseBlock("t", "bash", {UNREADABLE: '{"a":'})],
+        [
+            InputJsonDelta(id="t", partial_json='{"a":'),
+            ToolCall(id="t", name="bash", input={UNREADABLE: '{"a":'}),
+        ],
     ),
     "a call whose input is not an object": (
         [
             opened(0, type="tool_use", id="t", name="bash", input={}),
             delta(0, "input_json_delta", partial_json="[1]"),
             closed(0),
+            opened(1, type="text", text="Hi"),
         ],
-        [],
-        [InputJsonDelta(id="t", partial_json="[1]")],
+        [ToolUseBlock("t", "bash", {UNREADABLE: "[1]"}), TextBlock("Hi")],
+        [
+            InputJsonDelta(id="t", partial_json="[1]"),
+            ToolCall(id="t", name="bash", input={UNREADABLE: "[1]"}),
+            TextDelta(text="Hi"),
+        ],
     ),
     "a call that is never closed": (
         [
@@ -241,6 +251,8 @@ TABLE: dict[str, tuple[list[Json], list[Block], list[StreamData]]] = {
             {"type": "news", "index": "x"},
             opened(0, type="text", text=""),
             delta(0, "news_delta", news=[1]),
+            delta(0, "news_delta", text={"a": 1}, content=[1]),
+            delta(0, "news_delta", text="news"),
             delta(7, "thinking_delta", thinking="whose?"),
             delta(0, "text_delta", text="Hi"),
             START,
@@ -249,6 +261,22 @@ TABLE: dict[str, tuple[list[Json], list[Block], list[StreamData]]] = {
             closed(9),
         ],
         [TextBlock("Hi")],
+        [TextDelta(text="Hi")],
+    ),
+    "blocks of a new type": (
+        [
+            opened(0, type="text", text="Hi"),
+            opened(1, type="news", text=""),
+            delta(1, "text_delta", text="x"),
+            delta(1, "thinking_delta", thinking="x"),
+            closed(1),
+            opened(2, type="news"),
+            delta(2, "news_delta", content=[1]),
+            closed(2),
+            opened(3, type="news", data=[1]),
+            closed(3),
+        ],
+        [TextBlock("Hi"), OpaqueBlock({"type": "news", "data": [1]})],
         [TextDelta(text="Hi")],
     ),
 }
@@ -308,13 +336,50 @@ def test_a_message_is_complete_only_with_its_stop_and_a_reason(events: tuple[Jso
     assert not any(isinstance(event, Complete) for event in said)
 
 
-def test_a_call_that_was_cut_before_its_input_is_none() -> None:
+@pytest.mark.parametrize("pieces", [[], ['{"path": "/']])
+def test_a_call_that_was_cut_before_the_end_of_its_input_is_none(pieces: list[str]) -> None:
     call = opened(0, type="tool_use", id="t", name="rm", input={})
+    deltas = [delta(0, "input_json_delta", partial_json=piece) for piece in pieces]
 
-    _, said = decoded(START, call, closed(0), near_end("max_tokens"), STOP)
+    _, said = decoded(START, call, *deltas, closed(0), near_end("max_tokens"), STOP)
 
     assert said[-1] == Complete(stop_reason="max_tokens", content=())
     assert not any(isinstance(event, ToolCall) for event in said)
+
+
+def test_a_type_that_is_not_known_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    news = delta(0, "news_delta", text={"a": 1})
+
+    decoded(START, opened(0, type="text", text="Hi"), news, news, near_end(), STOP)
+
+    (warning,) = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert "a delta of type 'news_delta'" in warning
+
+
+@pytest.mark.parametrize("none", [{"id": None, "name": None}, {"id": 5, "name": []}, {}])
+def test_what_is_no_text_is_neither_the_id_nor_the_name_of_a_call(none: Json) -> None:
+    """The session gives a call without an id a new one."""
+    call = opened(0, type="tool_use", input={"a": 1}, **none)
+
+    assert decoded(START, call, closed(0), STOP_NOW, STOP)[1][-1] == Complete(
+        stop_reason="tool_use", content=(ToolUseBlock("", "", {"a": 1}),)
+    )
+
+
+def test_a_message_without_content_is_empty() -> None:
+    start = {**START, "message": {**START["message"], "content": None}}
+
+    assert decoded(start, near_end(), STOP)[1][-1] == Complete(stop_reason="end_turn", content=())
+    assert taken({**WHOLE, "content": None})[-1] == Complete(stop_reason="tool_use", content=())
+
+
+def test_a_block_that_no_log_can_hold_is_malformed() -> None:
+    deep: object = None
+    for _ in range(200):
+        deep = [deep]
+
+    with pytest.raises(MalformedEventError, match="the block at index 1 cannot be kept"):
+        decoded(START, opened(1, **{**RESULT, "content": deep}))
 
 
 def test_content_that_stands_in_the_beginning_counts() -> None:
@@ -378,7 +443,7 @@ def test_an_event_that_cannot_be_read_is_not_passed_over(data: bytes) -> None:
 
 
 def test_an_unknown_event_may_look_as_it_likes() -> None:
-    for data in (b"{", b"[]", b'{"type":"news","index":"x"}'):
+    for data in (b"{", b"[]", b'{"type":"news","index":"x"}', b'{"type":{"a":1}}'):
         assert wire_event("news", data) is None
 
 
@@ -448,8 +513,7 @@ def test_what_is_no_message_is_told_so(body: bytes) -> None:
 def test_an_error_that_was_sent_whole_is_one() -> None:
     (event,) = whole_message(b'{"type": "error", "error": {"type": "overloaded_error", "message": "later"}}')
 
-    assert event.error is not None
-    assert (event.type, event.error.type, event.error.message) == ("error", "overloaded_error", "later")
+    assert (event.type, event.error) == ("error", {"type": "overloaded_error", "message": "later"})
 
 
 def test_what_else_the_api_says_of_a_call_is_kept_with_it() -> None:

@@ -51,3 +51,23 @@ def test_an_event_is_seen_as_soon_as_its_blank_line_is_there() -> None:
 
     assert list(decoder.feed(b"data: 1\r\n\r")) == [("", b"1")]
     assert list(decoder.feed(b"\ndata: 2\r\r")) == [("", b"2")]
+
+
+@pytest.mark.parametrize("before", [b"", b"\xef\xbb\xbf", b" \n\n", b": processing\n\n\n"])
+def test_json_in_the_place_of_a_stream_is_its_body_whatever_lines_it_has(before: bytes) -> None:
+    body = b'[{"a":\n\n"data: 1\\n\\n"}]'
+    decoder = SseDecoder()
+
+    assert [event for byte in before + body for event in decoder.feed(bytes([byte]))] == []
+    assert decoder.body.strip() == body
+
+
+def test_json_in_the_place_of_an_event_is_the_body_too() -> None:
+    decoder = SseDecoder()
+
+    assert list(decoder.feed(b'data: 1\n\n{"error": 1}\n\ndata: 2\n\n')) == [("", b"1"), ("", b"2")]
+    assert decoder.body == b'{"error": 1}'
+
+
+def test_an_error_may_be_a_field_of_its_own() -> None:
+    assert decoded(b'error: {"code": 500}\n\n') == [("error", b'{"code": 500}')]
