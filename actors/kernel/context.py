@@ -21,7 +21,7 @@ from reenact.actors.kernel.mailbox import SIGNALS, Drop, Due, Envelope, Mailbox
 from reenact.actors.kernel.pool import WorkerPool, here, refuse_on_loop
 from reenact.actors.kernel.profile import AnyProfile
 from reenact.actors.kernel.residents import Residents
-from reenact.actors.kernel.supervision import Supervision
+from reenact.actors.kernel.supervision import Supervision, shown
 from reenact.actors.kernel.timetable import Clock, Timetable
 from reenact.domain.errors import DeadlockError, MailboxFullError, RequestTimeoutError, ShardMovedError
 from reenact.domain.plain import seconds_of
@@ -431,6 +431,13 @@ class ActorContext:
         else:
             _log.error("%s, which was told to %s, has failed", name, self.stream, exc_info=error)
         self.dead_letter(envelope.message, error)
+
+    def _cannot(self, do: str, error: BaseException) -> None:
+        """Log that no incarnation could be made, or start; whoever waits and is told gets by without a traceback."""
+        first = self.mailbox.first()
+        is_told = not self.is_supervised and first is not None and type(first.message) not in SIGNALS
+        trace = None if is_told else error
+        _log.error("%s cannot %s: %s", self.stream, do, shown(error), exc_info=trace, extra={"failure": error})
 
     def _fail_all(self, error: Exception) -> None:
         """Answer everything that waits now: what the kernel says with success, all else with the error."""

@@ -114,10 +114,10 @@ class EventSourcedActor(Declared[State, Command, Event]):
             if opening:
                 self._opening = deque(opening)
         except Exception as error:  # noqa: BLE001 - whoever waits is told
-            is_refusal = isinstance(error, ReenactError) and not isinstance(error, StorageError)
-            _log.log(
-                logging.DEBUG if is_refusal else logging.ERROR, "%s cannot start", self.context.stream, exc_info=error
-            )
+            if isinstance(error, ReenactError) and not isinstance(error, StorageError):
+                _log.debug("%s cannot start", self.context.stream, exc_info=error)
+            else:
+                self.context._cannot("start", error)
             self._failure = error, True
             self._leave()
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker

@@ -27,6 +27,7 @@ from reenact import (
     PooledActor,
     Reference,
     RuntimeClosedError,
+    Supervision,
     Timer,
     UnstorableError,
 )
@@ -307,6 +308,56 @@ def test_what_is_not_open_yet_says_that_it_is_awaited() -> None:
 
     with pytest.raises(AttributeError, match=r"there is no 'actor' yet: await .* `async with`"):
         opening.actor(Sum, "a")
+
+
+def test_who_asks_an_actor_that_cannot_start_is_told_and_the_log_has_one_line(
+    system: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: object) -> None:
+        raise ValueError("not today")
+
+    lame: type[Sum] = type("Lame", (Sum,), {"category": "lame", "on_start": fail})
+
+    with pytest.raises(ValueError, match="not today"):
+        system.actor(lame, "a").ask([], timeout=60)
+
+    (record,) = [record for record in caplog.records if record.name == "reenact.kernel"]
+    assert record.getMessage() == "lame/a cannot start: ValueError('not today')"
+    assert record.exc_info is None
+
+
+def test_who_asks_an_actor_that_cannot_be_made_is_told_and_the_log_has_one_line(
+    system: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> Sum:
+        raise ValueError("not today")
+
+    system.register(Sum, fail)
+
+    with pytest.raises(ValueError, match="not today"):
+        system.actor(Sum, "a").ask([], timeout=60)
+
+    (record,) = [record for record in caplog.records if record.name == "reenact.kernel"]
+    assert record.getMessage() == "sum/a cannot be made: ValueError('not today')"
+    assert record.exc_info is None
+
+
+def test_where_nobody_is_told_the_log_has_the_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    failures = [ValueError("not today")]
+
+    def fail(self: object) -> None:
+        if failures:
+            raise failures.pop()
+
+    care = Supervision(min_backoff=0.0)
+    cared: type[Sum] = type("Cared", (Sum,), {"category": "cared", "on_start": fail, "supervision": care})
+
+    with ActorSystem.in_memory() as other:
+        assert other.actor(cared, "a").ask([], timeout=60) == 0
+
+    (record,) = [record for record in caplog.records if record.name == "reenact.kernel"]
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "not today"
 
 
 def test_an_actor_that_asks_itself_is_told_instead_of_waiting_for_ever(system: ActorSystem) -> None:
