@@ -223,6 +223,9 @@ class EventSourcedActor(Declared[State, Command, Event]):
             self.state = profile.folding.state_before(journal, stream, envelope.message)
         try:
             command = self.prepare(envelope.message)
+            if command is None and envelope.message is not None:
+                told = type(envelope.message).__name__
+                raise TypeError(f"{type(self).__name__}.prepare returned None for {told}; it returns the command")
             events = events_of(self, command)
             if not events and not profile.remembers:
                 return command, events, None
