@@ -46,6 +46,8 @@ class _Unchanging(msgspec.StructMeta):
         namespace: dict[str, object],
         **config: Any,  # noqa: ANN401 - msgspec's
     ) -> _Unchanging:
+        if "__slots__" in namespace:
+            raise TypeError(f"{name} is an event; write it as a class, without __slots__, not by msgspec.defstruct")
         made = super().__new__(mcs, name, bases, namespace, **config)
         if not (made.__struct_config__.frozen and made.__struct_config__.array_like):
             raise TypeError(f"{name} is an event, which never changes: leave frozen=False and array_like=False out")

@@ -9,6 +9,7 @@ recorders, and POSTGRES_SYNCHRONOUS how durable a commit is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Literal, TypeAlias, TypeVar
 from urllib.parse import quote, urlencode
@@ -31,10 +32,10 @@ from eventsourcing.utils import Environment, EnvType, resolve_topic
 
 from reenact.actors.journal.api import Committed, Synchronous
 from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.lease import JournalLease, lease_file
 from reenact.actors.journal.postgres.driver import require_driver
 from reenact.actors.journal.requests import Encoded, Foreign
 from reenact.actors.journal.seeking import MOST, Cells, seek
-from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.stored import StoredJournal
 from reenact.domain.errors import ConflictError, ReenactError
 
@@ -52,6 +53,9 @@ _SNAPSHOTS = """
 
 class _Recorder:
     """What all recorders do with the journal."""
+
+    lease: JournalLease | None = None
+    """What keeps the journal open, if a factory has made the recorder: whoever made that may not keep it."""
 
     def __init__(self, journal: StoredJournal, *, id_type: IdType = "uuid", purpose: Purpose = "events") -> None:
         """Record into the journal, which whoever opened it must close."""
@@ -88,7 +92,11 @@ class _Recorder:
             raise OperationalError(str(error)) from error
 
     def _given_id(self, stored: str) -> UUID | str:
-        return UUID(stored) if self._id_type == "uuid" else stored
+        # A stream of an actor of ours has a name, and no UUID, whatever the ids of the application's aggregates are.
+        if self._id_type == "uuid":
+            with suppress(ValueError):
+                return UUID(stored)
+        return stored
 
 
 class JournalAggregateRecorder(_Recorder, AggregateRecorder):
@@ -236,52 +244,73 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
     ORIGINATOR_ID_TYPE = "ORIGINATOR_ID_TYPE"
 
     def __init__(self, env: Environment | EnvType | None) -> None:
-        """Open the log that the environment names.
+        """Take the settings; the first recorder opens the log.
 
         Raises:
             OSError: a setting is missing or wrong.
-            ConfigurationError: the driver of PostgreSQL is not installed.
-            StorageError: the log cannot be opened.
         """
         super().__init__(env)
         self._id_type: IdType = _id_type(self.env.get(self.ORIGINATOR_ID_TYPE, "uuid"))
-        self._journal = self._open_postgres() if self.env.get(self.POSTGRES_DBNAME) else self._open_sqlite()
+        is_in_postgres = bool(self.env.get(self.POSTGRES_DBNAME))
+        self._path = None if is_in_postgres else _path(self.env.get(self.SQLITE_DBNAME))
+        self._synchronous: Synchronous = self._stated(
+            self.POSTGRES_SYNCHRONOUS if is_in_postgres else self.SQLITE_SYNCHRONOUS
+        )
+        self._lease: JournalLease | None = None
 
     def aggregate_recorder(self, purpose: str = "events") -> AggregateRecorder:
-        """Return a recorder of events or of snapshots."""
+        """Return a recorder of events or of snapshots; raises as `application_recorder` does."""
         if purpose not in ("events", "snapshots"):
             message = f"a log has events and snapshots, and no {purpose!r}"
             raise ValueError(message)
-        return JournalAggregateRecorder(
-            self._journal, id_type=self._id_type, purpose="events" if purpose == "events" else "snapshots"
-        )
+        made: Purpose = "events" if purpose == "events" else "snapshots"
+        lease = self._open()
+        return _kept(JournalAggregateRecorder(lease.journal, id_type=self._id_type, purpose=made), lease)
 
     def application_recorder(self) -> ApplicationRecorder:
-        """Return a recorder of the events of an application."""
-        recorder_class = self._class(self.APPLICATION_RECORDER_TOPIC, JournalApplicationRecorder)
-        return recorder_class(self._journal, id_type=self._id_type)
+        """Return a recorder of the events of an application.
+
+        Raises:
+            ConfigurationError: the driver of PostgreSQL is not installed.
+            StorageError: the log cannot be opened.
+        """
+        return self._make(self._class(self.APPLICATION_RECORDER_TOPIC, JournalApplicationRecorder))
 
     def tracking_recorder(
         self, tracking_recorder_class: type[JournalTrackingRecorder] | None = None
     ) -> JournalTrackingRecorder:
-        """Return a recorder of how far readers have come."""
-        recorder_class = tracking_recorder_class or self._class(self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder)
-        return recorder_class(self._journal, id_type=self._id_type)
+        """Return a recorder of how far readers have come; raises as `application_recorder` does, and `TypeError`."""
+        given = tracking_recorder_class or self._class(self.TRACKING_RECORDER_TOPIC, JournalTrackingRecorder)
+        recorder_class = _subclass(given, JournalTrackingRecorder)
+        if recorder_class is None:
+            message = (
+                f"{given.__qualname__} is not a subclass of JournalTrackingRecorder; give the view the module that it "
+                "is made for, in the setting PERSISTENCE_MODULE with the projection's name before it"
+            )
+            raise TypeError(message)
+        return self._make(recorder_class)
 
     def process_recorder(self) -> ProcessRecorder:
-        """Return a recorder of events together with how far their cause was read."""
-        recorder_class = self._class(self.PROCESS_RECORDER_TOPIC, JournalProcessRecorder)
-        return recorder_class(self._journal, id_type=self._id_type)
+        """Return a recorder of events with how far their cause was read; raises as `application_recorder` does."""
+        return self._make(self._class(self.PROCESS_RECORDER_TOPIC, JournalProcessRecorder))
 
     def close(self) -> None:
-        """Make durable what was handed over, then let go of the log. Idempotent."""
-        self._journal.close()
+        """Make durable what was handed over, then let go of the log, which the last one closes. Idempotent."""
+        if self._lease is not None:
+            self._lease.release()
 
-    def _open_sqlite(self) -> StoredJournal:
-        path = _path(self.env.get(self.SQLITE_DBNAME))
-        return SqliteJournal.open(path, EventCodec(()), synchronous=self._synchronous(self.SQLITE_SYNCHRONOUS))
+    def _make(self, recorder_class: type[_AnyRecorder]) -> _AnyRecorder:
+        lease = self._open()
+        return _kept(recorder_class(lease.journal, id_type=self._id_type), lease)
 
-    def _open_postgres(self) -> StoredJournal:
+    def _open(self) -> JournalLease:
+        if self._lease is None:
+            self._lease = (
+                self._open_postgres() if self._path is None else lease_file(self._path, synchronous=self._synchronous)
+            )
+        return self._lease
+
+    def _open_postgres(self) -> JournalLease:
         require_driver()
         from reenact.actors.journal.postgres.journal import PostgresJournal  # noqa: PLC0415 - an extra
 
@@ -294,10 +323,11 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
             "schema": self.env.get(self.POSTGRES_SCHEMA),
         }
         stated = urlencode({key: value for key, value in settings.items() if value}, quote_via=quote)
-        synchronous = self._synchronous(self.POSTGRES_SYNCHRONOUS)
-        return PostgresJournal.open(f"postgresql:///?{stated}", EventCodec(()), synchronous=synchronous, shared=True)
+        url = f"postgresql:///?{stated}"
+        journal = PostgresJournal.open(url, EventCodec(()), synchronous=self._synchronous, shared=True)
+        return JournalLease(journal, journal.close)
 
-    def _synchronous(self, key: str) -> Synchronous:
+    def _stated(self, key: str) -> Synchronous:
         match self.env.get(key, "FULL"):
             case "FULL" | "NORMAL" | "OFF" as synchronous:
                 return synchronous
@@ -309,14 +339,23 @@ class JournalFactory(InfrastructureFactory[JournalTrackingRecorder]):
         topic = self.env.get(key)
         if not topic:
             return default
-        named: object = resolve_topic(topic)
-        if isinstance(named, type) and issubclass(named, default):
+        named = _subclass(resolve_topic(topic), default)
+        if named is not None:
             return named
         message = f"{key} names {topic}, which is not a subclass of {default.__qualname__}"
         raise OSError(message)
 
 
 Factory = JournalFactory
+
+
+def _kept(recorder: _AnyRecorder, lease: JournalLease) -> _AnyRecorder:
+    recorder.lease = lease
+    return recorder
+
+
+def _subclass(named: object, default: type[_AnyRecorder]) -> type[_AnyRecorder] | None:
+    return named if isinstance(named, type) and issubclass(named, default) else None
 
 
 def _stored_id(given: UUID | str) -> str:

@@ -154,8 +154,8 @@ def _close_connection(connection: sqlite3.Connection, path: str) -> None:
         # An opening that failed may have left a transaction.
         connection.rollback()
         _take_home(connection)
-    except sqlite3.Error:
+    except sqlite3.Error as error:
         # Nothing is lost: the next one to open the log finds the write-ahead log beside it.
-        _logger.warning("the write-ahead log of %s stays beside it", path, exc_info=True)
+        _logger.warning("the write-ahead log of %s stays beside it: %s", path, error)
     finally:
         connection.close()

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import logging
-
 import msgspec
 import pykka
 
@@ -17,8 +15,6 @@ from reenact.actors.kernel.profile import AnyProfile
 from reenact.actors.kernel.supervision import ActorFailedError, Restarts, Supervision
 from reenact.actors.kernel.timetable import Entry
 from reenact.domain.errors import ReenactError, ShardMovedError
-
-_log = logging.getLogger("reenact.kernel")
 
 
 class Care(msgspec.Struct):
@@ -103,7 +99,7 @@ class Cell:
                 self._care.restarts.forget()
             self.context._fail_all(error)
             return False
-        _log.error("%s cannot be made", self.context.stream, exc_info=error)
+        self.context._cannot("be made", error)
         failure = error if isinstance(error, Exception) else self._quit(error)
         if self._care is not None:
             return self._starts_again_later(self._care, failure)

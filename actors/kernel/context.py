@@ -21,7 +21,7 @@ from reenact.actors.kernel.mailbox import SIGNALS, Drop, Due, Envelope, Mailbox
 from reenact.actors.kernel.pool import WorkerPool, here, refuse_on_loop
 from reenact.actors.kernel.profile import AnyProfile
 from reenact.actors.kernel.residents import Residents
-from reenact.actors.kernel.supervision import Supervision
+from reenact.actors.kernel.supervision import Supervision, shown
 from reenact.actors.kernel.timetable import Clock, Timetable
 from reenact.domain.errors import DeadlockError, MailboxFullError, RequestTimeoutError, ShardMovedError
 from reenact.domain.plain import seconds_of
@@ -162,8 +162,8 @@ class Surroundings(Protocol):
         """Ask the actor to stop, if it is live; the future is set when it has."""
         ...
 
-    def _start(self, parent: Key, make: Callable[[], PlainActor]) -> pykka.ActorRef[PlainActor]:
-        """Start an actor without a log, which ends with its parent."""
+    def _start(self, parent: Key, kind: object, make: Callable[[], PlainActor]) -> pykka.ActorRef[PlainActor]:
+        """Start an actor without a log, of that kind, which ends with its parent."""
         ...
 
     def _make(self, key: Key, context: ActorContext) -> Callable[[], None]:
@@ -255,11 +255,14 @@ class Reference(Generic[Command_contra, Reply_co]):
     def ask_future(self, command: Command_contra) -> PooledFuture[Reply_co]:
         """Send the command, and return the future of the reply, which may be awaited.
 
+        An actor that waits in `get` for its own reply, without a timeout, gets a `DeadlockError`.
+
         Raises:
             MailboxFullError: as many messages wait for the actor as may.
             RuntimeClosedError: the system is closed.
         """
         future: PooledFuture[Reply_co] = PooledFuture()
+        future.asked = self._running_here()
         self._system._deliver(self._key, Envelope(command, future))
         return future
 
@@ -282,17 +285,20 @@ class Reference(Generic[Command_contra, Reply_co]):
             RequestTimeoutError: it had not ended within `timeout` seconds; it still will.
             DeadlockError: this is the actor itself, or whom it waits for; in an actor, call `self.stop()`.
         """
-        if timeout is None and self._runs_here():
+        if timeout is None and self._running_here() is not None:
             raise DeadlockError("an actor that waits for its own end waits for ever; let it call self.stop()")
         try:
             self._system._dismiss(self._key).get(timeout=timeout)
         except pykka.Timeout:
             raise RequestTimeoutError(f"{self} has not stopped within {timeout} seconds") from None
 
-    def _runs_here(self) -> bool:
-        """Return whether the current thread is running the actor, further up."""
-        contexts = (_context_of(mailbox) for mailbox in here.running)
-        return any(one is not None and one._key == self._key and one.system is self._system for one in contexts)
+    def _running_here(self) -> object:
+        """Return the actor's mailbox if the current thread is running the actor, further up; else None."""
+        for mailbox in here.running:
+            context = _context_of(mailbox)
+            if context is not None and context._key == self._key and context.system is self._system:
+                return mailbox
+        return None
 
     def _late(self, timeout: float | None) -> RequestTimeoutError:
         return RequestTimeoutError(f"{self} has not replied within {timeout} seconds")
@@ -398,8 +404,13 @@ class ActorContext:
     def spawn(
         self, actor_class: Callable[P, PlainActor], *args: P.args, **kwargs: P.kwargs
     ) -> pykka.ActorRef[PlainActor]:
-        """Start an actor without a log that ends when this one does; the other arguments are the constructor's."""
-        return self.system._start(self._key, lambda: actor_class(*args, **kwargs))
+        """Start an actor without a log that ends when this one does; the other arguments are the constructor's.
+
+        Raises:
+            RuntimeClosedError: the system is closed.
+            TypeError: the class is event-sourced: `child` is for its actors.
+        """
+        return self.system._start(self._key, actor_class, lambda: actor_class(*args, **kwargs))
 
     def schedule(self, seconds: float, command: object) -> Callable[[], bool]:
         """Tell this actor the command in so many seconds; what is returned calls that off, and returns False if late.
@@ -431,6 +442,13 @@ class ActorContext:
         else:
             _log.error("%s, which was told to %s, has failed", name, self.stream, exc_info=error)
         self.dead_letter(envelope.message, error)
+
+    def _cannot(self, do: str, error: BaseException) -> None:
+        """Log that no incarnation could be made, or start; whoever waits and is told gets by without a traceback."""
+        first = self.mailbox.first()
+        is_told = not self.is_supervised and first is not None and type(first.message) not in SIGNALS
+        trace = None if is_told else error
+        _log.error("%s cannot %s: %s", self.stream, do, shown(error), exc_info=trace, extra={"failure": error})
 
     def _fail_all(self, error: Exception) -> None:
         """Answer everything that waits now: what the kernel says with success, all else with the error."""

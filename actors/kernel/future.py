@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import pykka
 
-from reenact.actors.kernel.pool import waiting
+from reenact.actors.kernel.pool import here, waiting, waiting_for_itself
 from reenact.domain.plain import seconds_of
 
 T = TypeVar("T")
@@ -32,6 +32,8 @@ class PooledFuture(pykka.Future[T]):
     _exc_info: ExcInfo | None = None
     _hook: Callable[[float | None], T] | None = None
     _callbacks: list[Callable[[PooledFuture[T]], object]] | None = None
+    asked: object = None
+    """The mailbox of the actor that is to reply, if it is that actor who asks."""
     _calling: threading.RLock
 
     def __init__(self) -> None:  # the fields of pykka's constructor have no use here
@@ -44,8 +46,11 @@ class PooledFuture(pykka.Future[T]):
 
         Raises:
             pykka.Timeout: neither came within `timeout` seconds.
+            DeadlockError: the current thread is running the actor that is to reply: it would wait for itself.
         """
         if not self._set:
+            if self.asked is not None and timeout is None and any(self.asked is one for one in here.running):
+                raise waiting_for_itself()
             hook = self._hook
             if hook is not None:
                 self._call(hook, timeout)

@@ -14,8 +14,8 @@ import pykka
 from pykka.messages import _ActorStop  # pyright: ignore[reportPrivateUsage]  # pykka's stop has no public name
 
 from reenact.actors.kernel.future import PooledFuture
-from reenact.actors.kernel.pool import Place, here
-from reenact.domain.errors import DeadlockError, MailboxFullError
+from reenact.actors.kernel.pool import Place, here, waiting_for_itself
+from reenact.domain.errors import MailboxFullError
 
 STOP = _ActorStop()
 
@@ -191,7 +191,7 @@ class Mailbox:
         running = here.running
         if not (len(running) <= DEPTH and has_headroom() and self.hold()):
             if envelope.reply_to is not None and any(self is mailbox for mailbox in running):
-                raise DeadlockError("an actor that waits for its own reply waits for ever; let it tell itself")
+                raise waiting_for_itself()
             return False
         running.append(self)
         try:

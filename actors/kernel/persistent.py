@@ -114,10 +114,10 @@ class EventSourcedActor(Declared[State, Command, Event]):
             if opening:
                 self._opening = deque(opening)
         except Exception as error:  # noqa: BLE001 - whoever waits is told
-            is_refusal = isinstance(error, ReenactError) and not isinstance(error, StorageError)
-            _log.log(
-                logging.DEBUG if is_refusal else logging.ERROR, "%s cannot start", self.context.stream, exc_info=error
-            )
+            if isinstance(error, ReenactError) and not isinstance(error, StorageError):
+                _log.debug("%s cannot start", self.context.stream, exc_info=error)
+            else:
+                self.context._cannot("start", error)
             self._failure = error, True
             self._leave()
         except BaseException as error:  # noqa: BLE001 - it must not reach other actors or the worker
@@ -223,6 +223,9 @@ class EventSourcedActor(Declared[State, Command, Event]):
             self.state = profile.folding.state_before(journal, stream, envelope.message)
         try:
             command = self.prepare(envelope.message)
+            if command is None and envelope.message is not None:
+                told = type(envelope.message).__name__
+                raise TypeError(f"{type(self).__name__}.prepare returned None for {told}; it returns the command")
             events = events_of(self, command)
             if not events and not profile.remembers:
                 return command, events, None

@@ -79,6 +79,8 @@ class WorkerPool:
     may_write = True
 
     def __init__(self, workers: int = 2, *, daemons: bool = False) -> None:
+        if type(workers) is not int:
+            raise TypeError(f"workers={workers!r:.100} must be a whole number")
         if workers < 1:
             raise ValueError(f"a pool needs at least one worker, not {workers}")
         self._wanted = workers
@@ -239,6 +241,11 @@ def blocking_on_loop() -> DeadlockError:
         "a blocking ask or get holds up every actor on this event loop; await ask_async(…), or the future, or tell"
     )
     return DeadlockError(message)
+
+
+def waiting_for_itself() -> DeadlockError:
+    """Return the error for an actor that asks itself and waits."""
+    return DeadlockError("an actor that waits for its own reply waits for ever; let it tell itself")
 
 
 @functools.cache

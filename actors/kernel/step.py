@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from threading import get_ident
 from typing import Generic
 
 import msgspec
 
-from reenact.actors.journal.api import Append, Kept, Outcome, Remembered, Segment
+from reenact.actors.journal.api import Append, Derived, Kept, Outcome, Remembered, Segment
 from reenact.actors.kernel.alarms import Timer
 from reenact.actors.kernel.declared import Announcement, Declared, is_sequence
 from reenact.actors.kernel.lineage import Command, Event, State
@@ -137,11 +137,7 @@ def step_of(
     passing: tuple[Segment, ...] = ()
     cause: bytes | None = None
     if events:
-        announced = actor.announce(command, before, events, state, now)
-        try:
-            kept, passing = announced
-        except (TypeError, ValueError) as error:
-            raise _no_announcement(actor, command, announced) from error
+        kept, passing = _announced_by(actor, command, before, events=events, after=state, now=now)
         cause = actor.cause(command, events)
         if cause is not None and not isinstance(cause, bytes):  # pyright: ignore[reportUnnecessaryIsInstance]  # likewise
             raise TypeError(
@@ -176,8 +172,33 @@ def step_of(
     return Step(envelope, command, events, state, retries, fired, next_due, is_due), append
 
 
-def _no_announcement(actor: Declared[State, Command, Event], command: Command, announced: Announcement) -> TypeError:
-    return TypeError(
-        f"{type(actor).__name__}.announce returned {announced!r:.100} for {type(command).__name__}; "
-        "it returns the kept segments and the passing ones, ((), ()) for none"
-    )
+def _announced_by(
+    actor: Declared[State, Command, Event],
+    command: Command,
+    before: State,
+    *,
+    events: tuple[Event, ...],
+    after: State,
+    now: int,
+) -> Announcement:
+    announced = actor.announce(command, before, events, after, now)
+    if announced == _NOTHING:
+        return announced
+    try:
+        kept, passing = announced
+        _check_segments((*(() if isinstance(kept, Derived) else kept), *passing))
+    except (TypeError, ValueError) as error:
+        raise TypeError(
+            f"{type(actor).__name__}.announce returned {announced!r:.100} for {type(command).__name__}; "
+            "it returns the kept segments and the passing ones, two tuples of Segments, ((), ()) for none"
+        ) from error
+    return announced
+
+
+_NOTHING: Announcement = ((), ())
+
+
+def _check_segments(announced: Iterable[object]) -> None:
+    for each in announced:
+        if not isinstance(each, Segment):
+            raise TypeError(f"{each!r:.100} is not a Segment")

@@ -78,6 +78,11 @@ def opened(needs: str) -> Callable[[Callable[Concatenate[Made, P], None]], Calla
     return telling
 
 
+def _check_function(name: str, given: object) -> None:
+    if not callable(given):
+        raise TypeError(f"{name}={given!r:.100} must be a function")
+
+
 class ActorSystem:
     """Actors that share a journal and a few worker threads.
 
@@ -116,8 +121,10 @@ class ActorSystem:
             wakes: whether a timer that is due brings its actor into memory. If not, it waits until somebody else does.
 
         Raises:
+            TypeError: an argument has another type.
             ValueError: a number is out of range.
         """
+        _check_function("clock", clock)
         self.journal = journal
         self._settling = journal if isinstance(journal, SettlingJournal) else None
         self.clock = clock
@@ -178,8 +185,11 @@ class ActorSystem:
         Raises:
             ConfigurationError: there is no such kind of log, or no such setting.
             StorageError: the log cannot be opened; the subclass says why.
+            TypeError: an argument has another type.
             ValueError: a number is out of range.
         """
+        if listener is not None:
+            _check_function("listener", listener)
         codec = EventCodec(())
         with ExitStack() as undo:
             journal = open_journal(url, codec, listener=listener, synchronous=synchronous, keys=keys)
@@ -264,11 +274,7 @@ class ActorSystem:
             RuntimeClosedError: the system is closed.
             TypeError: the class is event-sourced: `actor` starts its actors.
         """
-        kind: object = actor_class
-        if isinstance(kind, type) and issubclass(kind, EventSourcedActor):
-            name = kind.__name__
-            raise TypeError(f"{name} is event-sourced: ActorSystem.actor({name}, id) starts it with the first message")
-        return self._start(None, lambda: actor_class(*args, **kwargs))
+        return self._start(None, actor_class, lambda: actor_class(*args, **kwargs))
 
     def stop(self, ref: pykka.ActorRef[Plain]) -> None:
         """Stop an actor that `start` has started, once it has handled what was sent before."""
@@ -545,7 +551,11 @@ class ActorSystem:
             named = Reference[object, object](self, child) if isinstance(child, tuple) else child
             cell.mailbox.offer(Envelope(Escalated(error) if escalates else ChildFailed(named, error)))
 
-    def _start(self, parent: Key | None, make: Callable[[], Plain]) -> pykka.ActorRef[Plain]:
+    def _start(self, parent: Key | None, kind: object, make: Callable[[], Plain]) -> pykka.ActorRef[Plain]:
+        if isinstance(kind, type) and issubclass(kind, EventSourcedActor):
+            name = kind.__name__
+            how = f"ActorSystem.actor({name}, id)" if parent is None else f"self.context.child({name}, name)"
+            raise TypeError(f"{name} is event-sourced: {how} returns a reference, and the first message starts it")
         if self._closing and (self._closed or not here.runs_on(self.pool, self._on_loop)):
             raise _closed()
         actor = make()

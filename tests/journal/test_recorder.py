@@ -157,6 +157,15 @@ def test_a_stream_of_the_library_and_one_of_ours_are_the_same(journal: StoredJou
     commit(journal, step("s1", 2, Added(3)))
 
 
+def test_streams_of_actors_have_their_names_among_the_ids_of_aggregates(journal: StoredJournal) -> None:
+    recorder = JournalApplicationRecorder(journal)
+    originator_id = uuid4()
+    recorder.insert_events([_stored(originator_id, 1)])
+    commit(journal, step("counter/a", 0, Added(1)))
+
+    assert [each.originator_id for each in recorder.select_notifications(1, 10)] == [originator_id, "counter/a"]
+
+
 def test_snapshots_stand_at_any_version(journal: StoredJournal) -> None:
     snapshots = JournalAggregateRecorder(journal, id_type="text", purpose="snapshots")
     snapshots.insert_events([_stored("s1", 50)])

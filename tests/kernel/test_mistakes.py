@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from reenact import (
@@ -27,6 +28,7 @@ from reenact import (
     PooledActor,
     Reference,
     RuntimeClosedError,
+    Supervision,
     Timer,
     UnstorableError,
 )
@@ -151,7 +153,33 @@ def test_what_is_no_sequence_of_events_is_not_taken_for_one(system: ActorSystem,
 @pytest.mark.parametrize(
     ("hook", "returned", "told"),
     [
-        ("announce", None, "Hooked.announce returned None for list; it returns the kept segments and the passing ones"),
+        ("announce", None, "Hooked.announce returned None for list; it returns the kept segments"),
+        (
+            "announce",
+            ((5,), ()),
+            "Hooked.announce returned .* for list; it returns the kept segments and the passing ones",
+        ),
+        (
+            "announce",
+            ((), (5,)),
+            "Hooked.announce returned .* for list; it returns the kept segments and the passing ones",
+        ),
+        (
+            "announce",
+            (5, ()),
+            "Hooked.announce returned .* for list; it returns the kept segments and the passing ones",
+        ),
+        (
+            "announce",
+            (None, None),
+            "Hooked.announce returned .* for list; it returns the kept segments and the passing ones",
+        ),
+        (
+            "announce",
+            ("ab", ""),
+            "Hooked.announce returned .* for list; it returns the kept segments and the passing ones",
+        ),
+        ("prepare", None, "Hooked.prepare returned None for list; it returns the command"),
         ("announce", ((), (), ()), r"Hooked.announce returned \(\(\), \(\), \(\)\) for list"),
         ("cause", "text", "Hooked.cause returned 'text' for list; it returns bytes, or None"),
         ("on_recovered", None, r"Hooked.on_recovered returned None; it returns a sequence of commands, \(\) for none"),
@@ -290,7 +318,7 @@ def test_a_factory_that_does_not_return_the_actor_is_named(system: ActorSystem, 
 def test_an_event_sourced_class_is_not_started_like_others(system: ActorSystem) -> None:
     start: Any = system.start
 
-    with pytest.raises(TypeError, match=r"Sum is event-sourced: ActorSystem\.actor\(Sum, id\) starts it"):
+    with pytest.raises(TypeError, match=r"Sum is event-sourced: ActorSystem\.actor\(Sum, id\) returns"):
         start(Sum)
 
 
@@ -309,6 +337,56 @@ def test_what_is_not_open_yet_says_that_it_is_awaited() -> None:
         opening.actor(Sum, "a")
 
 
+def test_who_asks_an_actor_that_cannot_start_is_told_and_the_log_has_one_line(
+    system: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(self: object) -> None:
+        raise ValueError("not today")
+
+    lame: type[Sum] = type("Lame", (Sum,), {"category": "lame", "on_start": fail})
+
+    with pytest.raises(ValueError, match="not today"):
+        system.actor(lame, "a").ask([], timeout=60)
+
+    (record,) = [record for record in caplog.records if record.name == "reenact.kernel"]
+    assert record.getMessage() == "lame/a cannot start: ValueError('not today')"
+    assert record.exc_info is None
+
+
+def test_who_asks_an_actor_that_cannot_be_made_is_told_and_the_log_has_one_line(
+    system: ActorSystem, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> Sum:
+        raise ValueError("not today")
+
+    system.register(Sum, fail)
+
+    with pytest.raises(ValueError, match="not today"):
+        system.actor(Sum, "a").ask([], timeout=60)
+
+    (record,) = [record for record in caplog.records if record.name == "reenact.kernel"]
+    assert record.getMessage() == "sum/a cannot be made: ValueError('not today')"
+    assert record.exc_info is None
+
+
+def test_where_nobody_is_told_the_log_has_the_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    failures = [ValueError("not today")]
+
+    def fail(self: object) -> None:
+        if failures:
+            raise failures.pop()
+
+    care = Supervision(min_backoff=0.0)
+    cared: type[Sum] = type("Cared", (Sum,), {"category": "cared", "on_start": fail, "supervision": care})
+
+    with ActorSystem.in_memory() as other:
+        assert other.actor(cared, "a").ask([], timeout=60) == 0
+
+    (record,) = [record for record in caplog.records if record.name == "reenact.kernel"]
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "not today"
+
+
 def test_an_actor_that_asks_itself_is_told_instead_of_waiting_for_ever(system: ActorSystem) -> None:
     class Narcissus(Sum):
         category = "narcissus"
@@ -317,8 +395,60 @@ def test_an_actor_that_asks_itself_is_told_instead_of_waiting_for_ever(system: A
             answer = self.context.me.ask([])
             return int(bool(answer))
 
+    class Echo(Sum):
+        category = "echo"
+
+        def reply(self, command: object, events: tuple[Added, ...]) -> int:
+            answer = self.context.me.ask_future([]).get()
+            return int(bool(answer))
+
     with pytest.raises(DeadlockError):
         system.actor(Narcissus, "a").ask([], timeout=60)
+    with pytest.raises(DeadlockError):
+        system.actor(Echo, "a").ask([], timeout=60)
+
+
+def test_an_actor_may_pass_the_future_of_its_own_reply_on(system: ActorSystem) -> None:
+    class Curious(Sum):
+        category = "curious"
+
+        def reply(self, command: object, events: tuple[Added, ...]) -> Any:  # noqa: ANN401 - a future, once
+            return self.context.me.ask_future("again") if events else self.state
+
+        @staticmethod
+        def decide(_: object, command: Any) -> Any:  # noqa: ANN401 - what it is asked
+            return [] if command == "again" else command
+
+    future = system.actor(Curious, "a").ask([Added(1)], timeout=60)
+
+    assert future.get(timeout=60) == 1
+    assert future.get() == 1
+
+
+@pytest.mark.parametrize(
+    ("argument", "value"), [("workers", "2"), ("workers", 2.5), ("workers", None), ("clock", 5), ("listener", 5)]
+)
+def test_an_argument_of_another_type_is_named(argument: str, value: object) -> None:
+    with pytest.raises(TypeError, match=rf"{argument}={value!r} must be"):
+        ActorSystem.in_memory(**{argument: value})  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType] - the mistake
+
+
+def test_an_event_sourced_class_that_is_spawned_is_told_where_it_belongs(system: ActorSystem) -> None:
+    class Parent(Sum):
+        category = "parent"
+
+        def reply(self, command: object, events: tuple[Added, ...]) -> int:
+            spawn: Any = self.context.spawn
+            spawn(Sum, "b")
+            return 0
+
+    with pytest.raises(TypeError, match=r"Sum is event-sourced: self\.context\.child\(Sum, name\)"):
+        system.actor(Parent, "a").ask([], timeout=60)
+
+
+def test_an_event_that_is_made_by_defstruct_is_told_how_events_are_written() -> None:
+    with pytest.raises(TypeError, match=r"Paid is an event; write it as a class, without __slots__, not by msgspec"):
+        msgspec.defstruct("Paid", [("amount", int)], bases=(Event,), frozen=True)
 
 
 class Quitter(Sum):

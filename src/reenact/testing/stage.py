@@ -236,7 +236,8 @@ _kernel_log = logging.getLogger("reenact.kernel")
 
 def _is_unplanned(record: logging.LogRecord) -> bool:
     """Keep failures that were brought about on purpose out of the log."""
-    return not (record.exc_info and record.exc_info[0] in _PLANNED)
+    failure = record.exc_info[1] if record.exc_info else getattr(record, "failure", None)
+    return type(failure) not in _PLANNED
 
 
 class _Question(NamedTuple):

@@ -1,0 +1,80 @@
+"""Logs in files that are open in this process, for those who open the same one several times."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from weakref import finalize
+
+from reenact.actors.journal.api import Synchronous
+from reenact.actors.journal.codec import EventCodec
+from reenact.actors.journal.sqlite import SqliteJournal
+from reenact.actors.journal.stored import StoredJournal
+
+
+class JournalLease:
+    """A journal that is open until the lease is released, or until nobody has the lease any more."""
+
+    def __init__(self, journal: StoredJournal, release: Callable[[], object]) -> None:
+        """Have `release` called once, when the lease ends."""
+        self.journal = journal
+        self._release = release
+        # The garbage collector may run on any thread, with any lock held: closing is left to a thread of its own.
+        self._abandoned = finalize(self, _start, release)
+        # The process ends, and its locks with it.
+        self._abandoned.atexit = False
+
+    def release(self) -> None:
+        """End the lease. Idempotent."""
+        if self._abandoned.detach() is not None:
+            self._release()
+
+
+@dataclass
+class _OpenFile:
+    journal: SqliteJournal
+    synchronous: Synchronous
+    leases: int = 0
+
+
+_open_files: dict[tuple[int, str], _OpenFile] = {}
+"""By the process that opened them, since a forked one inherits this, and by their paths."""
+_lock = threading.Lock()
+"""Protects the above. It is held while a file is opened or closed, so that whoever opens it again waits for that."""
+
+
+def lease_file(path: str, *, synchronous: Synchronous) -> JournalLease:
+    """Return a lease of the log in the file, which is opened if it is not open yet; the last lease closes it.
+
+    Raises:
+        OSError: it is open with another `synchronous`.
+        LogLockedError: another process is writing the log, or a runtime or an actor system of this one.
+        StorageError: the log cannot be opened.
+    """
+    key = os.getpid(), os.path.realpath(path)
+    with _lock:
+        file = _open_files.get(key)
+        if file is None:
+            file = _OpenFile(SqliteJournal.open(path, EventCodec(()), synchronous=synchronous), synchronous)
+            _open_files[key] = file
+        elif file.synchronous != synchronous:
+            message = f"{path} is open in this process with {file.synchronous!r}; {synchronous!r} has to be the same"
+            raise OSError(message)
+        file.leases += 1
+    return JournalLease(file.journal, partial(_release, key))
+
+
+def _release(key: tuple[int, str]) -> None:
+    with _lock:
+        file = _open_files[key]
+        file.leases -= 1
+        if not file.leases:
+            del _open_files[key]
+            file.journal.close()
+
+
+def _start(release: Callable[[], object]) -> None:
+    threading.Thread(target=release, name="reenact-journal-close", daemon=True).start()
