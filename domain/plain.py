@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeGuard, TypeVar
@@ -70,7 +70,7 @@ def plain_object(where: str, value: Mapping[object, object], depth: int = DEEPES
     return {_key(where, name): plain(f"{where}.{name}", one, depth - 1) for name, one in value.items()}
 
 
-def parsed(text: str, *, strict: bool = True) -> object:
+def parsed(text: str, *, strict: bool = True) -> Json:
     """Return the value of a JSON text, with numbers that a log can hold; `strict` is that of `json.loads`.
 
     An integer of more than 64 bits becomes a float where no digit is lost. What is still too large is its digits, as a
@@ -80,7 +80,7 @@ def parsed(text: str, *, strict: bool = True) -> object:
         ValueError: it is not a JSON text, or is nested too deeply.
     """
     try:
-        value: object = json.loads(
+        value: Json = json.loads(
             text, strict=strict, parse_int=_integer, parse_float=_float, parse_constant=_refuse_constant
         )
     except RecursionError:
@@ -103,20 +103,19 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-def check_depth(where: str, value: object, deepest: int = DEEPEST) -> None:
+def check_depth(where: str, value: Json, deepest: int = DEEPEST) -> None:
     """Raise `InvalidInputError` if the value is nested so deeply that programs which walk through it may break off."""
     level = [value]
     for _ in range(deepest + 1):
-        level = [inner for one in level for inner in _inside(one)]
+        level = [
+            inner
+            for one in level
+            if isinstance(one, dict | list | tuple)
+            for inner in (one.values() if isinstance(one, dict) else one)
+        ]
         if not level:
             return
     raise InvalidInputError(f"{where} is nested more than {deepest} deep")
-
-
-def _inside(value: object) -> Iterable[object]:
-    if is_mapping(value):
-        return value.values()
-    return value if is_sequence(value) else ()
 
 
 def check_unicode(where: str, text: str, error: type[InvalidInputError] = InvalidInputError) -> bytes:

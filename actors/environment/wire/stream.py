@@ -236,17 +236,19 @@ def _with_known_delta(event: object) -> object:
     return event
 
 
-def lenient_json(data: str | bytes) -> object:
+def lenient_json(data: str | bytes) -> Json:
     """Return the value of a JSON text, also of one with control characters in texts, lone surrogates or broken UTF-8.
 
     Raises:
         ValueError: it is not a JSON text all the same, or is nested too deeply.
     """
+    value: Json
     try:
-        return msgspec.json.decode(data)
+        value = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         text = data if isinstance(data, str) else data.decode(errors="replace")
-        return json.loads(_without_surrogates(parsed(text, strict=False)))
+        value = json.loads(_without_surrogates(parsed(text, strict=False)))
+    return value
 
 
 def _without_surrogates(value: object) -> str:
