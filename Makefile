@@ -18,6 +18,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 # No notices of newer versions: constraints.txt says which ones are meant.
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+# Python compiles what is imported; most of what is installed never is.
+INSTALL := $(PIP) install --no-compile
 ARGS ?=
 # The Python to make the virtual environment of, if it is not to be chosen.
 PYTHON ?=
@@ -30,8 +32,10 @@ TSC := $(VENV)/node_modules/.bin/tsc
 SOAK ?= 10
 
 OLDEST := $(VENV)/oldest
-ON_POSTGRESQL = tests/features tests/runtime tests/crashes tests/server tests/client tests/cli/commands \
-	tests/inspector tests/statistics tests/tracing
+# Without those that look at tokens, connections and pages alone, whatever the log is in.
+ON_POSTGRESQL = tests/features tests/runtime tests/crashes tests/server tests/client tests/inspector tests/statistics \
+	tests/tracing $(addprefix --ignore=tests/,server/test_access.py server/test_stalled.py \
+	inspector/test_accessible.py inspector/test_strangers.py)
 OF_TABLES = tests/projections tests/views $(wildcard tests/*/test_projections.py)
 
 # The longest first: two run at a time.
@@ -142,19 +146,19 @@ src/reenact/inspector/static/reenact.js:
 
 $(VENV)/ready-to-run: pyproject.toml constraints.txt | $(LINKS) $(BIN)/python
 	@echo 'Installing Reenact and what it runs on' >&2
-	@$(PIP) install --constraint constraints.txt hatchling
-	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[claude,cli]'
+	@$(INSTALL) --constraint constraints.txt hatchling
+	@$(INSTALL) --constraint constraints.txt --no-build-isolation --editable '.[claude,cli]'
 	@touch $@
 
 $(VENV)/ready-to-develop: $(VENV)/ready-to-run
 	@echo 'Installing the tools that Reenact is tested and checked with' >&2
-	@$(PIP) install --constraint constraints.txt --no-build-isolation --editable '.[dev]'
+	@$(INSTALL) --constraint constraints.txt --no-build-isolation --editable '.[dev]'
 	@touch $@
 
 # Another one on top of it: what it does not hold comes from the one below.
 $(OLDEST)/ready: $(VENV)/ready-to-develop
 	@$(BIN)/python -m venv --without-pip --clear $(OLDEST)
-	@$(PIP) --python $(OLDEST)/bin/python install --no-deps \
+	@$(PIP) --python $(OLDEST)/bin/python install --no-compile --no-deps \
 	    "sqlalchemy==$$(sed -n 's/.*"sqlalchemy>=\(.*\),.*/\1/p' pyproject.toml)"
 	@cd $(OLDEST)/lib/python*/site-packages && below=$$(cd ../../../../lib/python*/site-packages && pwd) && \
 	    echo "import site; site.addsitedir('$$below')" > below.pth

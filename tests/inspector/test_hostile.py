@@ -62,6 +62,7 @@ def addresses(browser: Browser, path: str) -> Iterator[str]:
             yield path
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("path", PAGES)
 def test_what_strangers_have_written_stands_there_as_text(hostile: Browser, path: str) -> None:
     for address in addresses(hostile, path):

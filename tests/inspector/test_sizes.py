@@ -71,6 +71,7 @@ def crowd(crowded_log: Path) -> Iterator[Browser]:
         yield browser
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("session", ["ran", "asks", "question", "wide"])
 @pytest.mark.parametrize("page", ["session", "session?show=events", "session?show=json&talk=json", "state"])
 def test_a_page_of_a_session_has_its_size_whatever_stands_in_it(crowd: Browser, session: str, page: str) -> None:

@@ -40,6 +40,7 @@ def peak(evidence: Evidence, kept: Path) -> int:
         tracemalloc.stop()
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(("streams", "events"), [(1, 2000), (200, 10)], ids=["one long stream", "many streams"])
 def test_memory_does_not_grow_with_the_log(tmp_path: Path, streams: int, events: int) -> None:
     small = write(tmp_path / "small.db", max(1, streams // 10), events if streams > 1 else events // 10)

@@ -77,6 +77,7 @@ def test_closing_stops_everybody_and_leaves_no_thread(tmp_path: Path) -> None:
     assert pykka.ActorRegistry.get_all() == []
 
 
+@pytest.mark.no_cover
 def test_thousands_stop_at_once(journal: MemoryJournal) -> None:
     system = ActorSystem(journal)
     plain = [system.start(Echo) for _ in range(MANY)]
@@ -93,6 +94,7 @@ def test_thousands_stop_at_once(journal: MemoryJournal) -> None:
     assert system._cells == {}
 
 
+@pytest.mark.no_cover
 def test_thousands_stop_at_once_by_themselves(journal: MemoryJournal) -> None:
     with ActorSystem(journal) as system:
         accounts = [system.actor(Account, str(number)) for number in range(MANY)]

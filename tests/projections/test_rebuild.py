@@ -104,6 +104,7 @@ def test_they_are_found_when_they_are_opened_again(place: str, world: World) -> 
     assert numbers_at(place) == [4]
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("small_batches")
 def test_readers_who_read_their_own_writes_miss_none_while_the_tables_are_made_anew_again_and_again(
     opened: Opened, world: World

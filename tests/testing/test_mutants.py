@@ -129,6 +129,7 @@ def test_the_kit_finds_a_planted_bug(mutant: Mutant) -> None:
         use(kit, mutant.script)
 
 
+@pytest.mark.no_cover
 @each_mutant
 def test_the_machine_finds_a_planted_bug(mutant: Mutant) -> None:
     with pytest.raises(ReplayError, match=mutant.finding):
@@ -141,6 +142,7 @@ def test_the_kit_finds_nothing_in_a_healthy_twin(twin: Mutant) -> None:
         use(kit, twin.script)
 
 
+@pytest.mark.no_cover
 @each_healthy_twin
 def test_the_machine_finds_nothing_in_a_healthy_twin(twin: Mutant) -> None:
     run_machine(twin)

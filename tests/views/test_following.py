@@ -450,6 +450,7 @@ def test_a_damaged_file_is_made_anew(damage: str, tmp_path: Path, log: WatchedLo
         assert found(projections, Words) == (300, counted(log.rows))
 
 
+@pytest.mark.no_cover
 @pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("who", ["writer", "reader"])
 def test_damage_in_a_large_file_is_mended_at_the_next_opening_once_it_was_met(

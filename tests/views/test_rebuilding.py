@@ -114,6 +114,7 @@ def test_rebuilt_tables_say_the_same_and_the_former_are_gone(url: str, log: Gate
     assert told[-1] == Progress("words", 5, 5)
 
 
+@pytest.mark.no_cover
 def test_readers_see_whole_tables_while_they_are_rebuilt_and_written_again_and_again(
     url: str, log: GatedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize("name", some([*HOSTILE]))
 def test_twice_the_text_takes_about_twice_the_time(name: str) -> None:
     unit, size = HOSTILE[name], 3000
@@ -90,6 +91,7 @@ def held(thing: object) -> int:
     return 1 + sum(held(part) for name, part in parts.items() if name != "_lexer")
 
 
+@pytest.mark.no_cover
 @pytest.mark.parametrize(
     ("unit", "most"),
     [
