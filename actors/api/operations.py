@@ -325,7 +325,8 @@ class RuntimeOperations:
 
     def session_run(self, request: commands.SessionRunRequest, attempt: Attempt) -> str:
         """See `Sessions.run`."""
-        self.must_exist(request.session_id)  # so that nobody can fill the memory with actors of what is not there
+        if not self._system.resident(SessionActor.stream(request.session_id)):
+            self.must_exist(request.session_id)  # so that nobody can fill the memory with actors of what is not there
         command = Run(session_id=request.session_id, agent_id=self.new_id("agt"), at=self.now())
         agent_id: str = attempt.ask(self.actor_of(request.session_id), command)
         return agent_id

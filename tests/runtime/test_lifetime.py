@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Never
 
 import pytest
 
@@ -15,9 +16,11 @@ from reenact import (
     ConfigurationError,
     Image,
     LogLockedError,
+    ReadModelBehindError,
     Runtime,
     RuntimeClosedError,
 )
+from reenact.actors.api.operations import RuntimeOperations
 from reenact.actors.journal.requests import Request, Step
 from reenact.domain.session.agent import TurnCompleted
 from reenact.domain.session.commands import Interrupt, Stop
@@ -313,3 +316,24 @@ def test_without_a_model_everything_works_but_running(log: str) -> None:
             runtime.sessions.run("s")
         assert runtime.agents.list() == []
         assert runtime.sessions.messages("s") == []
+
+
+def test_an_agent_starts_in_a_session_that_is_in_memory_without_a_look_at_the_tables(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = opened()
+    furnish(runtime)
+    runtime.sessions.run(runtime.sessions.create("c", "i").id)  # from now on, the image is known
+    session = runtime.sessions.create("c", "i").id
+
+    def behind(self: RuntimeOperations) -> Never:
+        raise ReadModelBehindError(1, 0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RuntimeOperations, "read", behind)
+        agent = runtime.sessions.run(session)
+
+        with pytest.raises(ReadModelBehindError):
+            runtime.sessions.run("nobody's")
+
+    assert runtime.agents.get(agent) is not None
