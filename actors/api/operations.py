@@ -325,10 +325,15 @@ class RuntimeOperations:
 
     def session_run(self, request: commands.SessionRunRequest, attempt: Attempt) -> str:
         """See `Sessions.run`."""
-        if not self._system.resident(SessionActor.stream(request.session_id)):
-            self.must_exist(request.session_id)  # so that nobody can fill the memory with actors of what is not there
-        command = Run(session_id=request.session_id, agent_id=self.new_id("agt"), at=self.now())
-        agent_id: str = attempt.ask(self.actor_of(request.session_id), command)
+        session_id = request.session_id
+        if not self._system.resident(SessionActor.stream(session_id)):
+            self.must_exist(session_id)  # so that nobody can fill the memory with actors of what is not there
+        command = Run(session_id=session_id, agent_id=self.new_id("agt"), at=self.now())
+        try:
+            agent_id: str = attempt.ask(self.actor_of(session_id), command)
+        except SessionNotFoundError:
+            self.must_exist(session_id)  # it says whether it was forgotten
+            raise
         return agent_id
 
     def session_messages(self, request: commands.SessionMessagesRequest) -> list[Message]:
