@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,7 +39,7 @@ def _workload(name: str, kind: type[Ours], sync: Sync, figure: Figure) -> Worklo
 
 
 @contextmanager
-def _one_core() -> Iterator[None]:
+def _one_core() -> Generator[None]:
     """Keep this thread, and those that it starts, on one core."""
     cores = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(cores)})
