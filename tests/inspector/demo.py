@@ -269,6 +269,7 @@ def demo(log: str) -> Generator[Runtime]:
         model.hear(runtime.events)
         shop.hear(runtime.events)
         Night(runtime, log, model, clock).happens()
+        runtime.sessions.list()  # pages read the tables, which may be a second behind; who lists waits for them
         yield runtime
 
 
