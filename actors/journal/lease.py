@@ -1,4 +1,4 @@
-"""Logs in files that are open in this process, for those who open the same one several times."""
+"""Shares the log in a file among those who open it several times in one process."""
 
 from __future__ import annotations
 

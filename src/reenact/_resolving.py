@@ -1,4 +1,4 @@
-"""What msgspec has to know of our types before several threads use them."""
+"""Has msgspec learn our struct types before several threads use them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _lock = allocate_lock()  # not from `threading`, which a program that wants a va
 
 
 def resolve_types() -> None:
-    """Have msgspec learn each of our struct types that is imported by now, once; called when a public name is.
+    """Have msgspec learn each of our struct types that is imported by now, once; called when a public name is imported.
 
     Otherwise it learns a type when the first value is converted to it, and a second thread that comes to the same type
     meanwhile ends the process with a segmentation fault (msgspec 0.22 uses what it has not learned to the end).
