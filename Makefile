@@ -1,7 +1,7 @@
 # Two commands are all it takes: `make run` opens the chat, `make test` runs the tests.
 #
 #   make run          set up what the chat needs and open it; ARGS='-p "Hello"' is passed on
-#   make test         the tests, in minutes; ARGS=tests/house runs a part; COVER=1 all of them, and what they cover
+#   make test         the tests, in minutes; ARGS=tests/house runs a part; COVER=1 adds databases, browsers and coverage
 #   make postgresql   the tests of the runtime with their logs on PostgreSQL; POSTGRESQL_BIN has another version's programs
 #   make soak         random histories, crashes and kills for 10 minutes; SOAK=60 takes an hour, SEED=7 repeats a round
 #   make check        format, lint, types, layers, dependencies, packaging; the types of clients/js, where tsc is
@@ -32,10 +32,12 @@ TSC := $(VENV)/node_modules/.bin/tsc
 SOAK ?= 10
 
 OLDEST := $(VENV)/oldest
-# Without those that look at tokens, connections and pages alone, whatever the log is in.
-ON_POSTGRESQL = tests/features tests/runtime tests/crashes tests/server tests/client tests/inspector tests/statistics \
-	tests/tracing $(addprefix --ignore=tests/,server/test_access.py server/test_stalled.py \
-	inspector/test_accessible.py inspector/test_strangers.py)
+# Those whose outcome may depend on where the log is; not what pages look like, and what connections do.
+ON_POSTGRESQL = tests/features tests/runtime tests/crashes tests/statistics tests/tracing \
+	$(addprefix tests/server/,test_encrypted.py test_http.py test_on_postgresql.py test_shutdown.py) \
+	$(addprefix tests/client/,test_families.py test_several.py test_with_server.py) \
+	$(addprefix tests/inspector/,test_costs_and_statistics.py test_encrypted.py test_following.py test_session.py \
+	test_sessions.py test_state.py test_value.py)
 OF_TABLES = tests/projections tests/views $(wildcard tests/*/test_projections.py)
 
 # The longest first: two run at a time.
@@ -55,7 +57,7 @@ run: $(VENV)/ready-to-run
 
 # `pytest`, not `python -m pytest`: that would put the root on sys.path, and with it a second `actors` and `domain`.
 test: $(VENV)/ready-to-develop
-	$(if $(COVER),HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci}) $(BIN)/pytest $(or $(ARGS),$(ALL) $(if $(COVER),,--some -rfE)) $(if $(COVER),--cov --cov-report=)
+	$(if $(COVER),HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-ci}) $(BIN)/pytest $(or $(ARGS),$(ALL) $(if $(COVER),--cases=most,--cases=some --short -rfE)) $(if $(COVER),--cov --cov-report=)
 ifneq ($(COVER),)
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='domain/*'
@@ -63,7 +65,7 @@ endif
 
 # One server for all workers, which is started for them; a log is a schema, which goes with the test's directory.
 postgresql: $(VENV)/ready-to-develop
-	$(BIN)/pytest --log=postgresql $(or $(ARGS),$(ALL) --some $(ON_POSTGRESQL))
+	$(BIN)/pytest --log=postgresql $(or $(ARGS),$(ALL) --cases=some $(ON_POSTGRESQL))
 
 soak: $(VENV)/ready-to-develop
 	$(BIN)/python scripts/soak.py --minutes $(SOAK) --workers $(WORKERS) $(if $(SEED),--seed $(SEED)) $(ARGS)

@@ -1,7 +1,7 @@
 """Runs what takes long, again and again, until the time is over or something fails: each round with a new seed.
 
-First a process is killed at every point of a crash there is, every damage is done to a log, and hosts are run by Ray
-where that is installed; then come random histories, crashes, kills and connections, and new examples of every property.
+First a process is killed at every point of a crash there is, every damage is done to a log, hosts are run by Ray where
+that is installed, and of every test with many cases all are tried; then come random histories, crashes, kills and connections, and new examples of every property.
 What a round has drawn is drawn again with its seed; how threads take turns is not.
 """
 
@@ -22,6 +22,7 @@ EVERY_POINT = (
     "tests/journal/test_postgres_stopped.py",
     "tests/verification/test_damaged.py",
 )
+EVERY_CASE = ("tests", "--cases=many")
 RANDOM = (
     "tests/clients_js/test_servers.py",
     "tests/crashes/test_random.py",
@@ -62,9 +63,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("tests", nargs="*", help="run these instead")
     given = parser.parse_args(arguments)
     began = time.monotonic()
-    if given.seed is None and not given.tests and not passes(EVERY_POINT, given.workers, "thorough", 0):
-        print("\nEvery crash and every damage: failed; HYPOTHESIS_PROFILE=thorough make test ARGS='TEST' repeats one")
-        return 1
+    if given.seed is None and not given.tests:
+        for tests, profile in ((EVERY_POINT, "thorough"), (EVERY_CASE, "ci")):
+            if not passes(tests, given.workers, profile, 0):
+                print(f"\nEvery crash, damage and case: failed; HYPOTHESIS_PROFILE={profile} make test ARGS='TEST' repeats one")
+                return 1
     rounds = [given.tests] if given.tests else [RANDOM, PROPERTIES]
     for number in range(1, sys.maxsize):
         seed = secrets.randbelow(2**32) if given.seed is None else given.seed

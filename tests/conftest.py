@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pykka
 import pytest
 
-from tests.examples import SHORT, load_profile, needs, some
+from tests.examples import SHORT, every_fourth, load_profile, needs
 from tests.journal.server import DATABASE, Server, running_server
 from tests.started.programs import WHERE, Programs, shared_programs, starting_programs
 
@@ -113,10 +113,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="where the tests have their logs: sqlite, postgresql (a server is started), or postgresql://…, a server's",
     )
     parser.addoption(
-        "--some",
-        action="store_true",
-        help="try every fourth of a test's many cases; in SQLite, leave out what needs a database, a browser or Node",
+        "--cases",
+        default="all",
+        choices=("all", "most", "some", "many"),
+        help="of tests with many cases, try all, every fourth but all of the domain's, or every fourth; or these alone",
     )
+    parser.addoption("--short", action="store_true", help="leave out what needs a database's server, a browser or Node")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -127,7 +129,7 @@ def pytest_sessionstart(session: pytest.Session) -> Generator[None]:
     """
     running = ExitStack()
     session.config.add_cleanup(running.close)
-    if session.config.getoption("some") and session.config.getoption("log") == "sqlite":
+    if session.config.getoption("short"):
         os.environ[SHORT] = "1"
     if WHERE not in os.environ:
         running.enter_context(starting_programs())
@@ -167,12 +169,21 @@ LONGEST = ("tests/nodes/test_conversations.py", "tests/deploy/test_rolling.py")
 MANY = 8
 """So many cases are many."""
 
+DOMAIN = ("tests/domain/",)
+"""Which tests cover the domain to the last branch."""
+
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes the longest; on a server, leave out what is about files."""
-    if config.getoption("some"):
+    if (which := config.getoption("cases")) != "all":
         cases = [list(same) for _, same in groupby(items, lambda item: item.nodeid.partition("[")[0])]
-        chosen = {item for same in cases for item in (some(same) if len(same) >= MANY else same)}
+        whole = DOMAIN if which == "most" else ()
+        chosen: set[pytest.Item] = set()
+        for same in cases:
+            if len(same) < MANY or same[0].nodeid.startswith(whole):
+                chosen.update(same if which != "many" else ())
+            else:
+                chosen.update(same if which == "many" else every_fourth(same))
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = [item for item in items if item in chosen]
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST))

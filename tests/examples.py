@@ -17,7 +17,7 @@ SOME: Final = ALL // 5
 """Likewise in the profiles `quick`, which is for seeing soon whether a change is right, and `ci`."""
 
 SHORT: Final = "TESTS_SHORT"
-"""A variable of the environment that is there while `pytest --some` runs."""
+"""A variable of the environment that is there while `pytest --short` runs."""
 
 settings.register_profile(
     "ci",
@@ -53,7 +53,12 @@ def examples(count: int) -> int:
 
 def some(cases: Sequence[T]) -> Sequence[T]:
     """Return all of them, or in the profile `quick` every fourth, and the last."""
-    return cases if tries_all() else [*cases[:-1:4], *cases[-1:]]
+    return cases if tries_all() else every_fourth(cases)
+
+
+def every_fourth(cases: Sequence[T]) -> Sequence[T]:
+    """Return every fourth case, and the last."""
+    return [*cases[:-1:4], *cases[-1:]]
 
 
 def takes_long() -> pytest.MarkDecorator:
@@ -62,7 +67,7 @@ def takes_long() -> pytest.MarkDecorator:
 
 
 def needs(what: str) -> None:
-    """Leave the test out if `pytest --some` runs it: what it needs takes long to start, or to answer."""
+    """Leave the test out if `pytest --short` runs it: what it needs takes long to start, or to answer."""
     if SHORT in os.environ:
         pytest.skip(f"it needs {what}: `make test COVER=1` has that")
 

@@ -19,6 +19,7 @@ from reenact.domain.loop.ledger import (
     context_after,
     cost_of,
     price_of,
+    prices_of,
     sum_of,
     tokens_in_context,
 )
@@ -160,3 +161,16 @@ def test_the_length_of_the_conversation_is_that_of_the_last_request(
     usage: dict[str, object], server_calls: int, length: int
 ) -> None:
     assert context_after(usage, server_calls=server_calls, before=40) == length
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (5, "a mapping of models' names, not 5"),
+        ({1: (1, 2)}, "not one with 1"),
+        ({"m": (1,)}, "the price of 'm' is a `Price"),
+    ],
+)
+def test_prices_are_prices_by_the_names_of_models(given: object, message: str) -> None:
+    with pytest.raises(ConfigurationError, match=message):
+        prices_of(given)
