@@ -1,8 +1,9 @@
 """Runs what takes long, again and again, until the time is over or something fails: each round with a new seed.
 
 First a process is killed at every point of a crash there is, every damage is done to a log, hosts are run by Ray where
-that is installed, and of every test with many cases all are tried; then come random histories, crashes, kills and connections, and new examples of every property.
-What a round has drawn is drawn again with its seed; how threads take turns is not.
+that is installed, and of every test with many cases all are tried; then come random histories, crashes, kills and
+connections, and new examples of every property. What a round has drawn is drawn again with its seed; how threads take
+turns is not.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.seed is None and not given.tests:
         for tests, profile in ((EVERY_POINT, "thorough"), (EVERY_CASE, "ci")):
             if not passes(tests, given.workers, profile, 0):
-                print(f"\nEvery crash, damage and case: failed; HYPOTHESIS_PROFILE={profile} make test ARGS='TEST' repeats one")
+                print(f"\nfailed; HYPOTHESIS_PROFILE={profile} make test ARGS='TEST' repeats a test of it")
                 return 1
     rounds = [given.tests] if given.tests else [RANDOM, PROPERTIES]
     for number in range(1, sys.maxsize):

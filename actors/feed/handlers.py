@@ -21,6 +21,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import CancelledError, wait
 from contextvars import ContextVar
 from itertools import islice
+from types import CoroutineType
 from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
@@ -122,7 +123,7 @@ async def handle_on_loop(source: object, number: int, handler: Handler, envelope
     _handling.set(handling)
     try:
         result = handler(envelope)
-        if result is not None and inspect.isawaitable(result):  # most return None, and are called for each delta
+        if result is not None and (type(result) is CoroutineType or inspect.isawaitable(result)):
             await result
     except GeneratorExit:  # the loop is closed
         raise
@@ -317,25 +318,29 @@ class Handlers:
 
     def _walk(self, calls: _Calls) -> None:
         """Make the calls, until nothing more comes or a handler takes too long; then go on with that one alone."""
+        # What is done for each call is written out here and in `_walk_on`: there is a call for each delta.
+        under_way = self._under_way
         for call in calls:
             if call is None:
                 continue
-            number = self._begin(call)
-            if (loop := call[0].loop) is not None:
-                present = _Present(number, call)
-                del call
-                if self._hand_over(loop, present, calls):
+            self._made = made = self._made + 1
+            under_way[made] = call
+            registration, node, number = call
+            if registration.loop is not None:
+                present = _Present(made, call)
+                del call, node
+                if self._hand_over(registration.loop, present, calls):
                     continue
                 return
-            self._make(call)
-            if self._is_over(number):
-                del call  # it would keep all that is published behind it
+            handle(self, number, registration.handler, node.chunk.envelope(number - node.begin))
+            if under_way.pop(made, None) is not None:
+                del call, node  # they would keep all that is published behind them
                 continue
             missed = self._missed(call)
-            del call
-            for late in missed:
-                self._make(late)
-                del late
+            del call, node
+            for registration, node, number in missed:
+                handle(self, number, registration.handler, node.chunk.envelope(number - node.begin))
+                del node
             return
         self._done.set()
         self._busy.set()
@@ -350,37 +355,31 @@ class Handlers:
             logger.exception("the handlers of an event loop that was closed are called no more")
             with self._log.lock:
                 self._serve(tuple(one for one in self._served.registrations if one.loop is not loop))
-        return self._is_over(present.number)
+        return self._under_way.pop(present.number, None) is not None
 
     async def _walk_on(self, present: _Present, calls: _Calls) -> bool:
         """Do as `_walk` on a loop, until no other call is made there for now; return whether to go on behind it."""
+        under_way = self._under_way
         call, present.call = present.call, None  # it would keep all that is published behind it
+        made = present.number
         while call is not None:
-            if present.number % REST == 0:
+            if made % REST == 0:
                 await asyncio.sleep(0)
-            await self._make_on(call)
-            if not self._is_over(present.number):
+            registration, node, number = call
+            await handle_on_loop(self, number, registration.handler, node.chunk.envelope(number - node.begin))
+            if under_way.pop(made, None) is None:
                 missed = self._missed(call)
-                del call
-                for late in missed:
-                    await self._make_on(late)
-                    del late
+                del call, node
+                for registration, node, number in missed:
+                    await handle_on_loop(self, number, registration.handler, node.chunk.envelope(number - node.begin))
+                    del node
                 return False
-            del call
+            del call, node
             call = next(calls, None)
             if call is not None:
-                present.number = self._begin(call)
+                self._made = present.number = made = self._made + 1
+                under_way[made] = call
         return True
-
-    def _begin(self, call: _Call) -> int:
-        """Take note that the call is under way; return its number."""
-        self._made = number = self._made + 1
-        self._under_way[number] = call
-        return number
-
-    def _is_over(self, number: int) -> bool:
-        """Take note that a call is over; False if another walk has gone on with the calls meanwhile."""
-        return self._under_way.pop(number, None) is not None
 
     def _missed(self, call: _Call) -> Iterator[_Call]:
         """Yield the calls that a handler has missed meanwhile, until it is called with the others again."""
@@ -389,14 +388,6 @@ class Handlers:
             missed = self._calls(node, number + 1 - node.begin, alone)
         del call, node
         return (late for late in missed if late is not None)
-
-    def _make(self, call: _Call) -> None:
-        registration, node, number = call
-        handle(self, number, registration.handler, node.chunk.envelope(number - node.begin))
-
-    async def _make_on(self, call: _Call) -> None:
-        registration, node, number = call
-        await handle_on_loop(self, number, registration.handler, node.chunk.envelope(number - node.begin))
 
     def _stand_by(self, calls: _Calls) -> None:
         """Go on with the calls once one of them holds up the thread that makes them."""
