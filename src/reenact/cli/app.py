@@ -32,20 +32,19 @@ from reenact.cli.parsing.commands import (
     options_of,
     refuse_options_as_values,
 )
+from reenact.cli.parsing.declaration import made_of, with_signature
 from reenact.cli.parsing.help_page import Section
 from reenact.cli.parsing.options import (
     COMMANDS,
     Command,
     HelpOptions,
-    OutputFormat,
     TalkOptions,
     TrustOptions,
     function_of,
-    made_of,
     wants_json,
-    with_signature,
 )
 from reenact.cli.settings.environment import has_settings, in_ci, state_directory
+from reenact.cli.settings.values import OutputFormat
 from reenact.domain.errors import ReenactError
 
 COMPLETE = "_REENACT_COMPLETE"

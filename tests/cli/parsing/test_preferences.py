@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reenact.cli.output.console import Console
-from reenact.cli.parsing.options import OutputFormat, ServeOptions, TalkOptions
+from reenact.cli.parsing.options import ServeOptions, TalkOptions
 from reenact.cli.parsing.preferences import Preferences, preferred, read_preferences, who_answers
 from reenact.cli.settings.files import KEYS
+from reenact.cli.settings.values import OutputFormat
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.tools import is_array
 from tests.cli.conftest import Json, Outcome, Run

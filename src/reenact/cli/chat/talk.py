@@ -42,8 +42,9 @@ from reenact.cli.output.failures import (
     timed_out,
 )
 from reenact.cli.output.streams import gives
-from reenact.cli.parsing.options import OutputFormat, TalkOptions
+from reenact.cli.parsing.options import TalkOptions
 from reenact.cli.settings.configuration import functions_of, load_guards, read_prices
+from reenact.cli.settings.values import OutputFormat
 from reenact.domain.errors import ConfigurationError, InvalidInputError, ReenactError
 from reenact.domain.image import Image, define, tool_names
 from reenact.domain.messages import check_message, check_text

@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
-from reenact.cli.parsing.options import FORMER, GROUPS, OTHERS, OUTPUT
+from reenact.cli.parsing.declaration import GROUPS, OTHERS, OUTPUT
+from reenact.cli.parsing.options import FORMER
 
 Entry: TypeAlias = tuple[str, str]
 """A term, and what it means."""

@@ -3,39 +3,37 @@
 from __future__ import annotations
 
 import importlib
-import math
 import os
-import re
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from inspect import Parameter, Signature
-from typing import Annotated, Final, TypeAlias, TypeVar, get_args, get_origin
+from typing import Annotated, Final, TypeAlias
 
-import msgspec
 import typer
-from msgspec.structs import FieldInfo, fields
 
 from reenact.cli.output.console import Console, ListFormat
+from reenact.cli.parsing.declaration import (
+    CONVERSATION,
+    OUTPUT,
+    PLACES,
+    TOOLS,
+    Options,
+    amount,
+    argument,
+    made_of,
+    names,
+    option,
+    seconds,
+    whole_number,
+    with_signature,
+)
 from reenact.cli.settings.database import preferred_database
-from reenact.cli.settings.values import LARGEST_NUMBER as LARGEST_NUMBER  # noqa: PLC0414 - settings have it, too
-from reenact.cli.settings.values import OutputFormat as OutputFormat  # noqa: PLC0414 - likewise
-from reenact.domain.loop.values import is_list
+from reenact.cli.settings.values import LARGEST_NUMBER, OutputFormat
 
-CONVERSATION = "Conversation"
-TOOLS = "Tools and limits"
-PLACES = "Where things are"
-OUTPUT = "Output"
-OTHERS = "Options"
-GROUPS = (CONVERSATION, OTHERS, TOOLS, PLACES, OUTPUT)
-"""The groups of options, in the order of the help."""
 FORMER = frozenset({"--allow-tool", "--max-steps"})
 """Former spellings: they are accepted, and not listed."""
-_DIGITS = re.compile(r"[0-9]{1,10}")
 
 Command: TypeAlias = Callable[[Console], int]
 """A command with its options, ready to run; it returns the exit code."""
-Some = TypeVar("Some", bound="Options")
-Result = TypeVar("Result")
 
 
 class Shell(StrEnum):
@@ -44,135 +42,6 @@ class Shell(StrEnum):
     BASH = "bash"
     ZSH = "zsh"
     FISH = "fish"
-
-
-class Options(msgspec.Struct, frozen=True):
-    """The options of a command: a field each, and in its annotation what typer is told, and what reads the text."""
-
-
-def option(
-    text: str,
-    value: str | None = None,
-    *names: str,
-    group: str = OTHERS,
-    callback: Callable[..., object] | None = None,
-    min: int | None = None,  # noqa: A002 - as typer has it
-    max: int | None = None,  # noqa: A002 - likewise
-) -> object:
-    """Return an option: its help, what stands for its value there, and how it is written if not as its field."""
-    return typer.Option(*names, metavar=value, help=text, rich_help_panel=group, callback=callback, min=min, max=max)
-
-
-def argument(value: str, text: str) -> object:
-    """Return an argument: what stands for it in the help, and the help."""
-    return typer.Argument(metavar=value, help=text)
-
-
-def function_of(options: type[Options], run: str) -> Callable[..., Command | None]:
-    """Return the function that typer calls with what it has taken, to run `module:function` with the options.
-
-    What runs is imported then: who asks for help need not wait for it.
-    A group runs nothing if one of its commands runs.
-    """
-    module, _, name = run.partition(":")
-
-    def read(*, context: typer.Context, **taken: object) -> Command | None:
-        if context.invoked_subcommand is not None:
-            return None
-        made = made_of(options, {"database": context.obj, **taken})
-
-        def command(console: Console) -> int:
-            if isinstance(made, OfLog):
-                console.use_keys(made.keys)
-            code: int = getattr(importlib.import_module(f"reenact.cli.{module}"), name)(made, console)
-            return code
-
-        return command
-
-    return with_signature(read, options)
-
-
-def with_signature(function: Callable[..., Result], options: type[Options]) -> Callable[..., Result]:
-    """Return the function, for which typer now takes the options from the command line; its help is theirs."""
-    context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-    taken = (_parameter(field) for field in fields(options) if _is_taken(field))
-    vars(function)["__signature__"] = Signature([context, *taken])
-    function.__doc__ = options.__doc__
-    return function
-
-
-def made_of(options: type[Some], taken: Mapping[str, object]) -> Some:
-    """Return the options that typer has taken, or raise `TyperException` where one cannot be read."""
-    read: dict[str, object] = {}
-    for field in fields(options):
-        if field.name not in taken:
-            continue
-        value = taken[field.name]
-        if _is_taken(field):
-            kind, _, *readers = get_args(field.type)
-            if get_origin(kind) is tuple:
-                value = tuple(value) if is_list(value) else ()
-            for reader in readers if value not in (None, ()) else ():
-                value = reader(f"--{field.name.replace('_', '-')}", value)
-        read[field.name] = value
-    return options(**read)
-
-
-def _is_taken(field: FieldInfo) -> bool:
-    """Return whether the command line may set the field."""
-    return get_origin(field.type) is Annotated
-
-
-def _parameter(field: FieldInfo) -> Parameter:
-    kind, told, *readers = get_args(field.type)
-    default = Parameter.empty if field.required else field.default
-    if get_origin(kind) is tuple:
-        kind, default = (list[str], default) if field.required else (list[str] | None, None)
-    elif readers:
-        kind = str | None
-    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
-
-
-def whole_number(option: str, text: str) -> int:
-    """Return a number of times; `TyperException` says that it is not from 1 to `LARGEST_NUMBER`."""
-    number = int(text) if _DIGITS.fullmatch(text) else 0
-    if not 1 <= number <= LARGEST_NUMBER:
-        raise typer.TyperException(f"{option} is a number from 1 on, at most {LARGEST_NUMBER:,}, not {text}")
-    return number
-
-
-def amount(option: str, text: str) -> float:
-    """Return an amount of money, or raise `TyperException`."""
-    number = _number(text)
-    if number < 0:
-        raise typer.TyperException(f"{option} is an amount of 0 or more, in the currency of --price, not {text}")
-    return number
-
-
-def seconds(option: str, text: str) -> float:
-    """Return a number of seconds, or raise `TyperException`."""
-    number = _number(text)
-    if number <= 0:
-        raise typer.TyperException(f"{option} is a number of seconds above 0, not {text}")
-    return number
-
-
-def names(option: str, texts: Sequence[str]) -> tuple[str, ...]:
-    """Return names that are separated by commas or blanks; `TyperException` says that a text has none."""
-    found = [re.findall(r"[^,\s]+", text) for text in texts]
-    if not all(found):
-        text = texts[found.index([])]
-        raise typer.TyperException(f'{option} names tools, as in {option} "send_mail,mcp__files__*", not {text!r}')
-    return tuple(name for within in found for name in within)
-
-
-def _number(text: str) -> float:
-    """Return the number, or -1 for a text that is no finite one."""
-    try:
-        number = float(text)
-    except ValueError:
-        return -1
-    return number if math.isfinite(number) else -1
 
 
 def _database(context: typer.Context, value: str | None) -> str | None:
@@ -912,11 +781,35 @@ COMMANDS: Final[Mapping[str, tuple[type[Options], str]]] = {
 """The commands, with what each takes and what runs it."""
 
 
+def function_of(options: type[Options], run: str) -> Callable[..., Command | None]:
+    """Return the function that typer calls with what it has taken, to run `module:function` with the options.
+
+    What runs is imported then: who asks for help need not wait for it.
+    A group runs nothing if one of its commands runs.
+    """
+    module, _, name = run.partition(":")
+
+    def read(*, context: typer.Context, **taken: object) -> Command | None:
+        if context.invoked_subcommand is not None:
+            return None
+        made = made_of(options, {"database": context.obj, **taken})
+
+        def command(console: Console) -> int:
+            if isinstance(made, OfLog):
+                console.use_keys(made.keys)
+            code: int = getattr(importlib.import_module(f"reenact.cli.{module}"), name)(made, console)
+            return code
+
+        return command
+
+    return with_signature(read, options)
+
+
 def wants_json(arguments: Sequence[str]) -> bool:
     """Return whether a command line, which may be a bad one, asks for JSON on standard output."""
     asked = False
-    for argument, value in zip(arguments, [*arguments[1:], ""], strict=False):
-        name, is_joined, joined = argument.partition("=")
+    for given, value in zip(arguments, [*arguments[1:], ""], strict=False):
+        name, is_joined, joined = given.partition("=")
         if name == "--output-format":
             asked = (joined if is_joined else value) in ("json", "stream-json")
     return asked

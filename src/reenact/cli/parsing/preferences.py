@@ -19,11 +19,12 @@ from reenact.actors.environment.claude.models import DEFAULT_MODEL
 from reenact.actors.environment.wire.endpoint import shown
 from reenact.cli.output.console import Console
 from reenact.cli.output.failures import ExitCode
-from reenact.cli.parsing.options import OutputFormat, ServeOptions, SettingsOptions, TalkOptions
+from reenact.cli.parsing.options import ServeOptions, SettingsOptions, TalkOptions
 from reenact.cli.settings.configuration import KNOWN_PRICES, read_prices
 from reenact.cli.settings.environment import default_database, given, home_directory, is_on, settings_files
 from reenact.cli.settings.files import KEYS, Ignored, Setting, Value, read_file
 from reenact.cli.settings.providers import CLAUDE, MOCK, VARIABLES, Variables, provider_of, provider_of_environment
+from reenact.cli.settings.values import OutputFormat
 from reenact.domain.loop.ledger import price_of
 from reenact.domain.loop.rules import MAX_STEPS
 

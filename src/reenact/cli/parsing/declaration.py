@@ -1,0 +1,133 @@
+"""How options are declared: what typer is told of a field, and what reads the text that typer has taken for it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from inspect import Parameter, Signature
+from typing import Annotated, TypeVar, get_args, get_origin
+
+import msgspec
+import typer
+from msgspec.structs import FieldInfo, fields
+
+from reenact.cli.settings.values import LARGEST_NUMBER
+from reenact.domain.loop.values import is_list
+
+CONVERSATION = "Conversation"
+TOOLS = "Tools and limits"
+PLACES = "Where things are"
+OUTPUT = "Output"
+OTHERS = "Options"
+GROUPS = (CONVERSATION, OTHERS, TOOLS, PLACES, OUTPUT)
+"""The groups of options, in the order of the help."""
+_DIGITS = re.compile(r"[0-9]{1,10}")
+
+Some = TypeVar("Some", bound="Options")
+Result = TypeVar("Result")
+
+
+class Options(msgspec.Struct, frozen=True):
+    """The options of a command: a field each, and in its annotation what typer is told, and what reads the text."""
+
+
+def option(
+    text: str,
+    value: str | None = None,
+    *names: str,
+    group: str = OTHERS,
+    callback: Callable[..., object] | None = None,
+    min: int | None = None,  # noqa: A002 - as typer has it
+    max: int | None = None,  # noqa: A002 - likewise
+) -> object:
+    """Return an option: its help, what stands for its value there, and how it is written if not as its field."""
+    return typer.Option(*names, metavar=value, help=text, rich_help_panel=group, callback=callback, min=min, max=max)
+
+
+def argument(value: str, text: str) -> object:
+    """Return an argument: what stands for it in the help, and the help."""
+    return typer.Argument(metavar=value, help=text)
+
+
+def with_signature(function: Callable[..., Result], options: type[Options]) -> Callable[..., Result]:
+    """Return the function, for which typer now takes the options from the command line; its help is theirs."""
+    context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+    taken = (_parameter(field) for field in fields(options) if _is_taken(field))
+    vars(function)["__signature__"] = Signature([context, *taken])
+    function.__doc__ = options.__doc__
+    return function
+
+
+def made_of(options: type[Some], taken: Mapping[str, object]) -> Some:
+    """Return the options that typer has taken, or raise `TyperException` where one cannot be read."""
+    read: dict[str, object] = {}
+    for field in fields(options):
+        if field.name not in taken:
+            continue
+        value = taken[field.name]
+        if _is_taken(field):
+            kind, _, *readers = get_args(field.type)
+            if get_origin(kind) is tuple:
+                value = tuple(value) if is_list(value) else ()
+            for reader in readers if value not in (None, ()) else ():
+                value = reader(f"--{field.name.replace('_', '-')}", value)
+        read[field.name] = value
+    return options(**read)
+
+
+def _is_taken(field: FieldInfo) -> bool:
+    """Return whether the command line may set the field."""
+    return get_origin(field.type) is Annotated
+
+
+def _parameter(field: FieldInfo) -> Parameter:
+    kind, told, *readers = get_args(field.type)
+    default = Parameter.empty if field.required else field.default
+    if get_origin(kind) is tuple:
+        kind, default = (list[str], default) if field.required else (list[str] | None, None)
+    elif readers:
+        kind = str | None
+    return Parameter(field.name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, told])
+
+
+def whole_number(option: str, text: str) -> int:
+    """Return a number of times; `TyperException` says that it is not from 1 to `LARGEST_NUMBER`."""
+    number = int(text) if _DIGITS.fullmatch(text) else 0
+    if not 1 <= number <= LARGEST_NUMBER:
+        raise typer.TyperException(f"{option} is a number from 1 on, at most {LARGEST_NUMBER:,}, not {text}")
+    return number
+
+
+def amount(option: str, text: str) -> float:
+    """Return an amount of money, or raise `TyperException`."""
+    number = _number(text)
+    if number < 0:
+        raise typer.TyperException(f"{option} is an amount of 0 or more, in the currency of --price, not {text}")
+    return number
+
+
+def seconds(option: str, text: str) -> float:
+    """Return a number of seconds, or raise `TyperException`."""
+    number = _number(text)
+    if number <= 0:
+        raise typer.TyperException(f"{option} is a number of seconds above 0, not {text}")
+    return number
+
+
+def names(option: str, texts: Sequence[str]) -> tuple[str, ...]:
+    """Return names that are separated by commas or blanks; `TyperException` says that a text has none."""
+    found = [re.findall(r"[^,\s]+", text) for text in texts]
+    if not all(found):
+        text = texts[found.index([])]
+        raise typer.TyperException(f'{option} names tools, as in {option} "send_mail,mcp__files__*", not {text!r}')
+    return tuple(name for within in found for name in within)
+
+
+def _number(text: str) -> float:
+    """Return the number, or -1 for a text that is no finite one."""
+    try:
+        number = float(text)
+    except ValueError:
+        return -1
+    return number if math.isfinite(number) else -1
