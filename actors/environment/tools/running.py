@@ -7,6 +7,7 @@ import contextlib
 import contextvars
 import inspect
 import logging
+import os
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
@@ -16,6 +17,9 @@ T = TypeVar("T")
 
 LINGER = 1.0
 """Seconds that a cancelled task is given for its clean-up before it is left alone."""
+
+REST = 0.05
+"""Seconds for which a thread waits for another call before it ends."""
 
 _log = logging.getLogger("reenact.tools")
 _abandoned: Final[set[asyncio.Task[object]]] = set()
@@ -44,10 +48,10 @@ async def awaited(work: Awaitable[T]) -> T:
 
 
 async def in_thread(call: Callable[[], T], name: str) -> T:
-    """Return what the call returns, made on a thread of its own that has a copy of the caller's context.
+    """Return what the call returns, made on a thread that has nothing else to do, with a copy of the caller's context.
 
-    A thread of its own, not of a pool: calls that never end can then keep no other one waiting. Nobody waits for the
-    thread once this is cancelled, and it does not keep the process from ending; its late result is dropped.
+    Calls that never end keep no other one waiting, since there is no limit to such threads. Nobody waits for the thread
+    once this is cancelled, and it does not keep the process from ending; its late result is dropped.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -64,8 +68,48 @@ async def in_thread(call: Callable[[], T], name: str) -> T:
         with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
             loop.call_soon_threadsafe(settle)
 
-    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        caller = _resting.pop()
+    except IndexError:
+        caller = _Caller()
+    caller.make(run, name)
     return await done
+
+
+class _Caller:
+    """A thread that makes one call after the other, and ends when there is none for a while."""
+
+    def __init__(self) -> None:
+        self._run: Callable[[], None] | None = None
+        self._thread: threading.Thread | None = None
+        self._gate = threading.Lock()  # the thread waits for it when it rests
+        self._gate.acquire()
+
+    def make(self, run: Callable[[], None], name: str) -> None:
+        """Make the call; nobody else may have one made until it rests."""
+        self._run = run
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._make_all, name=name, daemon=True)
+            self._thread.start()
+        else:
+            self._thread.name = name
+            self._gate.release()
+
+    def _make_all(self) -> None:
+        while self._run is not None:
+            self._run()
+            self._run = None
+            _resting.append(self)
+            if not self._gate.acquire(timeout=REST):
+                try:
+                    _resting.remove(self)
+                except ValueError:  # somebody has taken it just now
+                    self._gate.acquire()
+
+
+_resting: Final[list[_Caller]] = []
+"""The threads that rest. Whoever pops one has it for itself: popping is atomic."""
+os.register_at_fork(after_in_child=_resting.clear)
 
 
 def _settle(done: asyncio.Future[T], result: T) -> None:
