@@ -63,7 +63,7 @@ def every_fourth(cases: Sequence[T]) -> Sequence[T]:
 
 def takes_long() -> pytest.MarkDecorator:
     """Mark what is left out in the profile `quick`: others say in less time what it says of much."""
-    return pytest.mark.skipif(not tries_all(), reason="it takes long: `make soak` and `make test COVER=1` run it")
+    return pytest.mark.skipif(not tries_all(), reason="it takes long: `make test COVER=1` runs it")
 
 
 def needs(what: str) -> None:

@@ -17,7 +17,7 @@ from reenact.testing import CrashReport, CrashTest
 from tests.crashes.sharing import share
 from tests.crashes.world import World
 from tests.domain.stream.grammar import Heard
-from tests.examples import chance_of
+from tests.examples import chance_of, takes_long
 from tests.runtime.witness import check, heard_of, journal_of
 
 PROCESSES = 4
@@ -25,6 +25,7 @@ KILLS = 3
 TURNS = 12
 
 
+@takes_long()
 def test_several_processes_that_are_killed_share_a_log(home: Path) -> None:
     with ExitStack() as stack, ThreadPoolExecutor(PROCESSES) as pool:
         tests = [stack.enter_context(CrashTest()) for _ in range(PROCESSES)]

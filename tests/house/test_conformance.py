@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.examples import takes_long
+
 if TYPE_CHECKING:
     from scripts import conformance
     from scripts.conformance import Outcome
@@ -83,6 +85,7 @@ def test_the_suite_of_another_pykka_than_the_installed_one_is_not_run(constraint
         conformance.pinned(constraints)
 
 
+@takes_long()
 @pytest.mark.parametrize(("kind", "module"), [("pooled", "pooled"), ("event loop", "loop_actor")])
 def test_each_test_of_a_suite_is_run_with_our_actors_and_its_outcome_told(
     tmp_path: Path, kind: str, module: str

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from reenact._lazy import Deprecated
+from tests.examples import takes_long
 
 FORM = re.compile(r"\S+ is deprecated since (\d+)\.(\d+) and goes in (\d+)\.(\d+): use .+")
 FOLDERS = ("actors", "domain", "projections", "src")
@@ -49,6 +50,7 @@ def test_a_deprecated_name_is_not_offered(package: str) -> None:
     assert "Ratio" not in dir(importlib.import_module(package))
 
 
+@takes_long()
 def test_everything_that_is_deprecated_is_announced_in_time(root: Path) -> None:
     assert list(mistakes(announcements(root), version(root))) == []
 

@@ -18,6 +18,8 @@ from textwrap import dedent
 import pytest
 from packaging.requirements import Requirement
 
+from tests.examples import takes_long
+
 MODULES_OF_EXTRAS = {
     "claude": (),
     "cli": ("reenact.cli",),
@@ -212,6 +214,7 @@ def test_the_extra_all_has_every_extra_of_users_that_needs_no_service(root: Path
     assert everything.extras == extras.keys() - {"all", "dev", "postgresql", "ray"}
 
 
+@takes_long()
 @pytest.mark.parametrize("extras", [None, *MODULES_OF_EXTRAS])
 def test_every_module_is_imported_with_what_it_needs_alone(
     wheel: Path, environment: Environment, tmp_path: Path, extras: str | None
@@ -288,6 +291,7 @@ def test_the_command_answers_from_the_mock_with_its_extra_alone(environment: Env
     assert (done.returncode, done.stdout) == (0, "Hello from mock!\n")
 
 
+@takes_long()
 @pytest.mark.parametrize(
     ("extra", "arguments"),
     [
@@ -309,6 +313,7 @@ def test_the_command_exits_with_2_where_it_is_asked_for_what_needs_another_extra
     assert f"pip install 'reenact[{extra}]'" in done.stderr
 
 
+@takes_long()
 def test_the_plugins_break_no_test_run_where_their_extras_are_missing(environment: Environment, tmp_path: Path) -> None:
     (tmp_path / "test_it.py").write_text(TESTS)
 

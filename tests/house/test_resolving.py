@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from tests.examples import takes_long
+
 LOOKED_AT = """
 import msgspec
 from {module} import {name}
@@ -35,6 +37,7 @@ print(len(kinds) > {least}, unknown)
 """
 
 
+@takes_long()
 @pytest.mark.parametrize(
     ("module", "name", "least"),
     [

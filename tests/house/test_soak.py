@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.examples import takes_long
+
 SEEDED = """
 import os
 
@@ -26,6 +28,7 @@ def soak(root: Path, test: Path, *arguments: str) -> subprocess.CompletedProcess
     )
 
 
+@takes_long()
 def test_a_failure_ends_it_and_is_repeated_with_its_seed(root: Path, tmp_path: Path) -> None:
     test = tmp_path / "test_seeded.py"
     test.write_text(SEEDED.format(most=0))
@@ -38,6 +41,7 @@ def test_a_failure_ends_it_and_is_repeated_with_its_seed(root: Path, tmp_path: P
     assert f"assert {seed} < 0" in soak(root, test, "--seed", seed).stdout
 
 
+@takes_long()
 def test_rounds_are_counted_when_all_passed(root: Path, tmp_path: Path) -> None:
     test = tmp_path / "test_seeded.py"
     test.write_text(SEEDED.format(most=2**32))

@@ -12,6 +12,7 @@ from reenact.actors.journal.evidence import Evidence
 from reenact.actors.journal.examination import Examination
 from reenact.actors.journal.sqlite import SqliteJournal
 from reenact.actors.journal.verify import evidence_of
+from tests.examples import takes_long
 from tests.journal.support import CODEC, Added, commit, said, step
 
 KILOBYTE = 1024
@@ -40,6 +41,7 @@ def peak(evidence: Evidence, kept: Path) -> int:
         tracemalloc.stop()
 
 
+@takes_long()
 @pytest.mark.no_cover
 @pytest.mark.parametrize(("streams", "events"), [(1, 2000), (200, 10)], ids=["one long stream", "many streams"])
 def test_memory_does_not_grow_with_the_log(tmp_path: Path, streams: int, events: int) -> None:

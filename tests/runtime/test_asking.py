@@ -40,6 +40,7 @@ from reenact.domain.messages import Said, ToolResultBlock
 from reenact.events import Envelope
 from reenact.server import Server
 from reenact.testing import MockScenario, wait_until
+from tests.examples import takes_long
 from tests.logs import copy_log
 from tests.runtime.conftest import Open, furnish
 from tests.runtime.gated import HOLD, STOP, GatedFactory, text
@@ -173,6 +174,7 @@ def test_live_agents_are_asked_on_the_loop_and_no_thread_is_needed(
     assert [(answer.session_id, answer.text) for answer in answers] == [(id_, "<hold>") for id_ in sessions]
 
 
+@takes_long()
 @pytest.mark.parametrize("afar", [False, True])
 def test_a_hundred_wait_at_once_in_two_sessions_and_cost_no_thread_each(
     runtime: Runtime,

@@ -18,6 +18,7 @@ from reenact import Runtime
 from reenact.server import Server
 from reenact.server.service import LARGE_AT_ONCE
 from reenact.testing import MockEnvironmentFactory, MockEvent, MockScenario, wait_until
+from tests.examples import takes_long
 from tests.server.conftest import Serve
 from tests.server.talk import PATIENCE, all_of, greeted, handshake, plain
 from tests.server.test_frames import cursors
@@ -104,6 +105,7 @@ def held_at_rest() -> int:
     return held[-1]
 
 
+@takes_long()
 def test_a_client_that_takes_nothing_costs_no_more_memory_however_much_is_said(
     server: Server, runtime: Runtime, session_id: str
 ) -> None:
@@ -223,6 +225,7 @@ def test_a_large_answer_is_taken_in_pieces(server: Server, runtime: Runtime, ses
     assert answer["result"][0]["content"][0]["text"] == content
 
 
+@takes_long()
 def test_pings_of_a_client_that_takes_no_answer_cost_no_memory(serve: Serve) -> None:
     server = serve(rate=1e6, burst=10**6)
     pings = (bytes((0x89, 0x80 | 125, 0, 0, 0, 0)) + bytes(125)) * 1000
