@@ -329,8 +329,7 @@ class Group:
             if lines:
                 before = given.get(seat.id)
                 given[seat.id] = lines if before is None else [*before, *lines]
-                for line in lines:  # one, mostly
-                    room -= len(line)
+                room -= sum(map(len, lines))
             if seat.has_page:
                 self._release_page(seat)
             if seat.member.wait(waker, seat.waiter):  # which is what most of them have to do now

@@ -265,9 +265,10 @@ class Topic(Awaited):
         gone = bisect_right(self._firsts, slowest)
         if gone and chunks[gone - 1].end > slowest:
             gone -= 1
-        events = self._events - sum(len(chunk) for chunk in chunks[:gone])
-        size = self._bytes - sum(chunk.size for chunk in chunks[:gone])
+        self._drop(gone)
         most = 0 if self._budget.is_spent else MOST_BYTES
+        events, size = self._events, self._bytes
+        gone = 0
         while gone < len(chunks) - 1 and (events > MOST_EVENTS or size > most):
             events -= len(chunks[gone])
             size -= chunks[gone].size
@@ -277,6 +278,8 @@ class Topic(Awaited):
         self._look_bytes = max(FEW_BYTES, min(2 * self._bytes, MOST_BYTES))
 
     def _drop(self, count: int) -> None:
+        if not count:
+            return
         size = sum(chunk.size for chunk in self._chunks[:count])
         self._events -= sum(map(len, self._chunks[:count]))
         self._bytes -= size

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from reenact.actors.feed.group import Batch, Group
 from reenact.domain.stream.frames import Acked
+from reenact.server.answers import PIECE
 from reenact.server.limits import Counts, Unread
-from reenact.server.outbox import BATCH, PACE, Followed, Outbox
+from reenact.server.outbox import BATCH, PACE, Followed, Outbox, _parts_of
+from reenact.server.transports import _pieces_of
 
 
 class Spring(Group):
@@ -98,3 +103,30 @@ def test_an_answer_does_not_wait_for_the_next_events() -> None:
 
     kinds = [b"acked" in frame for _, frame in socket.taken]
     assert kinds == [True, False, True]
+
+
+@given(
+    st.lists(st.sampled_from([0, 1, 100, PIECE - 1, PIECE, PIECE + 1, 3 * PIECE]), min_size=1, max_size=8).filter(any)
+)
+def test_a_frame_goes_out_in_pieces_of_which_none_is_too_large_and_one_is_the_last(sizes: list[int]) -> None:
+    parts = [bytes([place]) * size for place, size in enumerate(sizes)]
+
+    pieces = [*_pieces_of(parts)]
+
+    assert b"".join(piece for piece, _ in pieces) == b"".join(parts)
+    assert max(len(piece) for piece, _ in pieces) <= PIECE
+    assert [is_last for _, is_last in pieces] == [*(len(pieces) - 1) * [False], True]
+
+
+EVENTS = (b"1", b'"two"', b"[3]", b'"%b"' % (b"4" * BATCH))
+
+
+@given(st.lists(st.lists(st.integers(0, len(EVENTS) - 1), min_size=1, max_size=4), max_size=3))
+def test_a_frame_has_the_events_of_each_subscription_in_their_order(of_each: list[list[int]]) -> None:
+    events = [[EVENTS[number] for number in numbers] for numbers in of_each]
+    batches = [(b'{"id":"%d","events":[' % number, each) for number, each in enumerate(events)]
+
+    frame = b"".join(_parts_of(batches))
+
+    told = [{"id": str(number), "events": [*map(json.loads, each)]} for number, each in enumerate(events)]
+    assert (json.loads(frame) if frame else None) == ({"type": "events", "batches": told} if told else None)

@@ -196,13 +196,16 @@ class Outbox:
 
 
 def _parts_of(batches: Iterable[tuple[bytes, Sequence[bytes]]]) -> list[bytes]:
-    """Return a frame of events in parts: the events are not copied, others send them, too."""
+    """Return a frame of events in parts. Large events are not copied: others send them, too."""
     parts: list[bytes] = []
     for head, events in batches:
         parts += (b"]}," if parts else b'{"type":"events","batches":[', head)
-        for event in events:
-            parts += (event, b",")
-        parts.pop()
+        if sum(map(len, events)) <= 2 * BATCH:
+            parts.append(b",".join(events))
+        else:
+            for event in events:
+                parts += (event, b",")
+            parts.pop()
     return [*parts, b"]}]}"] if parts else []
 
 

@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import socket
 import struct
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 
 from starlette.websockets import WebSocketDisconnect
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -272,16 +274,16 @@ def socket_protocol(
     return SocketProtocol
 
 
-def _pieces_of(parts: Sequence[bytes]) -> Iterator[tuple[bytes | bytearray, bool]]:
-    """Yield what the parts are together in pieces of about one size, each with whether it is the last."""
-    if sum(map(len, parts)) <= PIECE:
-        yield b"".join(parts), True
-        return
-    piece = bytearray()
-    for part in parts:
-        for start in range(0, len(part), PIECE):
-            if len(piece) >= PIECE:
-                yield piece, False
-                piece = bytearray()
-            piece += part[start : start + PIECE]
-    yield piece, True
+def _pieces_of(parts: Sequence[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield what the parts are together in pieces of at most `PIECE` bytes, each with whether it is the last."""
+    ends = [0, *accumulate(map(len, parts))]
+    begin = 0
+    while begin < len(parts):
+        end = bisect_right(ends, ends[begin] + PIECE, lo=begin + 1) - 1  # all parts that fit
+        if end > begin:
+            yield b"".join(parts[begin:end]), end == len(parts)
+        else:
+            end, part = begin + 1, parts[begin]
+            for start in range(0, len(part), PIECE):
+                yield part[start : start + PIECE], end == len(parts) and start + PIECE >= len(part)
+        begin = end
