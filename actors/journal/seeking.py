@@ -94,7 +94,7 @@ def seek(
     These are above `after`, `until` included. Rows are read as far as events are taken, so many at a time, at least 2.
 
     Raises:
-        LogUnusableError: a row cannot be decoded.
+        LogUnusableError: a row cannot be decoded, or rows do not stand in order.
     """
     place = 2 if stream is None else 1
     while after < until:
@@ -107,10 +107,11 @@ def seek(
         if len(rows) < page:
             return
         # Where a row is missing, the first one read ends before what is looked for; the second does not.
-        if backwards:
-            until = cells[0][place] - 1
-        else:
-            after = max(after, cells[-1][place])
+        left = after, until
+        after, until = (after, min(until, cells[0][place] - 1)) if backwards else (max(after, cells[-1][place]), until)
+        if (after, until) == left:
+            what = f"the events behind {after:,} of {'the log' if stream is None else repr(stream)[:100]}"
+            raise LogUnusableError(f"{what} do not stand in order; verify the log, and restore a copy of it")
 
 
 def rows_of(
