@@ -47,9 +47,10 @@ PAGE = 96
 MOST = 2**63 - 1
 
 # `key` rises from row to row, and so does `value`: each round halves where the last row can be that begins up to it.
+# A key that is damaged may be text, of which SQLite would make an infinite number: that can be halved for ever.
 _BISECTION = """(
     WITH RECURSIVE halves (low, size) AS (
-        SELECT CAST(0 AS bigint), (SELECT max({key}) FROM steps WHERE {of})
+        SELECT CAST(0 AS bigint), (SELECT CAST(max({key}) AS bigint) FROM steps WHERE {of})
         UNION ALL
         SELECT low + CASE WHEN (
             SELECT {value} FROM steps WHERE {of} AND {key} >= low + (size + 1) / 2 ORDER BY {order} LIMIT 1
