@@ -41,12 +41,13 @@ def open_journal(
     locks: StreamLocks | None = None,
     fence: Fence | None = None,
     keys: KeyRing | None = None,
+    keyed: bool = False,
 ) -> StoredJournal:
     """Open the log that a path or URL names, or begin one there.
 
     A path and `sqlite:///` name a file; `postgresql://` and `postgres://` a database, in which the parameter `schema`
-    names the schema of the log ("reenact" if it does not). `read_only`, `closed`, `shared` and `keys` are explained at
-    `SqliteJournal.open`, and `locks` and `fence`, for a database, at `PostgresJournal.open`. If `shared` is not given,
+    names the schema of the log ("reenact" if it does not). `read_only`, `closed`, `shared`, `keys` and `keyed` are
+    explained at `SqliteJournal.open`, and `locks` and `fence`, for a database, at `PostgresJournal.open`. If `shared` is not given,
     a file has one writer, and a database as many as open it like this: actor systems of several processes may share
     one.
 
@@ -76,6 +77,7 @@ def open_journal(
             locks=locks,
             fence=fence,
             keys=keys,
+            keyed=keyed,
         )
     path = file_of(url)
     from reenact.actors.journal.sqlite import SqliteJournal  # noqa: PLC0415
@@ -89,6 +91,7 @@ def open_journal(
         closed=closed,
         shared=shared is True,
         keys=keys,
+        keyed=keyed,
     )
 
 

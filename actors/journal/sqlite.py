@@ -46,6 +46,7 @@ class SqliteJournal(StoredJournal):
         closed: bool = False,
         shared: bool = False,
         keys: KeyRing | None = None,
+        keyed: bool = False,
     ) -> SqliteJournal:
         """Open the log in the file, or begin one if the file is missing or empty.
 
@@ -54,7 +55,8 @@ class SqliteJournal(StoredJournal):
         another name is refused as it stands.
 
         With `keys`, what is written from now on is encrypted; without them, a log that is encrypted can be read only
-        as far as it is not.
+        as far as it is not. A log that is `keyed` has a table of keys without them, too: for keys that were destroyed
+        elsewhere.
 
         A `shared` log may be written by other processes that share it, too; whoever opens it has `StreamLocks`, and is
         `opening` it meanwhile.
@@ -73,7 +75,7 @@ class SqliteJournal(StoredJournal):
             store = None
             if not read_only:
                 store = _open_store(
-                    resolved, synchronous, cleanup, codec, closed=closed, shared=shared, encrypted=keys is not None
+                    resolved, synchronous, cleanup, codec, closed=closed, shared=shared, keyed=keyed or keys is not None
                 )
             reader = SqliteReader(resolved)
             cleanup.callback(reader.close)
@@ -106,7 +108,7 @@ def _open_store(
     *,
     closed: bool,
     shared: bool,
-    encrypted: bool,
+    keyed: bool,
 ) -> SqliteStore:
     lock = WriterLock(path, shared=shared)
     cleanup.callback(lock.release)
@@ -128,7 +130,7 @@ def _open_store(
         check_file(path)
     if not is_log:
         create_tables(connection)
-    if encrypted:
+    if keyed:
         create_keys(connection)
         # What is deleted is overwritten, so that nothing is left of a key that was destroyed.
         connection.execute("PRAGMA secure_delete = ON")

@@ -119,7 +119,8 @@ class Export:
         self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions, family, cipher)
         self._feeds = feeds
         self._redacted = 0
-        self._keys = [] if redacting is not None else list(log.keys(self._streams))
+        # Of what was forgotten, nothing can be put in plain: that its key is destroyed has to be known wherever it goes.
+        self._keys = [key for key in log.keys(self._streams) if redacting is None or key.wrapped is None]
         self.header = Header(
             format=FORMAT,
             software=software,

@@ -59,6 +59,7 @@ class LogLocation(os.PathLike[str]):
         closed: bool = False,
         locks: StreamLocks | None = None,
         fence: Fence | None = None,
+        keyed: bool = False,
     ) -> StoredJournal:
         """Open the log, or begin one, and share it if there are `locks` on its streams; see `open_journal`."""
         return open_journal(
@@ -72,6 +73,7 @@ class LogLocation(os.PathLike[str]):
             locks=locks,
             fence=fence,
             keys=self.keys,
+            keyed=keyed,
         )
 
     @abstractmethod

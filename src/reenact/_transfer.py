@@ -153,11 +153,12 @@ def import_log(
     location = location_of(log, keys)
     _check_files(source, location)
     with _from(source) as (file, name):
-        _check_keys(_reader(file, name, None, None), location.keys)
+        first = _reader(file, name, None, None)
+        _check_keys(first, location.keys)
         # A file that is refused leaves no log behind.
         lacking = None if location.exists() else look_at(_reader(file, name, forms, progress), None)
         known = EventCodec(()) if forms is None else forms
-        with location.open(known, synchronous=synchronous, closed=typed) as journal:
+        with location.open(known, synchronous=synchronous, closed=typed, keyed=first.header.keys > 0) as journal:
             if lacking is None or journal.head():
                 lacking = look_at(_reader(file, name, forms, progress), journal)
             return _take_in(_reader(file, name, None, None), journal, lacking, progress)
@@ -220,9 +221,9 @@ def _check_keys(reader: ExportReader, ring: KeyRing | None) -> None:
     for item in reader.items():
         if not isinstance(item, DataKey):
             return
-        if ring is None:
-            raise LogEncryptedError(reader.name)
         if item.wrapped is not None:
+            if ring is None:
+                raise LogEncryptedError(reader.name)
             ring.unwrap(item.wrapped)
             return
 

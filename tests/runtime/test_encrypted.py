@@ -28,7 +28,7 @@ from reenact import (
     SessionNotFoundError,
     WrongKeyError,
 )
-from reenact.audit import export_log, import_log, verify_log
+from reenact.audit import Redaction, export_log, import_log, open_export, verify_log
 from reenact.testing import ManualClock, MockEnvironmentFactory, wait_until
 from tests.journal.test_encryption import Service
 from tests.logs import execute, log_at, stands_in
@@ -440,6 +440,37 @@ def test_what_is_taken_in_in_plain_stays_so_and_what_is_said_from_then_on_is_enc
         runtime.projections.rebuild()
         runtime.close()
     assert not stands_in(b"melon", log)
+
+
+def test_what_is_exported_in_plain_says_of_a_forgotten_session_that_it_is_forgotten(
+    keyed: Open, log: str, ring: KeyRing, tmp_path: Path
+) -> None:
+    with keyed() as runtime:
+        furnish(runtime, "s", "t")
+        for session_id in ("s", "t"):
+            runtime.ask(f"The {SECRET}", session=session_id)
+        runtime.sessions.forget("s", by="ada", why="asked for")
+    export_log(log, tmp_path / "plain.jsonl", keys=ring, redaction=Redaction())
+    again = tmp_path / "again.jsonl"
+    for number, file in enumerate((tmp_path / "plain.jsonl", again)):
+        plain = log_at(tmp_path / f"plain{number}.db")
+
+        import_log(file, plain, synchronous="OFF")
+
+        assert verify_log(plain).findings == ()
+        assert verify_log(plain).forgotten > 0
+        with Runtime.open(plain, environment=MockEnvironmentFactory(), synchronous="OFF") as runtime:
+            forgotten = runtime.sessions.get("s")
+            assert forgotten is not None
+            assert forgotten.forgotten is not None
+            assert (forgotten.forgotten.by, forgotten.forgotten.why) == ("ada", "asked for")
+            with pytest.raises(SessionForgottenError):
+                runtime.sessions.messages("s")
+            assert asked(runtime, "t") == [f"The {SECRET}"] * (number + 1)
+            runtime.ask(f"The {SECRET}", session="t")
+        assert verify_log(plain).findings == ()
+        assert open_export(file).read("session/t")
+        export_log(plain, again)
 
 
 def test_the_tables_of_a_log_that_began_in_plain_can_be_made_anew_with_keys_and_read_again(

@@ -107,6 +107,7 @@ class PostgresJournal(StoredJournal):
         locks: StreamLocks | None = None,
         fence: Fence | None = None,
         keys: KeyRing | None = None,
+        keyed: bool = False,
     ) -> PostgresJournal:
         """Open the log in the database that the URL names, or begin one if its schema is missing or empty.
 
@@ -127,7 +128,8 @@ class PostgresJournal(StoredJournal):
         of its shard must be recovered again.
 
         With `keys`, what is written from now on is encrypted; without them, a log that is encrypted can be read only
-        as far as it is not.
+        as far as it is not. A log that is `keyed` has a table of keys without them, too: for keys that were destroyed
+        elsewhere.
 
         Raises:
             ConfigurationError: the URL cannot be read.
@@ -147,7 +149,7 @@ class PostgresJournal(StoredJournal):
                 store = _open_store(address, synchronous, cleanup, _held(address, locks, cleanup, shared=shared))
             reader = PostgresReader(address)
             cleanup.callback(reader.close)
-            if keys is not None and store is not None:
+            if (keyed or keys is not None) and store is not None:
                 create_keys(store.connection, address)
             if has_keys(reader.select):
                 codec.vault = Vault(keys, reader.select, name=address.name, age=AGE)
