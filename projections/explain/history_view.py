@@ -219,7 +219,7 @@ def last_of(row: Row) -> LastEvent:
 def _undeleted(history: History) -> Iterator[Row]:
     for row in history:
         match row.event:
-            case SessionDeleted():
+            case SessionDeleted() if row.stream == history[-1].stream:  # a branch names that of its origin
                 pass
             case SessionForgotten(deleted=True):
                 event = replace(row.event, deleted=False)

@@ -123,6 +123,21 @@ def test_the_end_of_a_session_can_be_shown() -> None:
     assert "a (deleted)" in seen.text().splitlines()[0]
 
 
+def test_a_branch_of_a_deleted_session_can_be_shown() -> None:
+    world = played([])
+    world.answer("a", SoFar(message_id="hi", content=(TextBlock("Hi"),), stop_reason="end_turn"))
+    world.delete("a")
+    world.branch("a", "d")
+    world.delete("d")
+    world.branch("d", "e")
+
+    for branch, deleted in (("d", True), ("e", False)):
+        seen = shown(log_of(world), branch)
+        assert seen.deleted is deleted
+        assert seen.origin is not None
+        assert [message.text for message in seen.messages] == ["Hello", "Hi"]
+
+
 def test_a_session_in_which_nothing_was_said_says_so() -> None:
     page = shown(log_of(played([])), "b").text()
 
