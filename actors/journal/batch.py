@@ -392,6 +392,7 @@ class Batch:
         refusal = self._find_moved(streams) or refusal_of(intake, self._heads)
         if refusal is not None:
             return refusal
+        first = self.number + 1
         for row in intake.rows:
             end = self._heads.get(row.stream)
             self.number += 1
@@ -411,8 +412,9 @@ class Batch:
         self._due.update({timer.stream: timer.due for timer in intake.timers})
         for each in intake.keys:
             self._taken_keys += (each.id, each.stream, each.wrapped)
-        if intake.more or self._store.tracked(UNDER_WAY):
-            self._tracking[UNDER_WAY] = int(intake.more)
+        begun = self._store.tracked(UNDER_WAY)
+        if intake.more or begun:
+            self._tracking[UNDER_WAY] = (begun or first) if intake.more else 0
         return Committed(0, self.position)
 
     def _find_conflict(self, request: Foreign) -> ConflictError | None:

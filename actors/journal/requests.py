@@ -126,7 +126,7 @@ class Replacement(msgspec.Struct, frozen=True):
 
 
 UNDER_WAY = "reenact: an import"
-"""Among the readers, this one stands at 1 while an import is under way that takes several intakes, and else at 0."""
+"""Among the readers, this one stands at the first row of an import that takes several intakes, and at 0 behind it."""
 
 
 class Intake(msgspec.Struct, frozen=True):

@@ -26,6 +26,10 @@ _RUNTIMES_FIRST = frozenset({"container-created", "image-registered"})
 
 FIRST_EVENTS = "SELECT events FROM steps WHERE count > 0 ORDER BY number LIMIT 1"
 _READ_TRACKING = "SELECT notification_id FROM tracking WHERE application_name = ?"
+_READ_UNFINISHED = """
+    SELECT DISTINCT stream FROM steps, tracking
+    WHERE application_name = ? AND notification_id > 0 AND number >= notification_id
+"""
 _SNAPSHOTS = "SELECT originator_id, originator_version, topic, state FROM stored_snapshots"
 _READ_SNAPSHOT = f"{_SNAPSHOTS} WHERE originator_id = ? ORDER BY originator_version DESC LIMIT 1"
 _READ_SNAPSHOTS = """
@@ -275,6 +279,11 @@ class StoredJournal(StoredFeeds):
         """Return whether an import into the log was cut short, so that part of it is missing."""
         rows: list[tuple[int]] = self._reader.select(_READ_TRACKING, (UNDER_WAY,))
         return bool(rows and rows[0][0])
+
+    def unfinished(self) -> set[str]:
+        """Return the streams of which an import that was cut short has brought something."""
+        rows: list[tuple[str]] = self._reader.select(_READ_UNFINISHED, (UNDER_WAY,))
+        return {stream for (stream,) in rows}
 
     def due(self, *, after: int, until: int, limit: int = 1000) -> list[tuple[str, int]]:
         """Return up to `limit` streams that are to be woken in this time, `until` included, in its order."""

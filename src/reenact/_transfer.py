@@ -25,7 +25,7 @@ from reenact.actors.journal.stored import StoredJournal
 from reenact.actors.journal.vault import Vault
 from reenact.actors.kernel.timetable import microseconds
 from reenact.domain.chain import DataKey, Row, Timer
-from reenact.domain.errors import ConfigurationError, LogEncryptedError
+from reenact.domain.errors import ConfigurationError, LogEncryptedError, LogUnusableError
 from reenact.domain.messages import instant
 from reenact.projections.log import InMemoryLog, InMemoryRow, OnProgress, Progress
 from reenact.projections.transfer.exporting import Export, Exported
@@ -145,7 +145,8 @@ def import_log(
         HistoryDiffersError: the log has other events in the same places.
         LogLockedError: somebody is writing the log.
         LogTooNewError: a newer version of Reenact has written it.
-        LogUnusableError: it is not a log, is that of others, or is not as it was written.
+        LogUnusableError: it is not a log, is that of others, is not as it was written, or waits for another export, of
+            which an import was cut short.
         StorageFullError: there is no space; free some and import again, to go on.
         ConfigurationError: the log or the file cannot be what is named.
     """
@@ -161,6 +162,7 @@ def import_log(
         with location.open(known, synchronous=synchronous, closed=typed, keyed=first.header.keys > 0) as journal:
             if lacking is None or journal.head():
                 lacking = look_at(_reader(file, name, forms, progress), journal)
+            _check_unfinished(journal, lacking, name)
             return _take_in(_reader(file, name, None, None), journal, lacking, progress)
 
 
@@ -226,6 +228,14 @@ def _check_keys(reader: ExportReader, ring: KeyRing | None) -> None:
                 raise LogEncryptedError(reader.name)
             ring.unwrap(item.wrapped)
             return
+
+
+def _check_unfinished(journal: StoredJournal, lacking: Lacking, name: str) -> None:
+    """Refuse an export that would leave in the middle what another one has begun."""
+    left = journal.unfinished() - (lacking.rows.keys() - lacking.ahead)
+    if left:
+        message = f"an import into {journal.name} was cut short, and {name} does not go on with {min(left)!r}"
+        raise LogUnusableError(f"{message}; import the same export again first")
 
 
 def _batches(reader: ExportReader) -> Iterator[list[Item]]:

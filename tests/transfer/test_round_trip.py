@@ -21,7 +21,7 @@ from reenact.audit import Redaction, export_log, import_log, open_export
 from reenact.domain.chain import DataKey, Timer
 from reenact.domain.chain import Row as LogRow
 from reenact.domain.errors import LogUnusableError, StorageFullError
-from reenact.projections.log import AuditedLog, Row
+from reenact.projections.log import AuditedLog, Progress, Row
 from reenact.testing import MockEnvironmentFactory
 from tests.examples import examples
 from tests.journal.server import Server
@@ -145,6 +145,32 @@ def test_an_import_that_was_cut_short_goes_on_when_it_is_done_again(
     assert verify(one / "two.db") == []
     export_log(one / "two.db", one / "two.jsonl")
     assert contents(one / "two.jsonl") == contents(one / "one.jsonl")
+
+
+def test_an_import_that_was_cut_short_is_finished_by_no_export_that_lacks_what_it_has_brought(
+    one: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cut(told: Progress) -> None:
+        if told.phase == "writing" and told.done >= 12:
+            raise KeyboardInterrupt
+
+    log = log_at(one / "two.db")
+    with monkeypatch.context() as patch:
+        patch.setattr("reenact._transfer.MOST_RECORDS", 4)
+        with pytest.raises(KeyboardInterrupt):
+            import_log(one / "one.jsonl", log, progress=cut)
+    write(play([]).log, one / "shorter.db", deltas=["x"])
+    export_log(one / "shorter.db", one / "shorter.jsonl")
+    export_log(one / "one.db", one / "b.jsonl", sessions=["b"])
+
+    for other in ("b.jsonl", "shorter.jsonl"):
+        with pytest.raises(LogUnusableError, match="does not go on with 'session/a'; import the same export again"):
+            import_log(one / other, log)
+        assert [finding.kind for finding in verify(log)] == ["log"]
+
+    export_log(one / "one.db", one / "again.jsonl")
+    import_log(one / "again.jsonl", log)
+    assert verify(log) == []
 
 
 def test_a_log_goes_through_a_database_and_back(one: Path, server: Server) -> None:
