@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import ClassVar, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from sqlalchemy import Connection, MetaData
+from sqlalchemy import Connection, MetaData, Table
 from sqlalchemy.engine import Dialect
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.schema import CreateTable
 
-from reenact.projections.errors import ProjectionMistakeError
+from reenact.projections.errors import ProjectionMistakeError, in_words
 from reenact.projections.generations import RESERVED
 from reenact.projections.log import Row
 from reenact.projections.views.transactions import PROGRESS
@@ -84,8 +86,8 @@ class Storing(Protocol):
         ...
 
 
-def check(projections: Sequence[object], storing: Storing | None) -> None:
-    """Raise for the first thing in these projections that cannot work.
+def check(projections: Sequence[object], storing: Storing | None, dialect: Dialect) -> None:
+    """Raise for the first thing in these projections that cannot work, with tables in a database of this dialect.
 
     Raises:
         ProjectionMistakeError: there is one.
@@ -97,7 +99,7 @@ def check(projections: Sequence[object], storing: Storing | None) -> None:
         if not isinstance(projection, Projection):
             message = f"{projection!r} is not a projection; its class must be one of Projection's subclasses"
             raise ProjectionMistakeError(message)
-        for problem in _problems(projection, names, storing):
+        for problem in _problems(projection, names, storing, dialect):
             raise ProjectionMistakeError(f"the projection {type(projection).__name__} {problem}")
         names.add(projection.name)
 
@@ -124,7 +126,9 @@ def shape_of(projection: Projection, dialect: Dialect) -> str:
     return hashlib.sha256("\n".join(described).encode()).hexdigest()[:32]
 
 
-def _problems(projection: Projection, names: Collection[str], storing: Storing | None) -> Iterator[str]:
+def _problems(
+    projection: Projection, names: Collection[str], storing: Storing | None, dialect: Dialect
+) -> Iterator[str]:
     name, version, tables = (_declared(projection, one) for one in ("name", "version", "tables"))
     if not name:
         yield 'has no name; give it one, such as name = "words"'
@@ -142,8 +146,9 @@ def _problems(projection: Projection, names: Collection[str], storing: Storing |
         for table in tables.tables.values():
             if table.schema is not None:
                 yield f"has the table {table.name!r} in a schema; its place is not for the class to say"
-            if table.name == PROGRESS.name:
+            if table.name.lower() == PROGRESS.name:
                 yield f"has a table {table.name!r}, which is that of its position; take another name"
+            yield from _problems_of_table(table, dialect)
     marked = list(_marked(type(projection)))
     if not marked:
         yield "has no function; write @on(SomeEvent) above one"
@@ -157,6 +162,13 @@ def _problems(projection: Projection, names: Collection[str], storing: Storing |
                     "reenact.projections.events, and those of actors of your own are known once their class is "
                     "registered"
                 )
+
+
+def _problems_of_table(table: Table, dialect: Dialect) -> Iterator[str]:
+    try:
+        CreateTable(table).compile(dialect=dialect)
+    except SQLAlchemyError as error:
+        yield f"has the table {table.name!r}, which cannot be made in {dialect.name}: {in_words(error)}"
 
 
 def _declared(projection: Projection, attribute: str) -> object:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from sqlalchemy import Connection
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DBAPIError
 
 from reenact.domain.errors import ConfigurationError, RuntimeClosedError, StorageError, needing_extra
@@ -254,7 +255,8 @@ def host(
         ReadModelError: the place cannot be read or written, or the log not be read.
     """
     codec: object = getattr(log, "codec", None)
-    check(projections, codec if isinstance(codec, Storing) else None)
+    dialect = make_url("postgresql+psycopg://" if is_postgres(os.fspath(url)) else "sqlite://").get_dialect()()
+    check(projections, codec if isinstance(codec, Storing) else None, dialect)
     hosted: list[Hosted] = []
     running = [*others]
 

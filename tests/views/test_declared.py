@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Column, Connection, Integer, MetaData, Table
+from sqlalchemy import ARRAY, Column, Connection, ForeignKey, Integer, MetaData, Table
 
 from reenact import ActorSystem, ConfigurationError, ProjectionMistakeError, Projections, Runtime
 from reenact.actors.journal.codec import EventCodec, StoredForm
@@ -24,6 +24,12 @@ IN_A_SCHEMA = MetaData()
 Table("numbers", IN_A_SCHEMA, Column("number", Integer), schema="elsewhere")
 LIKE_OURS = MetaData()
 Table("reenact_progress", LIKE_OURS, Column("number", Integer))
+
+
+def tables_with(*columns: Column[Any], name: str = "odd") -> MetaData:
+    tables = MetaData()
+    Table(name, tables, *columns)
+    return tables
 
 
 class Fine(Projection):
@@ -61,6 +67,10 @@ def refusal(*projections: Any, log: ListLog | None = None, place: Path) -> str: 
         ({"tables": None}, "has no tables"),
         ({"tables": IN_A_SCHEMA}, "in a schema"),
         ({"tables": LIKE_OURS}, "that of its position"),
+        ({"tables": tables_with(Column("x"), name="Reenact_Progress")}, "that of its position"),
+        ({"tables": tables_with(Column("x"))}, "cannot be made in sqlite: CompileError: (in table 'odd', column 'x')"),
+        ({"tables": tables_with(Column("x", ARRAY(Integer)))}, "can't render element of type ARRAY"),
+        ({"tables": tables_with(Column("x", Integer, ForeignKey("y.z")))}, "could not find table 'y'"),
         ({"hear": None}, "does not say for which events"),
     ],
 )
