@@ -10,6 +10,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from reenact.domain.chain import Passed
+from reenact.domain.children import ChildEnded
 from reenact.domain.container import ContainerCreated
 from reenact.domain.errors import LogTooNewError, LogUnusableError
 from reenact.domain.guards import GuardChecked
@@ -187,7 +188,7 @@ _KINDS = {
 _BEGIN = (TurnStarted, StepStarted)
 _SCHEDULING = (MessageScheduled, ScheduleCancelled, ScheduleFired)
 _CHECKING = (RulesRecorded, GuardChecked, LimitWarning)
-_GO_ON = (MessageAccepted, ContextCompressed, *_CHECKING, HandoverRequested, *_SCHEDULING)
+_GO_ON = (MessageAccepted, ChildEnded, ContextCompressed, *_CHECKING, HandoverRequested, *_SCHEDULING)
 """Events behind which an answer begins to come in, and those that it goes on behind; any other ends it."""
 
 

@@ -13,6 +13,7 @@ from reenact import Image, ImageNotFoundError, Runtime, StorageError
 from reenact.actors.environment.api import EnvironmentConfig
 from reenact.actors.environment.model import ModelEnvironment
 from reenact.actors.journal.api import Append, Done
+from reenact.audit import verify_log
 from reenact.domain.children import MAX_CHILDREN, Budget, agent_tool
 from reenact.domain.errors import ConfigurationError
 from reenact.domain.messages import instant
@@ -24,7 +25,7 @@ from reenact.domain.session.told import Answer
 from reenact.domain.stream.events import ChildEnded, ChildStarted
 from reenact.testing import ManualClock, wait_until
 from tests.examples import some
-from tests.logs import copy_log, log_at
+from tests.logs import copy_log, log_at, log_of
 from tests.runtime.conftest import Open
 from tests.runtime.families import FAILS, HELD, PRICES, Plan, come_to_rest, factory, furnish, send, settled
 from tests.runtime.gated import GatedFactory
@@ -284,6 +285,20 @@ def test_a_detached_child_answers_with_a_message(runtime: Runtime, mock: GatedFa
     assert message.text.startswith(f"heard: Session {child.id}, which call c00 has started, has ended.")
     assert settled(runtime) == 1
     check(runtime)
+
+
+def test_an_answer_goes_on_when_a_detached_child_ends_meanwhile(runtime: Runtime, mock: GatedFactory) -> None:
+    _, ears = running(runtime, [[("aside", [HELD])], HELD], held=2)
+    (detached,) = [agent.id for agent in runtime.agents.list() if agent.session_id != "root"]
+
+    runtime.agents.interrupt(detached)
+    ears.wait("child_ended")
+    mock.gate.open()
+
+    ears.wait("turn_completed", count=3)
+    assert "so far, held" in [message.text for message in runtime.sessions.messages("root")]
+    check(runtime)
+    assert verify_log(log_of(journal_of(runtime))).findings == ()
 
 
 # Interrupts.
