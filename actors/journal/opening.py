@@ -47,9 +47,9 @@ def open_journal(
 
     A path and `sqlite:///` name a file; `postgresql://` and `postgres://` a database, in which the parameter `schema`
     names the schema of the log ("reenact" if it does not). `read_only`, `closed`, `shared`, `keys` and `keyed` are
-    explained at `SqliteJournal.open`, and `locks` and `fence`, for a database, at `PostgresJournal.open`. If `shared` is not given,
-    a file has one writer, and a database as many as open it like this: actor systems of several processes may share
-    one.
+    explained at `SqliteJournal.open`, and `locks` and `fence`, for a database, at `PostgresJournal.open`. If `shared`
+    is not given, a file has one writer, and a database as many as open it like this: actor systems of several processes
+    may share one.
 
     Raises:
         ConfigurationError: there is no such kind of log, or no such setting, or what it needs is not installed.

@@ -119,7 +119,7 @@ class Export:
         self._streams = None if sessions is None or forms is None else _needed(log, forms, sessions, family, cipher)
         self._feeds = feeds
         self._redacted = 0
-        # Of what was forgotten, nothing can be put in plain: that its key is destroyed has to be known wherever it goes.
+        # What was forgotten cannot leave in plain: wherever it goes, it has to be known that its key was destroyed.
         self._keys = [key for key in log.keys(self._streams) if redacting is None or key.wrapped is None]
         self.header = Header(
             format=FORMAT,
