@@ -216,7 +216,8 @@ def test_what_cannot_be_done_is_said_with_its_status(
 
 
 def test_a_body_that_is_no_object_is_refused(http: httpx2.Client, subtests: pytest.Subtests) -> None:
-    for body in (b"nonsense", b"[]", b"1", b'"x"', b"null", b"{", b"\xff", b"[" * 100_000, b'{"a":NaN}'):
+    not_utf_8 = b'{"name": "\xe4"}'
+    for body in (b"nonsense", b"[]", b"1", b'"x"', b"null", b"{", b"\xff", not_utf_8, b"[" * 100_000, b'{"a":NaN}'):
         with subtests.test(repr(body[:20])):
             assert error(http.post("/v1/containers", content=body)) == (400, "invalid_input")
 

@@ -161,7 +161,7 @@ class _Api:
             raise _Refusal(TOO_LARGE, f"a body has at most {MOST_VALUES:,} names and values")
         try:
             return _OBJECT.decode(body) if body.strip() else {}
-        except (msgspec.DecodeError, RecursionError) as error:
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InvalidInputError(f"the body is to be a JSON object: {error}") from None
 
 
