@@ -159,6 +159,19 @@ def test_an_idempotency_key_is_the_id_of_the_request(http: httpx2.Client) -> Non
     assert answer.json()["request_id"] == "mine"
 
 
+def test_an_idempotency_key_is_utf_8(http: httpx2.Client) -> None:
+    def asked(key: bytes) -> httpx2.Response:
+        return http.post(
+            "/v1/requests/container_create_request",
+            json={"request_id": "schlüssel", "container_id": "room"},
+            headers=[(b"Idempotency-Key", key)],
+        )
+
+    assert asked("schlüssel".encode()).json()["request_id"] == "schlüssel"
+    assert http.post("/v1/containers", headers=[(b"Idempotency-Key", ("ü" * 512).encode())]).status_code == 201
+    assert error(asked("schlüssel".encode("latin-1"))) == (400, "invalid_input")
+
+
 def test_the_id_of_any_request_may_be_in_its_body(http: httpx2.Client) -> None:
     def asked(body: object, **headers: str) -> httpx2.Response:
         return http.post("/v1/requests/container_create_request", json={"request_id": body}, headers=headers)

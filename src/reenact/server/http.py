@@ -102,7 +102,7 @@ class _Api:
 
     async def any_request(self, request: Request) -> Response:
         given = await self._body(request)
-        named, key = given.get("request_id"), request.headers.get("idempotency-key")
+        named, key = given.get("request_id"), _key_of(request)
         if named is not None and not isinstance(named, str):
             raise InvalidInputError(f"request_id is text, not {type(named).__name__}")
         if named is not None and key not in (None, named):
@@ -146,8 +146,9 @@ class _Api:
         kind: type[commands.Request[object]] | None,
         named: str | None = None,
     ) -> Response:
-        key = request.headers.get("idempotency-key", named)
-        request_id = uuid.uuid4().hex if key is None else key
+        key = _key_of(request)
+        given = named if key is None else key
+        request_id = uuid.uuid4().hex if given is None else given
         return self._counted(await self._service.ask(type_, data, request_id, TIMEOUT, partial(_encoded, kind)))
 
     def _counted(self, response: Response) -> Response:
@@ -163,6 +164,15 @@ class _Api:
             return _OBJECT.decode(body) if body.strip() else {}
         except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
             raise InvalidInputError(f"the body is to be a JSON object: {error}") from None
+
+
+def _key_of(request: Request) -> str | None:
+    """Return the id that the header gives the request, None if there is none."""
+    key = request.headers.get("idempotency-key")
+    try:
+        return None if key is None else key.encode("latin-1").decode()  # Starlette reads headers as Latin-1
+    except UnicodeDecodeError:
+        raise InvalidInputError("the header Idempotency-Key is to be UTF-8") from None
 
 
 def _encoded(kind: type[commands.Request[object]] | None, answer: Envelope[commands.Response]) -> Response:
