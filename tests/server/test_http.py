@@ -336,6 +336,21 @@ def test_an_unexpected_failure_says_nothing_of_itself(
     assert "ZeroDivisionError" in caplog.text
 
 
+def test_an_unexpected_failure_of_a_page_says_nothing_of_itself_either(
+    server: Server, runtime: Runtime, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("a secret")
+
+    monkeypatch.setattr(runtime.feed, "subscribe", fail)
+
+    answer = httpx2.get(f"{server.url}/v1/sessions/talks/events")
+
+    assert error(answer) == (500, "internal_error")
+    assert "secret" not in answer.text
+    wait_until(lambda: "ZeroDivisionError" in caplog.text, PATIENCE, "the word in the log")
+
+
 def test_the_server_is_up_and_ready(http: httpx2.Client) -> None:
     assert http.get("/health").json()["status"] == "ok"
     assert http.get("/ready").json() == {"status": "ready"}

@@ -37,7 +37,7 @@ from reenact.server.answers import (
     told,
 )
 from reenact.server.reading import MOST_VALUES, TOO_LARGE, has_too_many_values
-from reenact.server.service import Served, Service
+from reenact.server.service import INTERNAL, Served, Service
 
 TIMEOUT = 30.0
 """Seconds in which a request is answered."""
@@ -271,9 +271,9 @@ def _fixed(response: Response) -> Endpoint:
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    response = failure(_CODES.get(status, "internal_error"), str(getattr(error, "detail", "internal error")))
-    response.headers.update(getattr(error, "headers", None) or {})
+    assert isinstance(error, HTTPException)  # for no other is it called
+    response = failure(_CODES.get(error.status_code, "internal_error"), error.detail)
+    response.headers.update(error.headers or {})
     if response.status_code == status_of("method_not_allowed"):
         response.headers["allow"] = ", ".join(sorted(_methods(request)))
     return response
@@ -290,7 +290,11 @@ def _methods(request: Request) -> set[str]:
     }
 
 
-ERRORS = {HTTPException: _http_error}
+async def _unexpected(_: Request, __: Exception) -> Response:
+    return told(INTERNAL)
+
+
+ERRORS = {HTTPException: _http_error, Exception: _unexpected}
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
